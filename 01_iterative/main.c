@@ -9,7 +9,7 @@
  *     C ---------+     |  B  C   |          | (then B, then C)         |
  *                      +---------+          +--------------------------+
  *
- * Who waits, and where?  The only process waits for the one client that it
+ * Who waits, and where?  The only process waits for the one client whom it
  * serves, in recv and send, and for Redis, in recv (and in poll, while it
  * connects).  All others wait for the process, in the kernel's backlog.
  *
@@ -18,17 +18,17 @@
  *
  * What does it cost?  Nothing but the work itself: no second process, no
  * switch, no lock.  For one client at a time no server is cheaper.  But while
- * it waits for Redis, the processor idles even if the queue is long.
+ * it waits for Redis the CPU is idle, even if the queue is long.
  *
  * What happens at the limit?  The backlog fills; then the kernel drops
  * connection requests and the clients' kernels repeat them: after 1, 2, 4 ...
  * seconds, or on Linux from 6.5 on after 1 second five times, then 2, 4 ...
- * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls blocks all
+ * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls delays all
  * others until its timeout.  For the same reason no connection is kept alive
  * here: one idle browser would own the server.
  *
- * What to try: let one client send half a request line, and see what another
- * client gets.  Commands and expected results: course/book/01-iterative.md.
+ * What to try: let one client send half a request, and see what another gets
+ * meanwhile.  course/book/01-iterative.md has the commands, and what to expect.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
  * accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next
@@ -43,8 +43,8 @@ static const struct architecture architecture = {
     .calls = {BLOCKING_CALLS},
 };
 
-/* Does a client wait in the backlog?  There is no other worker to serve it.
-   Called only while the client that we serve is silent. */
+/* A client in the backlog waits for this process, because there is no other.
+   Called only while the client that is being served sends nothing. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
     return server_somebody_waits();
@@ -63,13 +63,13 @@ int main(int argc, char **argv) {
                             .others_wait = others_wait};
 
     server_ready(&server);
-    /* Ctrl-C wakes accept: the signal's handler is installed without
-       SA_RESTART, so the call that sleeps fails with EINTR (process/stop.c). */
+    /* How does Ctrl-C end accept?  Its handler is installed without SA_RESTART,
+       so the sleeping call ends with EINTR (process/stop.c). */
     while (server_goes_on())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
         else
-            redis_pool_spare(&redis); /* no client for a while */
+            redis_pool_spare(&redis); /* no client has come for a while */
 
     redis_pool_destroy(&redis);
     return server_end(&server);

@@ -28,10 +28,10 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if the parent knows in which state the child
- * left it: see net/redis/lending.h.  process/children.c detects a child's end.
+ * left it (net/redis/lending.h).  process/children.c notices a child's end.
  *
- * What to try: kill -9 a child while three clients are served, and see which
- * clients fail; do the same with 04.  Commands: course/book/02-forking.md.
+ * What to try: kill -9 a child while three clients are being served, and see
+ * who notices; then do it with 04.  The commands: course/book/02-forking.md.
  *
  * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
  * the parent, exit_group in the child, wait4 in the parent, for each client.
@@ -51,7 +51,7 @@ static const struct architecture architecture = {
 };
 
 static struct children children;
-static struct redis_lending lending; /* one connection for each slot */
+static struct redis_lending lending; /* one connection for each child's slot */
 
 /* When all slots are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
@@ -59,8 +59,8 @@ static bool others_wait(const struct worker *worker) {
     return children_are_complete(&children);
 }
 
-/* Runs in the child, from fork to exit.  Its parent has formatted the date in
-   `worker`: if each child did that, copy-on-write would copy more pages. */
+/* The main function of a child.  The parent has prepared the worker and its
+   date: if each child formatted the date, copy-on-write would copy pages. */
 static void serve(struct worker worker, const struct client *client,
                   size_t place) {
     struct redis_pool redis;
@@ -72,7 +72,7 @@ static void serve(struct worker worker, const struct client *client,
     redis_lending_leave(&lending, place, &redis);
 }
 
-/* Runs in the parent after each sleep. */
+/* The parent calls this each time it has slept. */
 static void look_after_children(const struct server *server) {
     size_t place;
 
@@ -82,7 +82,7 @@ static void look_after_children(const struct server *server) {
     }
     redis_lending_spare(&lending, children.pids);
     if (server_is_stopping())
-        children_stop(&children); /* idle ones end */
+        children_stop(&children); /* idle ones make room */
 }
 
 static void fork_for(struct worker *worker, const struct client *client) {
@@ -91,7 +91,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
 
     moment_set(&worker->moment, time(NULL));
     redis_lending_prepare(&lending, place);
-    /* If no more processes are allowed, a child must end first. */
+    /* If there are no more processes, some child must end first. */
     while ((child = children_fork(&children, place)) < 0 &&
            !server_is_out_of_time()) {
         server_is_out_of("processes");
@@ -100,9 +100,9 @@ static void fork_for(struct worker *worker, const struct client *client) {
     }
     if (child == 0) {
         serve(*worker, client, place);
-        _exit(EXIT_SUCCESS); /* not exit(): its clean-up is the parent's */
+        _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
     }
-    close(client->socket); /* the child has its own descriptor */
+    close(client->socket); /* the child has its own descriptor of it */
 }
 
 int main(int argc, char **argv) {

@@ -17,21 +17,21 @@
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
- * flags, but no request: if one worker crashes, only its client
- * fails, and the parent forks another worker.
+ * flags, but no request: if one worker crashes, only its client is affected,
+ * and the parent forks another.
  *
- * What does it cost?  A process for each worker, made once: memory (most of it
- * shared with the parent until a process writes to it) and one connection to
- * Redis (only while it is used if Redis has too few: net/redis/lending.h).
- * Whenever a worker waits, the kernel switches to another process.
+ * What does it cost?  A process each, made once: memory (most of it shared
+ * with the parent until one of them writes to it), one connection to Redis (if
+ * Redis has too few, only while it is used: see net/redis/lending.h), and a
+ * switch of processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
- * connection is kept alive; a client that was idle before holds its worker
+ * connection is kept alive; a connection that was idle before holds its worker
  * until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
- * Commands and expected results: course/book/03-preforking.md.
+ * The commands, and what to expect: course/book/03-preforking.md.
  *
  * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
  * and 101 processes that have it.
@@ -57,15 +57,16 @@ static const struct architecture architecture = {
 static struct children workers;
 
 /* The parent lends no connection: each worker opens its own.  The worker closes
-   it after REDIS_IDLE, or when it is idle while clients of Redis are scarce. */
+   it after REDIS_IDLE, or when it is idle while Redis connections are scarce.
+ */
 static struct redis_lending lending;
 
-/* Which workers have a client: one flag for each, in shared memory.  It is not
-   a counter, because a worker that is killed could not decrement it. */
+/* Which workers have a client: a flag for each, in shared memory.  It is not a
+   count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait for which no worker is free?  The backlog is
-   checked only when all are busy, because that costs a system call. */
+/* Does a connection wait for which no worker is free?  The backlog is checked
+   only when all are busy, because that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
@@ -73,7 +74,7 @@ static bool others_wait(const struct worker *worker) {
     return server_somebody_waits();
 }
 
-/* Runs in the worker, from fork to exit. */
+/* The main function of a worker. */
 static void work(struct server *server, size_t number) {
     struct redis_pool redis;
     struct client client;
@@ -87,7 +88,7 @@ static void work(struct server *server, size_t number) {
     while (server_goes_on()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_spare(&redis); /* woken to close it, or idle */
+            redis_pool_spare(&redis); /* woken for this, or idle for long */
             continue;
         }
         is_busy[number] = true;
@@ -96,7 +97,7 @@ static void work(struct server *server, size_t number) {
     redis_pool_destroy(&redis);
 }
 
-/* Forks a worker for a free slot.  Returns false if fork fails. */
+/* Forks a worker for a free slot.  Returns false if that fails. */
 static bool start_worker(struct server *server) {
     size_t number = children_free_place(&workers);
     pid_t pid = children_fork(&workers, number);
@@ -104,12 +105,13 @@ static bool start_worker(struct server *server) {
     if (pid != 0)
         return pid > 0;
     work(server, number);
-    _exit(EXIT_SUCCESS); /* not exit(): its clean-up is the parent's */
+    _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
 }
 
-/* Waits until a worker dies (none should) and forks another in its place, after
-   a pause: a worker that dies at once must not keep us forking.  A failed fork
-   is logged and tried again.  A worker that Redis has refused wakes us. */
+/* Waits for a worker to die, which none should, and forks another in its place.
+   The pause limits the rate of forks if each worker dies at once.  A failed
+   fork is logged and retried.  A worker that Redis has rejected wakes the
+   parent. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -118,7 +120,7 @@ static void replace_workers(struct server *server) {
     if (!children_are_complete(&workers))
         server_is_out_of("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number)) {
-        is_busy[number] = true; /* not free until it is replaced */
+        is_busy[number] = true; /* no worker is free here until the new one */
         budget_reset(&server->app.budget, number);
     }
     redis_lending_spare(&lending, workers.pids);
@@ -126,8 +128,8 @@ static void replace_workers(struct server *server) {
         poll(NULL, 0, PAUSE);
 }
 
-/* Returns the number of workers: fewer than wanted if memory is short, so that
-   the kernel does not kill them. */
+/* If memory is short, fewer workers than wanted are better than many that the
+   kernel kills. */
 static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
     struct news news = {0};
@@ -152,7 +154,7 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* those that were forked die with us */
+        if (!start_worker(&server)) /* the forked ones end with the parent */
             server_give_up("cannot fork worker %zu (%s); give fewer --workers",
                            *workers.alive + 1, strerror(errno));
 
@@ -160,8 +162,9 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
-    /* Ctrl-C goes to all processes of the group.  All workers may have
-       ended before us: we serve the clients that have connected since then. */
+    /* Ctrl-C goes to all processes of the group.  All workers may have handled
+       it and ended before the parent: it serves clients that came since then.
+     */
     work(&server, 0);
     redis_lending_close(&lending);
     return server_end(&server);

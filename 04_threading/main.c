@@ -9,7 +9,7 @@
  *     C --------+     |         |          |             | -----> | B | for
  *                     +---------+          +-------------+ -----> | C | each
  *                                          | pool of connections  +---+
- *                                          | to Redis: lent for a command
+ *                                          | to Redis: lent for a question
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
@@ -17,26 +17,26 @@
  * for the next client.
  *
  * Where does a half-done request live?  On the stack of its thread's
- * blocking_serve().  All threads share one memory: what more than one of them
- * touches (the pool, the cache of open files) needs a lock, and a crash of one
- * is the end of all.
+ * blocking_serve().  All threads share one memory: data that several of them
+ * use (the pool, the cache of open files) needs a lock, and a crash of one
+ * thread ends all.
  *
  * What does it cost?  A thread created and ended for each connection: a stack
- * and the kernel's account of it, but no new address space, which makes it far
- * cheaper than a fork.
+ * and the kernel's record of it, but no new address space, so it is far cheaper
+ * than a fork.
  *
  * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
  * there are descriptors and memory for, the main thread sleeps in sem_wait()
  * until one ends; the rest wait in the backlog.  If the system allows fewer
- * threads, an accepted client waits until a thread ends.  In both cases no
+ * threads, a client that was accepted waits until a thread ends.  Meanwhile no
  * connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
  * lock is needed and giving back is the hard part.
  *
- * What to try: compare the cost of a request here and in 02.  Commands and
- * expected results: course/book/04-threading.md.
+ * What to try: the price of a request here and in 02.  The commands, and what
+ * to expect: course/book/04-threading.md.
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
  * while a client has sent half a request: the main thread sleeps in accept4,
@@ -66,7 +66,7 @@ struct thread {
     pthread_t id;
     struct client client;
     struct worker worker;
-    struct thread *prev, *next; /* among those alive */
+    struct thread *prev, *next; /* in the list of running threads */
 };
 
 /* The lock guards the list; the semaphore counts threads that may still be
@@ -76,7 +76,7 @@ static struct thread *alive;
 static sem_t room_for_threads;
 static struct redis_pool redis; /* its connections outlive the threads */
 
-/* When no more are accepted, a client may be waiting in the backlog. */
+/* When all slots are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -85,7 +85,7 @@ static bool others_wait(const struct worker *worker) {
     return room == 0;
 }
 
-/* Removes the thread from the list and frees it. */
+/* Removes the thread from the list of running threads. */
 static void forget(struct thread *thread) {
     pthread_mutex_lock(&lock);
     DL_DELETE(alive, thread);
@@ -93,7 +93,7 @@ static void forget(struct thread *thread) {
     free(thread);
 }
 
-/* Runs in the thread, from its creation to its end. */
+/* The main function of a thread. */
 static void *serve(void *context) {
     struct thread *thread = context;
 
@@ -104,7 +104,7 @@ static void *serve(void *context) {
 }
 
 /* Returns false if threads or memory are short.  The threads are detached, so
-   the C library frees their stacks without pthread_join(). */
+   none is joined: a detached thread leaves nothing behind. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
     static struct moment moment; /* the date, formatted once for all threads */
@@ -119,8 +119,9 @@ static bool create_thread(struct server *server, const struct client *client,
                                      .redis = &redis,
                                      .moment = moment,
                                      .others_wait = others_wait};
-    /* Under the lock, which the thread needs to leave the list: it cannot end
-       and free its memory before pthread_create() has written the id. */
+    /* Under the lock, which the thread needs to leave the list: otherwise it
+       could end, and free its memory, before pthread_create() has written the
+       id. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
     int error = pthread_create(&thread->id, attributes, serve, thread);
@@ -131,9 +132,9 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Wakes sleeping threads, so that they see that the server stops: a signal for
-   the process wakes one thread only, so it is passed on to each.  Returns false
-   when no thread is left. */
+/* Wakes the sleeping threads, so that they see that the server stops: a signal
+   for the process wakes only one thread, so it is passed on to each.  Returns
+   false when no thread is left. */
 static bool wake_threads(void) {
     struct thread *thread;
 
@@ -145,8 +146,8 @@ static bool wake_threads(void) {
     return any;
 }
 
-/* If threads or memory have run out, the client waits until another thread
-   ends. */
+/* If threads or memory have run out, some thread must end first; the client
+   waits meanwhile. */
 static void create_thread_for(struct server *server,
                               const struct client *client,
                               const pthread_attr_t *attributes) {
@@ -159,7 +160,7 @@ static void create_thread_for(struct server *server,
         server_is_out_of("threads or memory");
         poll(NULL, 0, PAUSE);
         if (server_is_stopping())
-            wake_threads(); /* idle ones end */
+            wake_threads(); /* idle ones make room */
     }
 }
 
@@ -169,7 +170,7 @@ int main(int argc, char **argv) {
     pthread_attr_t attributes;
 
     server_start(&server, &architecture, argc, argv);
-    /* A thread also needs descriptors for Redis and for a file. */
+    /* Each thread has a client, a connection to Redis and a file. */
     size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
@@ -185,14 +186,14 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle ones end */
+                wake_threads(); /* idle ones make room */
             continue;
         }
         if (server_accept(&server, 0, &client)) {
             create_thread_for(&server, &client, &attributes);
         } else {
             sem_post(&room_for_threads);
-            redis_pool_spare(&redis); /* no client for a while */
+            redis_pool_spare(&redis); /* no client has come for a while */
         }
     }
 

@@ -21,26 +21,27 @@
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue, the cache of open
- * files and the pool of connections to Redis need a lock, and a crash of one is
- * the end of all: no process is left to start another, as 03's parent does.
+ * files and the pool of connections to Redis need a lock.  A crash of one
+ * thread ends all: no process is left to start another, as the parent of 03
+ * does.
  *
- * What does it cost?  A thread for each worker, made once: a stack.  Whenever
- * one waits, a switch: cheaper than between processes, as the address space
+ * What does it cost?  A thread each, made once: a stack, and a switch whenever
+ * one waits; it is cheaper than between processes, because the address space
  * stays.  The threads open as many connections to Redis as they use at once.
- * Locks cost: two for each connection (put, take), one for each thread that
- * wakes, two for each file that it borrows, two for each page that asks Redis,
- * and one for each request after which the connection might be kept.
+ * Locks cost, too: two for each connection (put, take), one for each thread
+ * that wakes, two for each file that it borrows, two for each page that asks
+ * Redis, and one for each request after which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
- * connection is kept alive; a client that was idle before holds its thread
+ * connection is kept alive; a connection that was idle before holds its thread
  * until IDLE_TIMEOUT.  The queue is why this server holds more connections than
  * the kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
- * 03_preforking has none, because processes cannot pass a connection on so
- * easily; there each worker accepts for itself.
+ * 03_preforking has no queue, since processes cannot easily hand on a
+ * connection; there each worker accepts for itself.
  *
  * What to try: more clients than workers, and where they wait, here and in 03.
- * Commands and expected results: course/book/05-prethreading.md.
+ * The commands, and what to expect: course/book/05-prethreading.md.
  *
  * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
  * with --workers 2 and five clients that have sent half a request: 3.
@@ -76,17 +77,17 @@ struct waiting {
     struct waiting *prev, *next;
 };
 
-/* The waiting clients, in the order of their arrival.  The entry that became
-   free last is used first, so memory grows only to the largest number of
-   clients that ever waited at once. */
+/* All clients that wait, in the order of their arrival.  The slot that became
+   free last is used first, so memory grows only to the largest number that ever
+   waited at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
     struct waiting *first;
-    struct waiting *left; /* free entries, used before */
-    size_t touched;       /* entries ever used */
+    struct waiting *left; /* free slots that have been used before */
+    size_t touched;       /* slots that have been used */
     size_t count;
-    bool closed;         /* no more clients will be added */
+    bool closed;         /* no client will be added any more */
     _Atomic size_t free; /* threads that have no client */
     struct waiting *places;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -110,7 +111,7 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.changed);
 }
 
-/* Sleeps until there is a client.  Returns false after queue_close(). */
+/* Sleeps until there is a client.  Returns false if there will be no more. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     /* Not `if`: before the woken thread gets the lock, another thread may take
@@ -137,9 +138,9 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Does a connection wait for which no thread is free?  A queued client may have
-   a free thread that has not woken yet.  If the queue is full, a client may
-   wait in the backlog. */
+/* Does a connection wait for which no thread is free?  The queue alone does not
+   show it: a free thread may not have woken yet, and if the queue is full, a
+   connection may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
 
@@ -151,7 +152,7 @@ static bool others_wait(const struct worker *worker) {
     return wait || room == 0;
 }
 
-/* Runs in the thread, from its creation to its end. */
+/* The main function of a thread. */
 static void *work(void *context) {
     struct thread *thread = context;
     struct client client;
@@ -183,14 +184,14 @@ static bool start_thread(struct server *server, struct thread *threads,
     return error == 0;
 }
 
-/* Wakes sleeping threads, so that they see that the server stops: a signal for
-   the process wakes one thread only, so it is passed on to each. */
+/* Wakes the sleeping threads, so that they see that the server stops: a signal
+   for the process wakes only one thread, so it is passed on to each. */
 static void wake_threads(const struct thread *threads, size_t count) {
     for (size_t i = 0; i < count; i++)
         pthread_kill(threads[i].id, SIGALRM);
 }
 
-/* The threads take what is left in the queue, and end.  A thread that sleeps
+/* The threads serve the rest of the queue, and end.  A thread that sleeps
    elsewhere is woken again and again until it has ended. */
 static void end_threads(struct thread *threads, size_t count) {
     queue_close();
@@ -207,7 +208,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    /* A thread also needs descriptors for Redis and for a file. */
+    /* Each thread has a client, a connection to Redis and a file. */
     size_t room = server_room_for_clients(count, 2);
     sem_init(&room_for_clients, 0, (unsigned)room);
     redis_pool_init(&redis, &server.redis, true);
@@ -232,14 +233,14 @@ int main(int argc, char **argv) {
     while (server_goes_on()) {
         if (sem_wait(&room_for_clients) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(threads, count); /* idle ones end */
+                wake_threads(threads, count); /* idle ones make room */
             continue;
         }
         if (server_accept(&server, 0, &client)) {
             queue_put(&client);
         } else {
             sem_post(&room_for_clients);
-            redis_pool_spare(&redis); /* no client for a while */
+            redis_pool_spare(&redis); /* no client has come for a while */
         }
     }
 

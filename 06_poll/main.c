@@ -18,7 +18,7 @@
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
  * state machine instead of a stack.  A request that waits for Redis is in a
- * queue: all share one connection to it and replies come in order.
+ * queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The array is the program's, so a change of interest is
  * an assignment and costs no system call.  But each poll() hands all of it to
@@ -27,14 +27,14 @@
  * idle ones too.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  It uses one core
- * only: a handler that computes delays all clients (try /sorted).
+ * until a client leaves; the rest wait in the backlog.  It uses only one core:
+ * a handler that computes delays all clients (try /sorted).
  *
  * What to try: 2,000 silent clients, and what one more request costs, here and
- * in 07.  Commands and expected results: course/book/06-poll.md.
+ * in 07.  The commands, and what to expect: course/book/06-poll.md.
  *
  * To see it: `strace -e trace=/poll ./poll`, with some clients that have sent
- * half a request: each call (ppoll on ARM) receives all of them.
+ * half a request: each call, which is ppoll on ARM, is handed all of them.
  */
 #include "config.h"
 #include "net/evented.h"
@@ -50,15 +50,15 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(madvise)},
 };
 
-/* Two parallel arrays, because poll() takes an array of struct pollfd only. */
+/* Two arrays in parallel, because poll() takes an array of struct pollfd. */
 struct loop {
     struct pollfd *watched;
-    struct source **sources; /* with the descriptor at the same index */
+    struct source **sources; /* of the descriptor at the same index */
     size_t count;
     size_t capacity;
 };
 
-/* Allocates an entry for each possible descriptor: watch() never fails. */
+/* Has an entry for each possible descriptor, so that watching never fails. */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
     loop->capacity = (size_t)sysconf(_SC_OPEN_MAX);
@@ -69,8 +69,8 @@ static void loop_init(struct loop *loop) {
                        loop->capacity);
 }
 
-/* Writes the change into the array, which the next poll() passes to the kernel.
-   The last entry takes the index of a removed one. */
+/* Notes the change in the array; the kernel sees it at the next poll().  The
+   last entry takes the place of a removed one. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
 
@@ -100,7 +100,7 @@ static unsigned readiness_of(int events) {
            (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
 }
 
-/* Accepts a limited number: connected clients wait meanwhile. */
+/* Accepts a limited number at once, because other clients wait meanwhile. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
@@ -115,10 +115,10 @@ static void accept_clients(struct server *server, struct evented *evented) {
     }
 }
 
-/* Sleeps until a descriptor is ready, and serves all that are.  It goes
-   from the end to the front: an entry that is removed meanwhile is replaced by
-   an entry that has been checked already, and a new entry is not checked in
-   this round. */
+/* Sleeps until a descriptor is ready, and serves all that are.  The loop goes
+   from the end to the front.  An entry removed meanwhile is replaced by an
+   entry that was checked already; an entry added meanwhile is not checked this
+   time. */
 static void run_round(struct loop *loop, struct server *server,
                       struct evented *evented) {
     int count = poll(loop->watched, loop->count, evented_timeout(evented));

@@ -18,23 +18,23 @@
  *
  * Where does a half-done request live?  In its `struct serving`, on the heap: a
  * state machine instead of a stack.  A request that waits for Redis is in a
- * queue: all share one connection to it and replies come in order.
+ * queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The kernel keeps the set between calls, so the cost of
- * epoll_wait() grows with what is ready, not with what is watched: 10,000 idle
- * connections cost some memory and no time.  Each change of interest is a
+ * epoll_wait() depends on what is ready, not on what is watched: ten thousand
+ * idle connections cost some memory and no time.  Each change of interest is a
  * system call, which is why a connection whose request is already there is
  * served without ever entering the set.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  It uses one core
- * only: a handler that computes delays all clients (try /sorted).
+ * until a client leaves; the rest wait in the backlog.  It uses only one core:
+ * a handler that computes delays all clients (try /sorted).
  *
- * What to try: a small file, while others request /sorted, which computes.
- * Commands and expected results: course/book/07-epoll.md.
+ * What to try: a small file, while others ask for /sorted, which computes.  The
+ * commands, and what to expect: course/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
- * localhost:8000`, which sends its request at once; EPOLL_CTL_ADD for a client
+ * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client
  * that stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
  */
 #include "config.h"
@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 };
 
 struct loop {
-    int set; /* the epoll descriptor */
+    int set; /* the epoll descriptor: the kernel's set of watched ones */
 };
 
 static void loop_init(struct loop *loop) {
@@ -62,8 +62,8 @@ static void loop_init(struct loop *loop) {
         server_give_up("cannot watch anything: %s", strerror(errno));
 }
 
-/* Reports the change to the kernel, with one system call.  The kernel removes a
-   closed descriptor from the set by itself. */
+/* Reports the change to the kernel, with one system call; the kernel remembers
+   it.  A closed descriptor leaves the set by itself. */
 static bool watch(void *context, struct source *source, unsigned interest) {
     struct loop *loop = context;
     struct epoll_event event = {.data.ptr = source};
@@ -88,7 +88,7 @@ static unsigned readiness_of(uint32_t events) {
            (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
-/* Accepts a limited number: connected clients wait meanwhile. */
+/* Accepts a limited number at once, because other clients wait meanwhile. */
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 

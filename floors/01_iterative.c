@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 01_iterative: one process, one connection after another.  It
-   closes after each answer, as the server does; with --keep-alive it
-   would serve the first client only, as long as that one asks. */
+   closes after each answer, as the server does; with --keep-alive it would
+   serve only the first client until that one leaves. */
 #include "floor.h"
 
 int main(int argc, char **argv) {

@@ -3,13 +3,13 @@
    after each accept, so at rest the last children may stay as zombies.
 
    Connections to Redis outlive the children.  The parent lends one to each
-   child, which inherits its descriptor, and has it back when the child has
-   ended; when all are lent, it opens another. */
+   child, which inherits its descriptor.  It is free again when the child has
+   ended; when all are lent, the parent opens another. */
 #include "floor.h"
 
 #include <sys/wait.h>
 
-/* One place for each connection to Redis. */
+/* One slot for each connection to Redis. */
 static struct {
     int redis;
     pid_t child; /* 0: it is not lent */
@@ -27,7 +27,7 @@ static void reap(int flags) {
     }
 }
 
-/* A place whose connection is free. */
+/* Returns a slot whose connection is free. */
 static size_t borrow(const struct floor_redis *redis) {
     for (;;) {
         for (size_t i = 0; i < count; i++)
@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
             floor_serve(&floor, client, places[place].redis);
             _exit(EXIT_SUCCESS);
         }
-        if (asks && child > 0) /* where it fails, the client is turned away */
+        if (asks && child > 0) /* if fork fails, the client is rejected */
             places[place].child = child;
         close(client);
     }

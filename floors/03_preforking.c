@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 03_preforking: --workers processes, forked at the start.  The
-   parent only waits for SIGTERM and then for its children, because a
-   process' CPU time is added to its parent's when it is waited for. */
+   parent only waits for SIGTERM and then for its children, because a process'
+   CPU time is added to its parent's when it is waited for. */
 #include "floor.h"
 
 #include <sys/wait.h>

@@ -55,6 +55,6 @@ int main(int argc, char **argv) {
         int client = accept4(the_floor.listener, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0 && pthread_create(&thread, &attributes, serve,
                                           (void *)(intptr_t)client) != 0)
-            close(client); /* out of threads: this client is turned away */
+            close(client); /* out of threads: this client is rejected */
     }
 }

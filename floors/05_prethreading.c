@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 05_prethreading: --workers threads, created at the start.
-   The main thread accepts, as the server's does, and the workers take what it
-   has accepted from a queue. */
+   The main thread accepts, as the server's does, and the workers take the
+   accepted connections from a queue. */
 #include "floor.h"
 
 #include <pthread.h>

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the baselines with an event loop share (06, 07): a client's few states,
- * and one connection to Redis for all of them.
+ * Shared code of the baselines with an event loop (06, 07): a client's few
+ * states, and one connection to Redis for all of them.
  *
- * Commands of one round of the loop leave in one write.  Redis answers in the
- * order in which it was asked, so the first client in the queue gets the reply.
+ * Commands of one loop iteration leave in one write.  Redis answers in the
+ * order of the commands, so the client that has waited longest gets the reply.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
- * room for more.  It soon has, for it keeps reading whatever we do.  A client
- * that leaves while it waits for Redis is noticed when it is answered; until
- * then each round of the loop reports it, and the loop never sleeps.
+ * room for more.  It soon has, because it always keeps reading.  A client that
+ * leaves while it waits for Redis is noticed when it is answered; until then
+ * each loop iteration reports it, and the loop never sleeps.
  */
 #ifndef FLOOR_EVENTED_H
 #define FLOOR_EVENTED_H
@@ -36,7 +36,7 @@ static struct {
     struct client *clients; /* by descriptor */
     size_t limit;           /* of descriptors */
     int redis;              /* -1: none */
-    char *commands;         /* of this round */
+    char *commands;         /* of this loop iteration */
     size_t commands_length;
     int *waiting; /* for Redis: a ring of descriptors */
     size_t first, count;
@@ -54,7 +54,7 @@ static inline void loop_start(int argc, char **argv) {
             longest = asks->list[i].length;
     loop.redis = floor_connect(&loop.floor.redis);
     loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
-    /* Only the pages that are used take memory. */
+    /* Only the used pages of these take memory. */
     loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
     loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
     loop.commands = calloc(loop.limit, longest);
@@ -69,7 +69,7 @@ static inline void loop_end_client(int descriptor) {
     close(descriptor);
 }
 
-/* Adds the client's next command to those of this round. */
+/* Adds the client's next command to those of this loop iteration. */
 static inline void loop_ask(int descriptor) {
     struct client *client = &loop.clients[descriptor];
     const struct command *command = &loop.floor.redis.asks.list[client->asked];
@@ -132,11 +132,11 @@ static inline void loop_accept(void) {
         loop_serve(client);
 }
 
-/* Gives each reply to the first client in the queue. */
+/* Gives each reply to the client that has waited longest. */
 static inline void loop_hear_redis(void) {
     size_t at = 0, length;
 
-    /* NOLINTNEXTLINE: without Redis there is nothing to watch and to hear */
+    /* NOLINTNEXTLINE: without Redis there is nothing to watch and to read */
     ssize_t got = recv(loop.redis, loop.replies + loop.replies_length,
                        sizeof loop.replies - loop.replies_length, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN)
@@ -160,7 +160,7 @@ static inline void loop_hear_redis(void) {
     memmove(loop.replies, loop.replies + at, loop.replies_length);
 }
 
-/* At the end of each round: all commands of it in one write. */
+/* Sends all commands of a loop iteration in one write, at its end. */
 static inline void loop_tell_redis(void) {
     size_t sent = 0;
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first server: a whole web server in one file, and nothing that is not
- * needed.  Read it from top to bottom; then start it and ask it:
+ * The first server: a whole web server in one file, with nothing that it does
+ * not need.  Read it from top to bottom; then start it and send it a request:
  *
  *     make floor && build/floor/first 8000
  *     curl -i http://localhost:8000/          in another window
  *
  * A server's life is seven system calls: socket, bind and listen once, then
  * accept, read, write and close for each client.  `strace build/floor/first
- * 8000` shows each of them as it happens.  (First come those that start any
- * program; and two that only set something, setsockopt and, for signal(),
- * rt_sigaction.)
+ * 8000` shows each of them as it happens.  (Before them come the calls that
+ * start any program, and two that only set something: setsockopt and, for
+ * signal(), rt_sigaction.)
  *
- * What it lacks is the rest of this project: it reads once and hopes that the
+ * The rest of this project adds what it lacks: it reads once and hopes that the
  * whole request came (TCP may bring it in pieces), gives every request the same
- * answer, and while one client says nothing, all others wait.
+ * answer, and while one client sends nothing, all others wait.
  */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ static void die(const char *what) {
     exit(EXIT_FAILURE);
 }
 
-/* A socket that clients can connect to, on a port of this machine. */
+/* Returns a socket that clients can connect to, on a port of this machine. */
 static int listen_on(unsigned short port) {
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(port),
@@ -46,7 +46,7 @@ static int listen_on(unsigned short port) {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0)
         die("socket");
-    /* Otherwise the port stays in use for a minute after the server's end. */
+    /* Without it the port stays in use for a minute after the server's end. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0)
         die("bind");
@@ -66,7 +66,7 @@ int main(int argc, char **argv) {
         int client = accept(listener, NULL, NULL); /* sleeps until one comes */
         if (client < 0)
             continue;
-        /* Sleeps until the client asks. */
+        /* Sleeps until the client sends a request. */
         if (read(client, request, sizeof request) > 0 &&
             write(client, response, strlen(response)) < 0)
             perror("write"); /* it has gone meanwhile: no reason to end */

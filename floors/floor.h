@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the baselines share.
+ * Shared code of the baselines.
  *
- * A baseline is the minimal server of its architecture: it accepts, reads once,
- * sends Redis the commands of its options (redis.h), writes an answer made at
- * the start, and closes (or keeps the connection).  No parsing, no application,
- * no timeouts, no tidy end.  It is a baseline, not a lower bound: a server with
- * fewer or cheaper system calls can cost less.
+ * A baseline is the minimal program of its architecture: it accepts, reads
+ * once, sends Redis the commands of its options (redis.h), writes an answer
+ * made at the start, and closes (or keeps the connection).  No parsing, no
+ * application, no timeouts, no orderly end.  It is not a lower bound: a server
+ * with fewer or cheaper system calls can cost less.
  *
- * Simplifications: one read is taken for one whole request, which holds for ab
- * and for no real client.  No client is asked whether its connection should be
- * kept: all are, or none.
+ * Simplifications: one read is taken for one whole request, which is true for
+ * ab and for no real client.  Connections are kept for all clients or for none,
+ * whatever a client requests.
  *
- * The listening socket is that of the servers: same backlog, same options but
- * for the timeouts.
+ * The listening socket is that of the servers: same backlog, same options
+ * except the timeouts.
  */
 #ifndef FLOOR_H
 #define FLOOR_H
@@ -48,7 +48,7 @@ struct floor {
     struct floor_redis redis;
 };
 
-/* Sends what it can of the answer behind its first `from` bytes; as send(2).
+/* Sends what it can of the answer after its first `from` bytes; as send(2).
    Like the servers, it sends a short answer from memory, and a long one from a
    file, which is not copied again for each client. */
 static inline ssize_t floor_send(const struct floor *floor, int client,
@@ -81,7 +81,7 @@ static inline bool floor_answer(const struct floor *floor, int client) {
 }
 
 /* Reads once, asks Redis, answers, and so on until the client leaves; or only
-   once.  `redis` is the connection, -1 where there is nothing to ask. */
+   once.  `redis` is the connection, -1 if no command is configured. */
 static inline void floor_serve(const struct floor *floor, int client,
                                int redis) {
     char request[RECEIVE_SIZE];
@@ -96,7 +96,7 @@ static inline void floor_serve(const struct floor *floor, int client,
 
 /* ---- For programs that fork (02, 03) ---- */
 
-/* A child calls this first, so that it does not outlive its parent. */
+/* Call it first in a child: the child must not outlive its parent. */
 static inline void floor_die_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -137,7 +137,7 @@ static inline void floor_make_answer(struct floor *floor) {
     memset(floor->answer, ' ', floor->bytes);
     snprintf(floor->answer, head + 1, form, connection, digits,
              floor->bytes - head);
-    floor->answer[head] = ' '; /* instead of snprintf's zero */
+    floor->answer[head] = ' '; /* replaces snprintf's zero */
     floor->file = -1;
     if (floor->bytes <= SMALL_FILE)
         return;
@@ -166,7 +166,7 @@ static inline int floor_listen(const char *where, unsigned short port) {
     return listener;
 }
 
-/* Prints the address: the sign that the socket listens. */
+/* Prints the address, which also shows that the socket listens. */
 static inline void floor_print_url(int listener) {
     struct sockaddr_in address = {0};
     socklen_t length = sizeof address;
@@ -235,7 +235,7 @@ static inline void floor_start(struct floor *floor, int argc, char **argv) {
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max
                                                             : DESCRIPTORS_LIMIT;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+        (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
     }
     floor_make_answer(floor);
     floor->listener = floor_listen(address, port);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the baselines know of Redis: canned commands, and where a reply ends.
+ * Redis for the baselines: canned commands, and where a reply ends.
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
- * and thrown away, and only then comes the next.  Each --greet is said once,
- * when a connection is made ("AUTH password"), and its reply must be +OK.
+ * and dropped, and only then comes the next.  Each --greet is sent once, when a
+ * connection is made ("AUTH password"), and its reply must be +OK.
  *
  * Simplifications: a baseline ends when its connection to Redis breaks.  An
- * error is a reply like any other: the measurement must check in Redis
- * afterwards that the right commands were carried out.
+ * error is a reply like any other: after a measurement, check in Redis that the
+ * right commands were carried out.
  */
 #ifndef FLOOR_REDIS_H
 #define FLOOR_REDIS_H
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 #define COMMANDS_LIMIT 8
-/* A reply must fit: 50 remarks of the usual length do ten times over. */
+/* A reply must fit: the buffer is ten times 50 remarks of the usual length. */
 #define REPLY_SIZE     65536
 
 struct commands {
@@ -80,8 +80,8 @@ static inline void floor_find_redis(struct floor_redis *redis, char *where) {
     freeaddrinfo(found);
 }
 
-/* Adds a command, given as words with single blanks between them, in the form
-   in which it will be sent. */
+/* Adds a command, given as words separated by single blanks, in the form in
+   which it will be sent. */
 static inline void floor_add_command(struct commands *commands, char *words) {
     size_t count = 1;
     char *word;
@@ -124,8 +124,8 @@ static inline size_t floor_reply_length(const char *from, size_t length) {
     return at;
 }
 
-/* One round trip, asleep until the reply is whole.  True: it is not an error.
- */
+/* One round trip, asleep until the reply is whole.  Returns true unless the
+   reply is an error. */
 static inline bool floor_round_trip(int redis, const struct command *command) {
     char reply[REPLY_SIZE];
     size_t length = 0;
@@ -141,7 +141,7 @@ static inline bool floor_round_trip(int redis, const struct command *command) {
     return reply[0] != '-';
 }
 
-/* Connects and greets.  -1: there is nothing to ask. */
+/* Connects and greets.  Returns -1 if there are no commands. */
 static inline int floor_connect(const struct floor_redis *redis) {
     const struct sockaddr *address = (const struct sockaddr *)&redis->address;
     int on = 1;
@@ -152,7 +152,7 @@ static inline int floor_connect(const struct floor_redis *redis) {
     if (connection < 0 ||
         connect(connection, address, redis->address_length) < 0)
         floor_give_up("Redis");
-    /* Which fails on a Unix socket, where nothing waits anyway. */
+    /* Fails on a Unix socket, which needs no such option. */
     (void)setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     for (size_t i = 0; i < redis->greetings.count; i++)
         if (!floor_round_trip(connection, &redis->greetings.list[i]))

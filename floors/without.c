@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Ablations: a library to preload (ld.so(8), LD_PRELOAD) that switches off one
- * optimisation, so that its effect can be measured on an unchanged server.
- * The variable WITHOUT names one:
+ * Ablation: a library to preload (ld.so(8), LD_PRELOAD) that switches off one
+ * optimisation, so that its gain can be measured on an unchanged server.  The
+ * variable WITHOUT names it:
  *
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) is no more
  *               in one packet with its last bytes, nor a file's first bytes
  *               with the head
- *     cork      TCP_CORK alone, by which that is done behind a file
+ *     cork      TCP_CORK alone, which does that after a file
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
- *     at-once   an event loop's recv() right behind accept(): it returns
- *               EAGAIN, and so the client is watched first
+ *     at-once   an event loop's recv() right after accept(): it returns EAGAIN,
+ *               and so the client is watched first
  *     gather    one call for head and body: now they are two
- *     send      send() for what is in one piece: it goes by sendmsg()
- *     sendfile  files go out through a buffer of ours
+ *     send      send() for one piece of memory: it is sent with sendmsg()
+ *     sendfile  files are sent through a buffer of ours
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
- *     cache     a look at a kept file: it seems to be another, and so each is
- *               opened, and read if it is small
- *     date      the field Date, kept for a second: time() says now and one
- *               second later by turns, so it is made anew each time
+ *     cache     the check of a kept file: it seems to be another, and so each
+ *               is opened, and read if it is small
+ *     date      the field Date, kept for a second: time() returns now and one
+ *               second later in turns, so it is made anew each time
  *     pipeline  one call for an event loop's commands to Redis: each has its
  *               own
  *
- * `control`, or any other name, switches nothing off: what this library costs
- * by itself.  One name is for tools that run the servers and do not know
- * openat2(), as valgrind 3.19 does not:
+ * `control`, or any other name, switches nothing off: it shows the cost of the
+ * library itself.  One name is for tools that look at the servers and do not
+ * know openat2(), as valgrind 3.19 does not:
  *
  *     openat2   files are opened by openat(): nothing keeps them in a folder
  */
@@ -66,7 +66,7 @@ static bool is_without(const char *name) {
     return strcmp(trick, name) == 0;
 }
 
-/* The function of that name that would have been called without us. */
+/* The function of that name that would have been called without this one. */
 #define NEXT(name)                                                             \
     static __typeof__(&(name)) next;                                           \
     if (next == NULL)                                                          \
@@ -202,7 +202,7 @@ time_t time(time_t *place) {
     return next(place) + later;
 }
 
-/* The C library has no openat2() of its own: who wants it calls this. */
+/* The C library has no openat2() of its own: programs call this instead. */
 long syscall(long number, ...) {
     NEXT(syscall);
     long words[6]; /* no call has more */

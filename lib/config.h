@@ -2,9 +2,8 @@
 /*
  * Every limit and timeout of all seven servers, each with its reason.
  *
- * They stand in one header so that no server can differ from its neighbour in
- * anything but who waits, and where.  Times are in milliseconds, sizes in
- * bytes.
+ * They are in one header so that the servers differ only in who waits, and
+ * where.  Times are in milliseconds, sizes in bytes.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -26,11 +25,11 @@
    call.  Blocks of up to 1,032 bytes are cheap: glibc keeps a list of freed
    ones for each thread (tcache, since glibc 2.26). */
 #define RECEIVE_SIZE         1024
-/* First size of the buffer for a response: the head, and behind it the body
-   where that is small. */
+/* First size of the buffer for a response: the head and, if it is small, the
+   body. */
 #define RESPONSE_SIZE        1024
-/* First size of the body of a page that only says what its status means.  More
-   is needed for a redirect to a long address. */
+/* First size of the body of a page that only explains its status.  A redirect
+   to a long address needs more. */
 #define NOTE_SIZE            384
 /* A path below public/, decoded, with its NUL.  Memory for a path has at least
    SHORT_PATH bytes: so nearly all paths need a block of one size (see
@@ -53,56 +52,56 @@
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
 #define IDLE_TIMEOUT        5000
-/* A whole request, from its first byte (from accept, while none has come): a
-   client that sends a byte now and then is cut off, too.  So there is a
-   least rate: 11 kbit/s for the longest form that the guestbook accepts (13
+/* A whole request, from its first byte (from accept, while none has come).  A
+   client that sends a byte now and then is disconnected, too.  So there is a
+   minimum rate: 11 kbit/s for the longest form that the guestbook accepts (13
    KB), 52 kbit/s for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
 /* A client that takes no byte of its response for this long has gone.  A client
    that takes some is served, however long that lasts.  (nginx's send_timeout,
-   60 seconds, counts from one write that had room to the next.)  To take means
+   60 seconds, counts from one write that had room to the next.) To take means
    that the client's kernel acknowledges.  One byte in this time would be
-   enough.  But where a client reads slowly and its receive buffer is full, its
+   enough.  But if a client reads slowly and its receive buffer is full, its
    kernel acknowledges in steps: a packet, or a sixteenth of the buffer, at
-   once.  On loopback a step is 64 KB, so the least rate is 6.5 KB/s.  Tried
-   with 8 clients at once: through 1 Mbit/s and 256 kbit/s all got all; through
-   64 kbit/s, where packets are lost and one may get nothing for long, one of 16
-   was cut off. */
+   once.  On loopback a step is 64 KB, so the minimum rate is 6.5 KB/s.  Tested
+   with 8 clients at once: at 1 Mbit/s and 256 kbit/s all received all.  At 64
+   kbit/s packets are lost, and a client may receive nothing for long: one of 16
+   was disconnected. */
 #define SEND_TIMEOUT        10000
-/* How often we look whether it takes some; so a client that has gone is cut off
-   up to two of these late. */
+/* How often the server checks whether the client takes some; so a client that
+   has gone is disconnected up to two of these intervals late. */
 #define SEND_LOOK           1000
-/* How long we read on after an early error response, or a long one, so that the
-   kernel does not reset the connection before the client has read it.  A
-   client that goes on sending and does not read is reset after this time, for
-   it holds a worker in 01, 03 and 05. */
+/* How long the server reads on after an early error response, or a long one, so
+   that the kernel does not reset the connection before the client has read it.
+   A client that goes on sending and does not read is reset after this time,
+   because it holds a worker in 01, 03 and 05. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
-/* A long-lived connection would let a lucky client keep its worker for good. */
+/* A connection without this limit would keep its worker for good. */
 #define KEEP_ALIVE_REQUESTS 1000
 
 /* ---- Redis ---- */
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* Time without a new try after a failure, so that a Redis which is down costs
-   each request nothing; service is back within a second. */
+/* After a failure no request tries Redis for this long, so that Redis costs
+   nothing while it is down.  Service is back within a second. */
 #define REDIS_RETRY           250
-/* A connection that has rested this long is looked at before it is used:
-   Redis may have been restarted meanwhile.  Shorter than a restart takes, and
-   longer than a connection rests under load. */
+/* A connection that was idle this long is checked before it is used, because
+   Redis may have restarted.  The time is shorter than a restart, and longer
+   than a connection is idle under load. */
 #define REDIS_REST            50
-/* A connection that is idle for this long is closed, because others may need a
-   client of Redis.  (06 and 07 keep their only connection.) */
+/* A connection that was idle this long is closed: others may need it.  (06 and
+   07 keep their only connection.) */
 #define REDIS_IDLE            10000
-/* At most so many threads begin a connection at once.  Redis' backlog has room
-   for 511; a connection that finds none there waits for seconds. */
+/* The most threads that connect at once.  Redis' backlog has room for 511; a
+   connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
 /* After Redis rejects a connection (maxclients), or ports or the system's open
    files run out, servers close idle connections to Redis for this long.  (06
    and 07 keep their only one.) */
 #define REDIS_SCARCE          5000
-/* The log tells at most once in this time that Redis has gone or is back. */
+/* The log reports at most once in this time that Redis has gone or is back. */
 #define REDIS_NEWS            1000
 /* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
    another program's remarks can cause, is skipped: its request fails. */
@@ -110,7 +109,7 @@
 /* Redis sends no longer string unless its proto-max-bulk-len was raised (512 MB
    by default).  A longer one is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
-/* Commands that wait for a Redis that says nothing must not fill the memory. */
+/* Limits the memory for commands that wait for a Redis that does not reply. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)
 
 /* ---- The application ---- */
@@ -119,13 +118,13 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Files up to this size are kept in memory, and leave in the same write as the
-   head; larger ones leave through sendfile(2) and never enter our memory. */
+/* Files up to this size are kept in memory and sent in one write with the head;
+   larger ones are sent with sendfile(2) and never enter our memory. */
 #define SMALL_FILE          16384
-/* A file that has changed within so many seconds is read anew each time. */
+/* A file that has changed within this number of seconds is always read anew. */
 #define FILE_SETTLES        3
-/* Files that are kept open though no response uses them; or an eighth of the
-   descriptors, if the system allows so few that this is less. */
+/* Files that are kept open while no client receives them.  If the system allows
+   few descriptors, at most an eighth of them. */
 #define OPEN_FILES          64
 #define OPEN_FILES_SHARE    8
 #define TEMPLATE_LIMIT      (256 * 1024)
@@ -133,35 +132,36 @@
 /* ---- The server ---- */
 
 #define DEFAULT_PORT         8000
-/* Clients get 1/N of each time above: so a test of timeouts can be short. */
+/* Each time limit for clients above is divided by N, so tests are short. */
 #define DEFAULT_TIME_SCALE   1
 #define TIME_SCALE_LIMIT     100
 #define DEFAULT_WORKERS      100
 #define WORKERS_LIMIT        10000
-/* Connections that wait to be accepted.  The kernel lowers it to
-   net.core.somaxconn without a word. */
+/* Connections that wait to be accepted.  The kernel lowers it silently to
+   net.core.somaxconn. */
 #define DEFAULT_BACKLOG      65535
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
 #define CHILDREN_LIMIT       1000
-/* With fewer there is hardly room for a client next to the standard three, the
-   folders, the listener, the loop, Redis and a file. */
+/* With fewer there is hardly room for a client in addition to the standard
+   three, the folders, the listener, the loop, Redis and a file. */
 #define DESCRIPTORS_LEAST    16
-/* Where the system allows a billion descriptors, as some containers do, we do
-   not want arrays of that length. */
+/* If the system allows a billion descriptors, as some containers do, arrays of
+   that length would be too large. */
 #define DESCRIPTORS_LIMIT    262144
-/* The main thread's stack.  With 32 KB some servers crashed at their
-   start, with 48 KB none; and the environment lies there as well. */
+/* The main thread's stack.  With 32 KB some of the seven servers crashed at
+   their start, with 48 KB none.  The environment is on this stack, too. */
 #define STACK_LEAST          (64 * 1024)
 /* Our deepest handler needs a tenth of it.  The default is 8 MiB for a thread,
-   8 GB for a thousand.  It is only address space, since memory is taken where
-   it is used; but that may be limited as well (ulimit -v). */
+   8 GB for a thousand.  It is only address space, since memory is taken when it
+   is used; but that may be limited as well (ulimit -v). */
 #define THREAD_STACK         (256 * 1024)
-/* If memory is limited (ulimit -v, -d), it sets how many clients are accepted.
-   Counted are THREAD_HEAP for each thread, next to its stack, for the request
-   that it serves; or CONNECTION_MEMORY for each connection of an event loop.
-   RESERVED_MEMORY is left for files and Redis.  Otherwise the last accepted
-   clients would find no memory for their requests, and would be rejected. */
+/* If memory is limited (ulimit -v, -d), the limit sets the number of clients.
+   A thread counts as THREAD_HEAP, for the request that it serves, and its
+   stack.  A connection of an event loop counts as CONNECTION_MEMORY.
+   RESERVED_MEMORY is left for files and Redis.  Without this, the last clients
+   would be accepted but find no memory for their requests, and would be
+   rejected. */
 #define THREAD_HEAP          (64 * 1024)
 #define CONNECTION_MEMORY    (8 * 1024)
 #define RESERVED_MEMORY      (512 * 1024)
@@ -170,52 +170,53 @@
    its stack; the kernel's part of a connection is included. */
 #define CHILD_MEMORY         (384 * 1024)
 #define THREAD_MEMORY        (64 * 1024)
-/* A block from this size on goes back to the kernel when it is freed; glibc's
-   own first value. */
+/* A block of this size or more goes back to the kernel when it is freed; this
+   is glibc's own first value. */
 #define LARGE_BLOCK          (128 * 1024)
-/* The dearest request of a server without Redis' reply: a page of 333 KB, twice
+/* The largest request of a server without Redis' reply: a page of 333 KB, twice
    while it is made, and a block of connections of an event loop. */
 #define REQUEST_MEMORY       (1024 * 1024)
 /* The largest block that the C library takes from its heap.  A larger one gets
    a mapping of its own (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
 #define HEAP_BLOCK           (127 * 1024)
-/* Descriptors that clients may not take: files, Redis, the standard three; or
-   half of all, where the system allows so few that this is less. */
+/* Descriptors that clients may not take: files, Redis, the standard three.  If
+   the system allows few, at most half of all. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT         5000
-/* How long accept rests when no descriptor is left, and how often a stopping
-   server looks whether its workers have ended. */
+/* How long accept pauses when no descriptor is left, and how often a stopping
+   server checks whether its workers have ended. */
 #define PAUSE                20
-/* Trouble may go on for days: the log repeats what it says of it after this
-   time, and tells how often it has happened meanwhile. */
+/* A shortage may last for days: the log repeats the message after this time,
+   with the number of occurrences. */
 #define NEWS_PAUSE           60000
 /* How long the start and the end of a server wait for the reader of what they
    print.  A line printed meanwhile waits for none (process/output.h). */
 #define OUTPUT_TIMEOUT       1000
-/* How long the log writer rests after it has emptied its pipe, whose capacity
-   is 10,000 lines: at ten times the rate of the fastest server enough. */
+/* How long the log writer sleeps after it has emptied its pipe.  The capacity
+   of 10,000 lines is enough at ten times the rate of the fastest server. */
 #define WRITER_REST          10
 /* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long.  While the shortage lasts, it is tried again every
-   PAUSE, and each failure begins this time anew. */
+   kept alive for this long.  While the shortage lasts, the server retries every
+   PAUSE, and each failure starts this time again. */
 #define SHORTAGE             1000
-/* A sleeping thread of a stopping server is woken after 1, 2, 4 PAUSEs, then at
-   this interval: ten thousand that are woken every 20 ms would take the CPU
-   time of those that serve. */
+/* A worker that sleeps while a server stops is woken after a PAUSE, after two,
+   four, and at last this often.  To wake ten thousand every 20 ms would take
+   the CPU time of the workers that still serve. */
 #define STOP_PAUSE           160
-/* An event loop gets memory for so many connections at once: enough for the C
+/* An event loop allocates this number of connections at once: enough for the C
    library to take it from the kernel, apart from the heap (mallopt(3),
    M_MMAP_THRESHOLD: 128 KB). */
 #define CONNECTIONS_AT_ONCE  256
-/* After so many exchanges an event loop gives back memory that it does not need
-   now, once in a TIDY_PAUSE at most.  TIDY_REST bytes stay at the heap's end,
-   for the next exchanges. */
+/* After this number of exchanges an event loop gives back unused memory, at
+   most once in a TIDY_PAUSE.  TIDY_REST bytes stay at the heap's end, for the
+   next exchanges. */
 #define TIDY_AFTER           100
 #define TIDY_PAUSE           500
 #define TIDY_REST            (128 * 1024)
 /* Readiness events taken from the kernel at once, and connections accepted in
-   one round: work per round is bounded, so that no client starves. */
+   one loop iteration: work per iteration is bounded, so that no client starves.
+ */
 #define EVENTS_AT_ONCE       512
 #define ACCEPTS_AT_ONCE      512
 /* Pipelined requests of one client that an event loop answers in one go. */

@@ -11,8 +11,8 @@ readonly policy=/usr/sbin/policy-rc.d
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# While packages are installed, policy-rc.d returns 101, "do not", to each start of a
-# service. Should this process be killed, the file that it leaves behind allows everything.
+# While packages are installed, policy-rc.d returns 101, "do not", to each start of a service. If
+# this process is killed, the file that it leaves allows everything.
 forbid_services() {
     [[ -e $policy || -L $policy ]] && return
     trap 'rm -f "$policy"' EXIT
@@ -24,7 +24,7 @@ forbid_services() {
     chmod 755 "$policy"
 }
 
-# A policy-rc.d that a killed setup left behind is ours to take away.
+# A policy-rc.d that a killed setup left is removed.
 forget_old_policy() {
     local owner
     owner=$(sed -n 's/^# Put here by .*\.sh for as long as process \([0-9]*\) runs\.$/\1/p' \
@@ -37,8 +37,8 @@ installed_packages() {
         sed -n 's/^ii *//p' | sort
 }
 
-# Of packages that were not there before, no service starts at the next boot either. Those that
-# were there are left alone.
+# Services of newly installed packages do not start at the next boot either. Packages that were
+# there before are not changed.
 disable_services_of() {
     local file files
     files=$(dpkg-query --listfiles "$@")
@@ -60,13 +60,13 @@ disable_unit() {
 }
 
 apt_get() {
-    # needrestart, where it is installed, would restart services of the user after an installation.
+    # If needrestart is installed, it would restart services of the user after an installation.
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C \
         apt-get --quiet=2 --yes --no-install-recommends \
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Says how much there is to download, and on a terminal how far it is.
+# Prints how much there is to download, and on a terminal the progress.
 install_and_count() { # FILE PACKAGE...: all that apt-get says goes into the file
     local said=$1 watched=
     shift
@@ -88,8 +88,8 @@ install_as_root() {
     forbid_services
     before=$(installed_packages)
     said=$(mktemp)
-    # The package lists are fetched only when it does not go without: they may be missing (a fresh
-    # machine) or too old (a version that the archive no longer has).
+    # The package lists are fetched only if the installation fails without: they may be missing (a
+    # fresh machine) or too old (a version that the archive no longer has).
     if ! install_and_count "$said" "$@"; then
         say "fetching the lists of packages"
         apt_get update >&2 # its warnings are worth reading, and it has no others

@@ -8,8 +8,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
-# Set the array `files`: what git tracks or would add, without what a build leaves. Git refuses
-# another user's folder without safe.directory; a part that has found no file fails.
+# Sets the array `files`: what git tracks or would add, but no results of a build. Git rejects a
+# folder of another user, unless it is a safe.directory; a part without files must not pass.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=
@@ -17,7 +17,7 @@ list() {
     mapfile -t files <<<"$found"
 }
 
-# Pinned, for each version of it lays a few lines out otherwise.
+# Pinned, because each version of it formats a few lines differently.
 lint_layout() {
     list '*.c' '*.h'
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
@@ -56,12 +56,12 @@ lint_rooms() {
     .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; return 1; }
 }
 
-# A line within the first three of every file, but for
+# Every file has the licence in its first three lines, except
 not_licensed=(
     LICENSE '*.md'                      # texts for people: README names the licence
     'public/*' 'templates/*'            # what the servers serve: it is measured, byte by byte
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
-    'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt  # inputs, and what was recorded
+    'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt  # inputs and recorded data
     '*.patch'                           # of files that have the line
     'requirements/*.txt' '*/go.sum'     # written by tools
 )
@@ -77,7 +77,7 @@ lint_licence() {
     return "$bad"
 }
 
-# Words that readers trip over: scripts/words.toml lists them.
+# Words that the text avoids: scripts/words.toml lists them.
 lint_prose() {
     list '*.md' '*.c' '*.h' '*.py' '*.sh' '*.toml' '*.css' '*.js' '*.html' '*.j2' Makefile .ci/run \
         scripts/lab scripts/fresh ':(exclude)scripts/words.toml'

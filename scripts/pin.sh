@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Writes requirements/*.txt from requirements/*.in: exact versions, with the hashes that pip checks.
 #
-#     scripts/pin.sh              what is missing; versions that are pinned already stay
-#     scripts/pin.sh --upgrade    the newest of all
+#     scripts/pin.sh              add what is missing; versions that are pinned already stay
+#     scripts/pin.sh --upgrade    pin the newest version of each package
 #
-# One list serves all versions of Python from the oldest on. The hashes make it safe that no
-# address of a package index is in these files: pip takes its own, whichever that is.
+# One list serves all versions of Python from the oldest on. No address of a package index is in
+# these files: pip uses its own index, and the hashes make that safe.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -14,7 +14,7 @@ cd "$project"
 
 scripts/setup.sh lint
 oldest=$(sed -n 's/^readonly oldest_python=//p' scripts/setup.sh)
-for name in bench hosts test lint; do # the others keep to what bench has
+for name in bench hosts test lint; do # the others use the versions of bench
     .venv/bin/uv pip compile --quiet --universal --python-version "$oldest" \
         --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links \
         --annotation-style line --custom-compile-command scripts/pin.sh \

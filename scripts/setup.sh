@@ -5,13 +5,13 @@
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
 #                                    lint  compare  peers  trace  fault  package:NAME
 #
-# Looks first, and says nothing if nothing is missing. Missing Debian packages are installed with
-# apt-get (through sudo when not root) after a line that says what and why; a service that comes
-# with a package is neither started now nor at the next boot. Python packages go into .venv, at
-# the versions and with the hashes that requirements/ pins. The compiler is the one of the
-# variable CC, if that is set. The tool of the open loop, oha, is in no Debian release: it
-# is compiled with Rust's cargo into build/tools. Where any of this cannot be done it says what to
-# install, and ends with status 1.
+# Prints nothing if nothing is missing. Missing Debian packages are installed with apt-get (through
+# sudo when not root) after a line that names them with the reason; a service that comes with a
+# package is neither started now nor at the next boot. Python packages go into .venv, at the
+# versions and with the hashes that requirements/ pins. The compiler is the one of the variable CC,
+# if that is set. The tool of the open loop, oha, is in no Debian release: it is compiled with
+# Rust's cargo into build/tools. If any of this fails, the script prints what to install and exits
+# with status 1.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -20,7 +20,7 @@ cd "$project"
 readonly venv=.venv
 readonly groups="build bench read openloop hosts test sanitize fuzz lint compare peers trace fault package:NAME"
 readonly oldest_python=3.10
-readonly oha_version=1.16.0 # 1.4 or newer will do, if one is there already
+readonly oha_version=1.16.0 # an installed one is used if it is 1.4 or newer
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -33,7 +33,7 @@ have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
-        grep "^ii.*[, ]$1[, ]" > /dev/null # all of it: who stops reading is an error here
+        grep "^ii.*[, ]$1[, ]" > /dev/null # reads all: an early end would be an error here
 }
 
 have_header() {
@@ -52,8 +52,8 @@ have_sanitizer() { # KIND COMPILER...
     "$@" -fsanitize="$kind" -xc - -o /dev/null <<<"$program" 2>/dev/null
 }
 
-# The package with what clang's sanitizers and fuzzer need: Debian 12, Ubuntu 24.04 and newer have
-# it apart.
+# Prints the package with what clang's sanitizers and fuzzer need: a separate one in Debian 12,
+# Ubuntu 24.04 and newer.
 clang_runtime() {
     local version
     version=$(clang -dumpversion | cut -d. -f1)
@@ -80,7 +80,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also where there are no lists of packages yet: then it is seen after the installation.
+# True also if there are no package lists yet: then it is checked after the installation.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -90,7 +90,7 @@ archive_python_is_new_enough() {
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
 # Sets `python` to the interpreter for .venv, or notes the packages that are missing for one. The
-# system's own comes first: it is what python3-venv serves, and it stays when others go.
+# system's own comes first: python3-venv belongs to it, and it stays when others are removed.
 python=
 find_python() {
     local candidate version
@@ -106,7 +106,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # An older release, whose archive may have a newer Python in addition to its own.
+    # An older release, whose archive may have a newer Python next to its own.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -127,7 +127,7 @@ refuse_python() {
 
 name_of_system() { sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null || uname -sr; }
 
-# Made to its end, by a Python that is still there.
+# True if it is complete and its Python still exists.
 venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/python"; }
 
 requirements=()
@@ -141,10 +141,10 @@ need_python() { # FILE...: a pinned list in requirements/
 
 on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 
-# On Ubuntu the package chromium only leads to a snap, which needs its daemon and
-# does not see /tmp. There the tests use the browser that playwright downloads.
+# On Ubuntu the package chromium only leads to a snap, which needs its daemon and does not see
+# /tmp. There the tests use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
-without_browser= # why there can be none
+without_browser= # the reason why there is none
 have_chromium() {
     [[ -n $without_browser ]] || have chromium || have google-chrome || chromium_from_playwright ||
         { ! on_ubuntu && have chromium-browser; }
@@ -154,7 +154,7 @@ have_playwright_chromium() {
     compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*/*/*" >/dev/null
 }
 
-# Any compiler will do; gcc is what the Makefile takes by itself.
+# Any compiler will do; the Makefile's default is gcc.
 need_compiler() {
     case ${compiler[0]} in
     gcc | clang) need "${compiler[0]}" "compiles the servers" have "${compiler[0]}" ;;
@@ -170,7 +170,7 @@ look_for_group() {
         need libc6-dev "headers of the C library" have_header stdio.h
         need uthash-dev "hash tables in C" have_header uthash.h
         ;;
-    read) need_python bench ;; # reads results: no server is run
+    read) need_python bench ;; # reads results, runs no server
     bench)
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, the load" have ab
@@ -203,7 +203,7 @@ look_for_group() {
         need chromium "the browser of the tests" have_chromium
         need_python bench test
         ;;
-    sanitize) # known by name only when the compiler is there: see look_again
+    sanitize) # the name depends on the compiler: see look_again
         case ${compiler[*]} in
         *clang*) have clang && need "$(clang_runtime)" "the sanitizers' libraries" \
             have_sanitizer address "${compiler[@]}" ;;
@@ -276,7 +276,7 @@ install_packages() {
     explain_and_stop "the installation did not succeed"
 }
 
-# A browser is wanted and no condition: without one, tests that need it are skipped and say so.
+# A browser is optional: without one, tests that need it are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
     say "no browser: $1. The tests that need one will be skipped."
@@ -285,7 +285,7 @@ do_without_browser() { # REASON
 make_venv() {
     if venv_is_sound; then return; fi
     [[ -n $python ]] || find_python
-    # What was installed may be older: that of the only release which the archive has.
+    # The installed one may be too old, if the archive has no newer one.
     python_is_new_enough "$python" || refuse_python
     say "making $venv with $("$python" --version)"
     rm -rf "$venv"
@@ -311,7 +311,7 @@ install_requirements() {
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
 }
 
-# On a terminal one sees how far it is. What went wrong is said as what it is.
+# Shows the progress on a terminal, and explains a failure.
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
@@ -337,8 +337,8 @@ explain_pip() { # WHAT IT SAID
         die "what pip was given is not what requirements/ pins: other bytes, a cut download or a" \
             "package index that is not to be trusted. Its own words are above." ;;
     *CERTIFICATE_VERIFY_FAILED*)
-        die "pip does not trust who answers for its package index; its own words are above. Where" \
-            "the network has a certificate of its own, PIP_CERT names the file of it." ;;
+        die "pip does not trust the certificate of its package index; its own words are above. If" \
+            "the network has a certificate of its own, set PIP_CERT to its file." ;;
     *NewConnectionError* | *"name resolution"* | *"timed out"* | *ProxyError* | *SSLError* | *ConnectTimeout*)
         die "pip could not reach its package index; its own words are above. It needs the network" \
             "this once: when that is back, try again." ;;
@@ -349,8 +349,8 @@ explain_pip() { # WHAT IT SAID
     esac
 }
 
-# Editable: bench/ and lab/ are read where they lie. A .venv that came from another checkout, copied
-# or as a link, would run that one's.
+# Editable: bench/ and lab/ are read in place. A .venv from another checkout, copied or linked,
+# would run the code of that checkout.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
@@ -361,7 +361,7 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# Asked from elsewhere: Python prefers the folder that it is started in.
+# Called from another folder, because Python prefers the folder that it is started in.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)
@@ -377,7 +377,7 @@ install_browser() {
 
 have_oha() { have oha || [[ -x build/tools/bin/oha || -x $HOME/.cargo/bin/oha ]]; }
 
-# It needs a Rust newer than any that a distribution has had for long, so cargo is not installed here.
+# It needs a newer Rust than most distributions have, so cargo is not installed here.
 install_oha() {
     local cargo quiet=()
     if have_oha; then return; fi
@@ -392,9 +392,9 @@ install_oha() {
     fi
     say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \
         "build/tools; this takes some minutes, once"
-    exec 8<scripts/setup.sh # two at a time would do it twice
+    exec 8<scripts/setup.sh # or two at a time would do it twice
     flock 8
-    [[ -t 2 ]] || quiet=(--quiet) # no terminal to show its progress
+    [[ -t 2 ]] || quiet=(--quiet) # without a terminal, no progress
     if ! have_oha; then
         "$cargo" install oha --version "$oha_version" --locked "${quiet[@]}" --root build/tools \
             --target-dir build/tools/target >&2 ||
@@ -405,8 +405,8 @@ install_oha() {
     exec 8<&-
 }
 
-# Some packages are known by name only when others are there: that of a compiler's libraries has
-# the compiler's version in its name.
+# Some packages' names depend on installed ones: the package of a compiler's libraries has the
+# compiler's version in its name.
 look_again() { # GROUP...
     local group first=" ${missing[*]} " package
     missing=() reasons=() requirements=() python=

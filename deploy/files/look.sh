@@ -16,7 +16,7 @@ say apt "$(command -v apt-get)"
 say descriptors "$(prlimit --nofile --output HARD --noheadings 2>/dev/null | tr -d ' ')"
 say free_mb "$({ df -Pm /opt 2>/dev/null || df -Pm /; } | awk 'NR == 2 { print $4 }')"
 
-# "client port server port": where sshd really listens, whatever lies between it and the controller.
+# "client port server port": where sshd really listens, also behind a gateway or NAT.
 # shellcheck disable=SC2086
 set -- ${SSH_CONNECTION-}
 say ssh_address "${3:-127.0.0.1}"
@@ -32,7 +32,7 @@ $needs
 NEEDS
 say missing "${missing# }"
 
-# What is in the folder: ours if it has .deploy, and then which versions of what.
+# The folder is ours if it has .deploy; then print the versions of its parts.
 if [ -d "$folder/.deploy" ]; then
     say state ours
 elif [ -e "$folder" ] && [ -n "$(ls -A "$folder")" ]; then
@@ -44,8 +44,8 @@ for stamp in tree packages built; do
     say "$stamp" "$(cat "$folder/.deploy/$stamp" 2>/dev/null)"
 done
 
-# Sweeps and agents are identified by their working folder; of other users' processes only root sees it,
-# and others cannot run any of ours.
+# Sweeps and agents are recognised by their working folder. Only root sees that of other users'
+# processes, and other users cannot run ours.
 sweeps=
 agents=
 for process in /proc/[0-9]*; do

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# The kernel's settings for the benchmark, and the number of open files; run by root. Says `changed`
+# The kernel's settings for the benchmark, and the number of open files; run by root. Prints `changed`
 # for each thing that it had to change, `absent=NAME` for a setting that this kernel does not have
 # and that may be missing, `lacks=NAME` for a required one. The playbook sets `folder`, `conf` (what
 # is to be in sysctl_file), `sysctl_file`, `limits_file`, and of the user who logs in `user` and
@@ -11,7 +11,7 @@ before=$folder/.deploy/sysctl-before.conf
 
 value_of() { sysctl -n "$1" 2>/dev/null | tr -s '\t ' ' '; }
 
-# Each setting that is there, as it was before us, so that it can be put back.
+# The previous value of each existing setting, so that it can be restored.
 old=
 differs=
 while read -r name equals wanted; do
@@ -38,8 +38,8 @@ if [ "$differs" ]; then
     sysctl --quiet --ignore --load "$sysctl_file" && echo changed || exit 1
 fi
 
-# A limit that the kernel refuses would lock everybody out, since PAM then ends the login. So the file
-# is written only where it is needed, and after root has tried.
+# A limit that the kernel rejects would lock out all users, since PAM then ends the login. So the file
+# is written only if it is needed, and after root has tried the limit.
 if [ "$descriptors" != unlimited ] && [ "$descriptors" -lt "$descriptors_wanted" ] &&
     prlimit --nofile="$descriptors_wanted" true 2>/dev/null; then
     limits="# Made by ZeroHTTPd Seven: each connection is an open file, and a proxy has two for each.

@@ -29,7 +29,7 @@ static int check_template(struct app *app, const char *root, char *error,
                           size_t size) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
-    /* openat2(2) itself never says EPERM for a file that may not be read. */
+    /* openat2(2) itself never returns EPERM for a file that may not be read. */
     if (file == NULL && (errno == ENOSYS || errno == EPERM)) {
         snprintf(
             error, size,

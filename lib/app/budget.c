@@ -6,7 +6,7 @@ bool budget_take(const struct budget *budget, size_t bytes) {
 
     if (budget->taken == NULL)
         return true;
-    /* First our own part, then the sum: so of two processes that ask at once
+    /* First our own part, then the sum: so if two processes call this at once,
        at least one sees both parts, and the limit holds. */
     size_t own = atomic_fetch_add(&budget->taken[budget->slot], bytes) + bytes;
     for (size_t i = 0; i < budget->slots; i++)

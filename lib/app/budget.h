@@ -28,7 +28,7 @@ struct budget {
     size_t slot;  /* the counter of this process */
 };
 
-/* Takes so many bytes; false, and nothing is taken, if a limit forbids it. */
+/* Takes the bytes; returns false, and takes nothing, if a limit forbids it. */
 bool budget_take(const struct budget *budget, size_t bytes);
 void budget_return(const struct budget *budget, size_t bytes);
 

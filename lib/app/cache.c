@@ -15,23 +15,23 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where memory is short uthash would exit.  This way it only does not keep the
-   file, which does no harm. */
+/* If memory is short, uthash would exit by default.  With this setting it only
+   does not keep the file, which does no harm. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
 
 /* How often open_beneath() tries.  A try may fail because a file is renamed
-   meanwhile: about one in twenty where a process does nothing but rename. */
+   meanwhile: about one in twenty if a process does nothing but rename. */
 #define OPEN_TRIES 32
 
-/* A file and what only the cache knows of it.  The file comes first, so that
-   a pointer to it is a pointer to its entry. */
+/* A file and what only the cache knows of it.  The file is the first member, so
+   that a pointer to it is a pointer to its entry. */
 struct entry {
     struct file file;
     int borrowed;   /* under the lock, as all that follows */
-    bool listed;    /* in the table; else its last borrower ends it */
-    unsigned round; /* in which it was last looked at; 0: none */
+    bool listed;    /* in the table; else its last borrower frees it */
+    unsigned round; /* in which it was last checked; 0: none */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
     char name[];
@@ -40,14 +40,14 @@ struct entry {
 struct cache {
     int folder;
     bool texts;
-    size_t limit; /* so many may be idle */
+    size_t limit; /* the most idle files */
     pthread_mutex_t lock;
     struct entry *entries; /* a table of the idle and the borrowed */
     struct entry *idle;    /* not borrowed, the longest unused first */
     size_t idle_count;
 };
 
-/* Where descriptors are few, most of them are for clients and for Redis. */
+/* If descriptors are few, most of them are for clients and for Redis. */
 static size_t limit_of(bool texts) {
     long descriptors = sysconf(_SC_OPEN_MAX); /* -1: there is no limit */
 
@@ -87,7 +87,7 @@ static void borrow(struct cache *cache, struct entry *entry) {
     entry->borrowed++;
 }
 
-/* Takes it out of the table; those who have borrowed it keep it. */
+/* Takes it out of the table; its borrowers keep it. */
 static void drop(struct cache *cache, struct entry *entry) {
     borrow(cache, entry);
     HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
@@ -120,10 +120,10 @@ void cache_destroy(struct cache *cache) {
     free(cache);
 }
 
-/* openat2(2) is there since Linux 5.6; glibc has a function for it only since
+/* openat2(2) exists since Linux 5.6; glibc has a function for it only since
    2.43.  A link with ".." in it is followed only if nothing was renamed
-   meanwhile, be it by anybody, anywhere on this host: else the call says
-   EAGAIN, and may be made again. */
+   meanwhile, anywhere on this host: otherwise the call returns EAGAIN, and may
+   be repeated. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -136,8 +136,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* If no descriptor is left, closes the files that are not borrowed now, so that
-   descriptors are free for this file and for other uses. */
+/* If no descriptor is left, the unused files are closed: then there is one for
+   this file, and for other uses. */
 static int open_file(struct cache *cache, const char *name, uint64_t flags) {
     int descriptor = open_beneath(cache->folder, name, flags);
 
@@ -182,20 +182,19 @@ static int read_text(struct cache *cache, struct file *file) {
     return 0;
 }
 
-/* May what we have of the file be kept?  A descriptor of it, yes.  Its text
-   only if a later change is certain to have another time than the last one.
-   Files are dated by a clock that may tick only 100 times a second, on some
-   file systems once in two seconds: a second change within a tick is not seen.
-   (What is written through a mapping, mmap(2), is dated when that begins, and
-   not with each byte.)  Templates are kept anyway: else 02, started right after
-   a change, would read one in each child. */
+/* May the file be kept?  Its descriptor, yes.  Its text only if a later change
+   is certain to have another time than the last one.  Files are dated by a
+   clock that may tick only 100 times a second, on some file systems once in two
+   seconds: a second change within a tick is not seen.  (A write through a
+   mapping, mmap(2), is dated when it begins, and not with each byte.) Templates
+   are kept in any case: otherwise 02, started right after a change, would read
+   one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
 }
 
-/* Done once for a file: it takes longer than all the rest of a response's head.
- */
+/* Done once for a file: it takes longer than the rest of a response's head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);
@@ -222,7 +221,7 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
         return NULL;
     struct file *file = &entry->file;
     memcpy(entry->name, name, strlen(name) + 1);
-    /* O_NONBLOCK: to open a named pipe would wait for a writer. */
+    /* O_NONBLOCK: opening a named pipe would wait for its writer. */
     file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
         (S_ISREG(file->status.st_mode) && read_text(cache, file) < 0)) {
@@ -241,8 +240,8 @@ static struct entry *open_entry(struct cache *cache, const char *name) {
 }
 
 /* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it; or the same one, if another thread was faster.  What
-   may change unseen is for this borrower only. */
+   name, and borrows it; or the same one, if another thread was faster.  A file
+   that may change unseen is for this borrower only. */
 static struct entry *keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
@@ -261,8 +260,8 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     return entry;
 }
 
-/* Why a folder cannot be borrowed: EISDIR.  But EXDEV if a link leads to it,
-   out of our folder: the client must not learn that it exists. */
+/* Returns why a folder cannot be borrowed: EISDIR.  But EXDEV if a link leads
+   to it, out of our folder: the client must not learn that it exists. */
 static int folder_error(struct cache *cache, const char *name) {
     int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
@@ -271,8 +270,8 @@ static int folder_error(struct cache *cache, const char *name) {
     return EISDIR;
 }
 
-/* Borrows what is known of that name, if it is still the same file, as its
-   status says, or without one if it was checked in this round.  Or NULL. */
+/* Borrows the known file of that name if its status shows that it is unchanged,
+   or if it was checked in this loop iteration.  Returns NULL if not. */
 static struct entry *borrow_known(struct cache *cache, const char *name,
                                   const struct stat *status, unsigned round) {
     struct entry *entry;
@@ -290,9 +289,9 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return hit ? entry : NULL;
 }
 
-/* Forgets a name and closes its file: an open deleted file would take space on
-   the disk until the server ends.  (A file that is not requested again does so
-   until other files replace it.)  Returns NULL, with that errno. */
+/* Forgets the name together with the file: kept open, a deleted file would use
+   the disk until the server ends.  (A file that is not requested again does,
+   until others have pushed it out.) Returns NULL, with that errno. */
 static struct file *forget(struct cache *cache, const char *name, int error) {
     struct entry *entry;
 

@@ -3,16 +3,16 @@
  * The files below one folder, kept between requests: small ones in memory, the
  * others open.
  *
- * A hit costs one system call, which asks whether the file is still the same
- * one, at most once in a round of an event loop; a miss opens it.  The kernel
+ * A hit costs one system call, which checks whether the file is still the same,
+ * at most once in an iteration of an event loop; a miss opens it.  The kernel
  * itself confines every path to the folder (RESOLVE_BENEATH of openat2(2),
- * since Linux 5.6), whatever symbolic links say; an absolute link is refused
+ * since Linux 5.6), whatever symbolic links say; an absolute link is rejected
  * even when it points inside.
  *
  * One cache serves all threads of a process: a lock guards the table, and a
- * file stays open until its last borrower returns it.  Of the files that are
- * not borrowed a limited number stays open (OPEN_FILES), and none when the
- * process runs out of descriptors.
+ * file stays until its last borrower gives it back.  A limited number of files
+ * that are not borrowed stays open (OPEN_FILES); when the process runs out of
+ * descriptors, none.
  */
 #ifndef APP_CACHE_H
 #define APP_CACHE_H
@@ -37,8 +37,8 @@ struct file {
 };
 
 /*
- * A cache for the folder, or NULL with errno set when there is none.  It holds
- * files up to SMALL_FILE bytes in memory; with `texts` all of them, up to
+ * A cache for the folder, or NULL with errno set if that cannot be made.  It
+ * holds files up to SMALL_FILE bytes in memory; with `texts` all of them, up to
  * TEMPLATE_LIMIT bytes, and others cannot be borrowed.
  */
 struct cache *cache_create(const char *folder, bool texts);
@@ -46,9 +46,9 @@ void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
 
 /*
  * Borrows the regular file of that name, relative to the folder, as it is in
- * that round (app/moment.h).  Returns NULL with errno set: EISDIR for a folder,
- * EACCES for anything else that is no file, EXDEV for a way out, or what
- * openat2(2) said.
+ * that loop iteration (app/moment.h).  Returns NULL with errno set: EISDIR for
+ * a folder, EACCES for anything else that is no file, EXDEV for a path that
+ * leaves the folder, or the errno of openat2(2).
  */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);

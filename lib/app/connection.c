@@ -22,7 +22,7 @@
  *                 |        response is a long one
  *                 +--> CLOSED
  *
- * A connection that cannot be answered (no memory, client left) is closed.
+ * If it cannot be answered (out of memory, the client left), it is closed.
  */
 #include "app/connection.h"
 
@@ -174,8 +174,8 @@ static void advance_head(struct connection *connection) {
         await_body(connection);
 }
 
-/* The request's views point into the input: when that moves while a body comes
-   in, they are taken anew. */
+/* The request's views point into the input: when the input moves while a body
+   is received, they are taken anew. */
 static void renew_views(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct view head =
@@ -203,7 +203,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 }
 
 void connection_received(struct connection *connection, size_t count) {
-    if (count == 0) { /* what is half here will never be whole */
+    if (count == 0) { /* half a request will never be whole */
         connection->state = STATE_CLOSED;
         return;
     }
@@ -310,8 +310,8 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
-/* Half an empty line begins no request either: else a client that sends CR and
-   LF by turns would be given a new time with each of them. */
+/* Half an empty line begins no request either.  Otherwise a client that sends
+   CR and LF in turn would restart its timeout with each of them. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

@@ -3,12 +3,12 @@
  * The life of a client's connection, one exchange (app/exchange.h) after
  * another: a state machine, which makes no system call on a socket itself.
  *
- * The state says how far the connection has come; only connection.c looks at
- * it.  The need is what the driver must do now; several states have the same
- * need, as head and body both need bytes.
+ * The state shows how far the connection is; only connection.c uses it.  The
+ * need is what the driver must do now; several states have the same need, as
+ * head and body both need bytes.
  *
- * It reports at any time what it needs now.  Its driver then does what is
- * needed, by calls that sleep or by calls that do not, and tells the outcome:
+ * The driver may read the need at any time.  It then does what is needed, by
+ * calls that sleep or by calls that do not, and reports the outcome:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
@@ -61,8 +61,8 @@ struct connection {
 };
 
 /*
- * Starts a connection's life.  `moment` tells the time and is the driver's to
- * keep current; app and moment must outlive the connection.  After `requests`
+ * Starts a connection's life.  `moment` is the time, which the driver keeps
+ * current; app and moment must outlive the connection.  After `requests`
  * requests it is closed.
  */
 void connection_init(struct connection *connection, const struct app *app,
@@ -74,15 +74,15 @@ enum connection_need connection_need(const struct connection *connection);
 /* Where to put received bytes, and in *size how many; NULL: out of memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
-/* `count` bytes came; 0: the client will send no more. */
+/* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
 /* Redis has replied, or is unavailable: NULL; see exchange_replied().  The
-   reply is used up when this returns. */
+   reply is no longer needed when this returns. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* May the connection be kept after this response?  Asked at most once a
+/* May the connection be kept after this response?  Called at most once a
    request, at the last moment, and only if no other reason has already decided
    to close it. */
 void connection_keep(struct connection *connection, bool may_keep);
@@ -103,10 +103,10 @@ void connection_sent(struct connection *connection, uint64_t count);
 /* Goes on to the connection's next exchange, or to its end. */
 void connection_next(struct connection *connection);
 
-/* The client kept us waiting for longer than its patience_time(). */
+/* The client took longer than its patience_time(). */
 void connection_timed_out(struct connection *connection);
 
-/* The driver cannot go on with it, or will not: it needs to be closed. */
+/* The driver cannot continue, or will not: the connection must be closed. */
 void connection_abandon(struct connection *connection);
 
 /* What we want from the client now, and how long we wait for it, in
@@ -114,7 +114,7 @@ void connection_abandon(struct connection *connection);
    except PATIENCE_SEND, which counts from the last byte that the client took.
  */
 enum patience {
-    PATIENCE_NONE, /* it is not the client that is waited for; time: -1 */
+    PATIENCE_NONE, /* the server does not wait for the client; time: -1 */
     PATIENCE_IDLE, /* between requests; before the first: PATIENCE_REQUEST */
     PATIENCE_REQUEST,
     PATIENCE_SEND,

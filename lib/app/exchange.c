@@ -22,7 +22,7 @@ void exchange_free(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
-/* ---- The choice of the handler ---- */
+/* ---- The choice of a handler ---- */
 
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence) {
@@ -31,8 +31,8 @@ void exchange_refuse(struct exchange *exchange, int status,
 }
 
 /* Answers what no handler answers: OPTIONS, which asks what is allowed, and
-   methods that are not allowed or not known.  It does not
-   wait for a body, because no handler would use it. */
+   methods that are not allowed or not known.  A body would not be used, so it
+   is not waited for. */
 static void answer_without_handler(struct exchange *exchange,
                                    struct view allowed) {
     struct response *response = &exchange->response;
@@ -100,7 +100,7 @@ int exchange_take_body(struct exchange *exchange, struct buffer *input) {
                                       raw, &decoded);
     if (used < 0)
         return (int)used;
-    /* The decoded bytes are fewer: what came behind the chunks, a pipelined
+    /* The decoded bytes are fewer: what followed the chunks, a pipelined
        request, moves up to the body's new end. */
     size_t consumed = used > 0 ? (size_t)used : raw;
     struct buffer rest = {.data = input->data + start + decoded,
@@ -155,7 +155,7 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
-/* Does Redis say that it accepts no commands just now, but will do so again by
+/* Does Redis report that it accepts no commands now, but will do so again by
    itself? */
 static bool is_passing(const struct resp_reply *reply) {
     static const struct view codes[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP exchange: a request, and the response that answers it.  How their
- * bytes come and go is the connection's matter (app/connection.h), which
- * carries one exchange after another.
+ * One HTTP exchange: a request, and the response that answers it.  The
+ * connection (app/connection.h) moves the bytes, for one exchange after
+ * another.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
@@ -14,7 +14,7 @@ struct exchange {
     const struct app *app;
     struct http_request request; /* points into the connection's input */
     size_t head;                 /* bytes of the request's head */
-    size_t body; /* bytes of its body, decoded, right behind the head */
+    size_t body; /* bytes of its body, decoded, right after the head */
     struct http_chunks chunks;
     bool unread;    /* an early response left some of the request unread */
     bool continued; /* "100 Continue" went out before the response */
@@ -26,24 +26,24 @@ struct exchange {
     uint64_t sent; /* bytes of the response, head and body */
 };
 
-/* The handler's result. */
+/* The outcome of a call of the handler. */
 enum exchange_result {
     EXCHANGE_ANSWERED, /* the response is there */
-    EXCHANGE_ASKS,     /* exchange_command() is to be carried to Redis */
+    EXCHANGE_ASKS,     /* exchange_command() must be sent to Redis */
     EXCHANGE_FAILED,   /* out of memory: no answer is possible */
 };
 
-/* Drops what belongs to one request, and is ready for the next. */
+/* Drops what belongs to one request; ready for the next. */
 void exchange_free(struct exchange *exchange);
 
-/* ---- What its connection tells it ---- */
+/* ---- Called by the connection ---- */
 
 /* Answers with an error before all of the request was read. */
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* The head is complete: finds the handler, before the body has come.  False if
-   there is none; the response says why. */
+/* The head is there: chooses the handler, before the body is there.  Returns
+   false if there is none, and the response gives the reason. */
 bool exchange_route(struct exchange *exchange);
 
 /* Takes what has come of the body; a chunked one is decoded in its place.
@@ -55,12 +55,12 @@ enum exchange_result exchange_answer(struct exchange *exchange,
                                      struct view input);
 
 /* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
-   that exchange_accepts() rejects is answered 502; or 503, if Redis itself says
-   that it will accept commands soon. */
+   that exchange_accepts() rejects is answered 502; or 503, if Redis itself
+   reports that it will accept commands soon. */
 enum exchange_result exchange_replied(struct exchange *exchange,
                                       const struct resp_reply *reply);
 
-/* ---- Its state ---- */
+/* ---- Questions of the driver ---- */
 
 struct view exchange_command(const struct exchange *exchange);
 
@@ -78,8 +78,8 @@ bool exchange_accepts(const struct exchange *exchange,
 /* All bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* Goes out before the response when the client waits for it before it sends
-   the body: RFC 9110, section 10.1.1. */
+/* Sent before the response if the client waits for it before it sends the body:
+   RFC 9110, section 10.1.1. */
 extern const struct view exchange_continue;
 
 #endif

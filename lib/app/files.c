@@ -80,8 +80,8 @@ static bool lists(const struct http_request *request, struct view name,
     return false;
 }
 
-/* The order of the preconditions is that of RFC 9110, section 13.2.2: a tag,
-   where there is one, decides and the date is not looked at. */
+/* The order of the preconditions is that of RFC 9110, section 13.2.2: if there
+   is a tag, it decides and the date is ignored. */
 static bool is_another(const struct http_request *request,
                        const struct file *file) {
     if (request->if_match.data != NULL)
@@ -102,9 +102,10 @@ static bool is_unchanged(const struct http_request *request,
 }
 
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
-   and wants a range only if the file is still that version.  A tag tells that.
-   A date does not, for two versions of one second share it (section 8.8.2.2);
-   and who was given a tag, as by us, has to send the tag. */
+   and wants a range only if the file is still that version.  A tag shows that.
+   A date does not, because two versions of one second share it (section
+   8.8.2.2); and a client that was given a tag, as by us, has to send the tag.
+ */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)
@@ -167,8 +168,8 @@ static void serve(struct page *page, struct file *file, struct view name) {
     response_file(response, cache, file, first, last - first + 1);
 }
 
-/* RFC 3986, section 2.3: what may stand in a path as it is.  The rest is
-   escaped anew: the decoded path may hold anything, even line ends. */
+/* RFC 3986, section 2.3: what may be in a path as it is.  The rest is escaped
+   anew: the decoded path may hold anything, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -221,7 +222,7 @@ void files_page(struct page *page) {
     case ENOTDIR:
     case EACCES:
     case EPERM:
-    case EXDEV: /* the way to it leaves public/ */
+    case EXDEV: /* the path leaves public/ */
     case ELOOP:
     case ENAMETOOLONG:
     case ENXIO: /* a socket */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Static files: whatever lies below public/, and nothing else. */
+/* Static files: all below public/, and nothing else. */
 #ifndef APP_FILES_H
 #define APP_FILES_H
 

@@ -49,7 +49,7 @@ static void tidy(struct buffer *text) {
 
 static void read_field(struct view body, struct view key, const char *what,
                        int64_t limit, struct field *field) {
-    /* A field that is missing is as empty as an empty one. */
+    /* A missing field counts as an empty one. */
     (void)form_append_field(body, key, &field->typed);
     tidy(&field->typed);
     int64_t characters = utf8_count(buffer_view(&field->typed));
@@ -83,7 +83,7 @@ static void free_entry(struct entry *entry) {
 /* ---- Making the page ---- */
 
 /* How many bytes the remarks need as HTML, if any of them is long.  Only then
-   is each character looked at: most text needs no escape. */
+   is each character checked: most text needs no escape. */
 static size_t room_for(const struct view *remarks, size_t count) {
     size_t plain = 0, escaped = 0;
 
@@ -96,8 +96,8 @@ static size_t room_for(const struct view *remarks, size_t count) {
     return plain + escaped;
 }
 
-/* Redis keeps the newest remark last; the page shows it first.  False: there is
-   no memory for so large a page now, and the response says so. */
+/* Redis keeps the newest remark last; the page shows it first.  Returns false
+   if there is no memory for so large a page now; the response then says so. */
 static bool append_remarks(struct page *page, const struct resp_reply *reply) {
     struct view newest_last[REMARKS_SHOWN];
     struct view items = reply->items;
@@ -109,14 +109,14 @@ static bool append_remarks(struct page *page, const struct resp_reply *reply) {
         newest_last[count++] = item.text;
     size_t room = room_for(newest_last, count);
     /* Twice, and room for the template: for a moment the remarks and the page
-       that has them are both in memory. */
+       with them are both in memory. */
     if (!page_hold(page,
                    room > LARGE_RESPONSE / 2 ? 2 * room + LARGE_RESPONSE : 0))
         return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
                                  "Yours could be the first.</p></li>\n"));
-    /* Nearly always this is all the memory that is needed, asked for once. */
+    /* Nearly always this is all the memory that is needed, allocated once. */
     buffer_reserve(html, room);
     while (count-- > 0) {
         buffer_append(html, VIEW("<li class=\"remark\"><p>"));
@@ -132,7 +132,7 @@ static void append_grouped(struct buffer *html, int64_t number) {
         buffer_append_number(html, number);
         return;
     }
-    int last = abs((int)(number % 1000)); /* below 0 if it was set by hand */
+    int last = abs((int)(number % 1000)); /* negative, if it was set so */
     char group[] = {',', (char)('0' + last / 100), (char)('0' + last / 10 % 10),
                     (char)('0' + last % 10)};
     append_grouped(html, number / 1000);
@@ -145,7 +145,7 @@ static void append_field(struct buffer *typed, struct buffer *error,
     html_append_text(error, view_of(field->error));
 }
 
-/* The page is large if its values are: then it needs the budget's consent.  The
+/* The page is large if its values are: then the budget must allow it.  The
    remarks are in the page from now on, and their own memory is free again. */
 static void fill_page(struct page *page, int status, struct view template,
                       const struct template_value *values, size_t count) {
@@ -214,8 +214,8 @@ static void finish_page(struct page *page, int status,
 }
 
 /* Three replies, one after another.  INCR answers with the visitor's own
-   number: a GET after it would also count later visitors, and two visitors
-   would get the same number. */
+   number.  A GET after it would also count visitors who came meanwhile, and two
+   visitors would see the same number. */
 static void show(struct page *page, int status, const struct entry *entry) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 
@@ -246,8 +246,7 @@ void guestbook_show(struct page *page) {
     show(page, 200, &empty);
 }
 
-/* The remark is answered with success only after Redis has said that it has
-   it. */
+/* The response reports success only after Redis has confirmed the remark. */
 static void sign(struct page *page, const struct entry *entry) {
     switch (page->step) {
     case 0:

@@ -34,7 +34,7 @@ void log_line_append(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\" "));
     buffer_append_number(line, exchange->response.status);
     buffer_append(line, VIEW(" "));
-    /* All bytes sent that are not head. */
+    /* All bytes sent except the head. */
     uint64_t bytes = exchange->sent - exchange->response.head_length;
     if (bytes > 0)
         buffer_append_number(line, (int64_t)bytes);

@@ -5,8 +5,8 @@
 
 #include "app/exchange.h"
 
-/* Appends the line for an exchange that is done, with its line feed; `address`
-   is the client's.  Only printable ASCII reaches it: a request line may hold
+/* Appends the line for a finished exchange, with its line feed; `address` is
+   the client's.  Only printable ASCII is written: a request line may hold
    anything. */
 void log_line_append(struct buffer *line, const char *address,
                      const struct exchange *exchange);

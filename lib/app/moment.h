@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The time as the application sees it: its driver sets it, with no system call
- * here.  One for each worker; nothing here is shared between threads.
+ * The time for the application: its driver sets it, the application never reads
+ * the clock.  Each worker has one; no threads share it.
  */
 #ifndef APP_MOMENT_H
 #define APP_MOMENT_H
@@ -10,11 +10,11 @@
 
 struct moment {
     time_t now; /* seconds since 1970 */
-    /* The number of an event loop's round; 0: there are no rounds.  A round
-       answers only requests that came before it began, so it asks only once
-       whether a file has changed.  (Some came only in part.  A client that
-       changes a file between two packets of its request, or between two
-       requests without waiting for the first answer, may get the old one.) */
+    /* The number of an event loop's iteration; 0: there are none.  An iteration
+       answers only requests that came before it began, so it checks only once
+       whether a file has changed.  (Some came only in part.  If a client
+       changes a file between two packets of a request, or between two requests
+       without waiting for the first answer, it may get the old file.) */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Short of memory, uthash would exit without a word. */
+/* By default uthash would exit without a message if memory is short. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
@@ -17,7 +17,7 @@ struct redirect {
     UT_hash_handle hh;
     int status;
     size_t path_length;
-    struct view target; /* behind the path */
+    struct view target; /* after the path */
     char path[];
 };
 

@@ -7,8 +7,8 @@
 
 /*
  * Reads a file of lines `path target [status]`; # starts a comment, the status
- * is 302 unless given.  A file that does not exist is an empty table.
- * Returns 0, or -1 with a sentence in `error` that names file, line and fix.
+ * is 302 unless given.  A file that does not exist is an empty table.  Returns
+ * 0, or -1 with a sentence in `error`: the file, the line and what to do.
  */
 int redirects_load(const char *file, struct redirect **redirects, char *error,
                    size_t size);

@@ -4,7 +4,7 @@
 #include "config.h"
 #include "proto/html.h"
 
-/* Returns the reason phrase of a status; empty if the status is unknown. */
+/* Returns the status and its name; empty if it is not in the table. */
 static struct view text_of(int status) {
     static const struct {
         int status;
@@ -89,7 +89,7 @@ void response_field(struct response *response, struct view name,
     buffer_append(&response->head, VIEW("\r\n"));
 }
 
-/* The frame that all pages without a template share. */
+/* Starts the frame that all pages without a template share. */
 static void start_page(struct response *response) {
     struct view text = text_of(response->status);
     struct view heading =
@@ -155,8 +155,8 @@ void response_finish(struct response *response, bool keep_alive,
                      int minor_version) {
     struct buffer *head = &response->head;
 
-    /* RFC 9110, section 8.6: a 304 speaks of a body that it does not have, and
-       a 204 says by itself that it has none. */
+    /* RFC 9110, section 8.6: in a 304 the length would be that of a body that
+       it does not have, and a 204 never has one. */
     if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
         buffer_append_number(head, (int64_t)response_length(response));

@@ -7,14 +7,14 @@
 #include "app/sorted.h"
 
 struct route {
-    struct view path; /* with a slash at its end: all paths below it */
+    struct view path; /* if it ends in a slash, it matches all paths below it */
     page_handler *get;
     page_handler *post;
 };
 
 const struct view routes_methods = VIEW_INITIALIZER("GET, HEAD, POST, OPTIONS");
 
-/* The first row that fits is the one.  Files are what is left. */
+/* The first row that matches is used.  All other paths are files. */
 static const struct route routes[] = {
     {VIEW_INITIALIZER("/guestbook"), guestbook_show, guestbook_sign},
     {VIEW_INITIALIZER("/sorted"), sorted_page, NULL},

@@ -9,8 +9,8 @@
 #include "app/page.h"
 
 /*
- * The handler for that method and path; HEAD goes where GET goes.  NULL when
- * there is none: *allowed is then the value of the Allow field, or empty if
+ * Returns the handler for that method and path; HEAD is handled as GET.  NULL
+ * if there is none: *allowed is then the value of the Allow field, or empty if
  * the method is unknown.
  */
 page_handler *routes_find(const struct app *app, enum http_method method,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A page that only computes: 1,001 pseudo-random strings, sorted.  In an event
- * loop all other clients wait for it.
+ * A page that computes and never waits: 1,001 pseudo-random strings, sorted.
+ * In an event loop all other clients wait meanwhile.
  */
 #ifndef APP_SORTED_H
 #define APP_SORTED_H

@@ -17,8 +17,8 @@ struct serving {
     const struct client *client;
     struct connection connection;
     bool is_new;              /* nothing has been received yet */
-    int64_t silent_till;      /* a new silent connection is closed then; 0:
-                                 this wait has not begun */
+    int64_t silent_till;      /* closes a new, silent connection; 0: this wait
+                                 has not begun */
     enum patience awaited;    /* what is being waited for */
     int64_t deadline;         /* when that must have come */
     int timeout;              /* the socket's receive timeout, milliseconds */
@@ -33,10 +33,10 @@ static bool may_keep(const struct worker *worker) {
     return !server_is_stopping() && !server_is_short() && !others_wait(worker);
 }
 
-/* Lets the next recv sleep as long as the client may take: one deadline for a
-   whole request, however many pieces it comes in.  A first request in one piece
-   is there already and costs no call here; a connection that is kept costs one,
-   once.  False: that time is over. */
+/* Sets the timeout of the next recv: one deadline for a whole request, however
+   many pieces it comes in.  A first request in one piece is there already and
+   costs no call here; a kept connection costs one, once.  Returns false if the
+   deadline has passed. */
 static bool set_timeout(struct serving *serving) {
     const struct server *server = serving->worker->server;
     enum patience awaited = connection_patience(&serving->connection);
@@ -62,11 +62,10 @@ static bool set_timeout(struct serving *serving) {
  * Has the kernel waited for this client already?  There are three reasons why
  * nothing has come on a new connection.
  * 1. TCP_DEFER_ACCEPT's time is over.  Then the kernel has sent its greeting
- *    (SYN-ACK) once more.
  * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
- *    may come in the next moment, unless it has been in the backlog for long.
+ *    may come at any moment, unless the connection was in the backlog for long.
  * 3. Its request was lost on a slow line, and a later packet was not: this is
- *    the client's ACK for a repeated SYN-ACK.  We cannot tell that from 1.
+ *    the client's ACK for a repeated SYN-ACK.  It looks like reason 1 here.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -78,8 +77,8 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* Nothing has come on a new connection: may it hold this worker?  Yes, if no
-   other client wants it, until the time for a request is over. */
+/* Nothing has come on a new connection: may it hold this worker?  Until the
+   request's timeout, as long as no other client needs the worker. */
 static bool may_stay_silent(struct serving *serving) {
     const struct worker *worker = serving->worker;
     int64_t now = clock_milliseconds();
@@ -101,8 +100,8 @@ static bool may_stay_silent(struct serving *serving) {
     return true;
 }
 
-/* The first recv of a connection need not sleep, for its bytes should be there.
-   A stopping server waits for the rest of a request, but not for a new one. */
+/* The first recv of a connection need not sleep: its bytes should be there.  A
+   stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct serving *serving) {
     if (serving->is_new && serving->silent_till == 0)
         return false;
@@ -110,7 +109,7 @@ static bool may_sleep(const struct serving *serving) {
 }
 
 /* EAGAIN, though the socket blocks: its receive timeout (SO_RCVTIMEO) is over,
-   or recv has MSG_DONTWAIT. */
+   or recv was called with MSG_DONTWAIT. */
 static void nothing_came(struct serving *serving) {
     if (!serving->is_new)
         connection_timed_out(&serving->connection);
@@ -118,9 +117,9 @@ static void nothing_came(struct serving *serving) {
         connection_abandon(&serving->connection);
 }
 
-/* From a client whose time is over we take one piece more, for it may have come
-   while we were suspended (SIGSTOP).  Only one: else a client that sends a byte
-   every millisecond would never be cut off. */
+/* From a client whose time is over one more piece is read: it may have come
+   while the server was suspended (SIGSTOP).  Only one, because a client that
+   sends a byte every millisecond would never be disconnected. */
 static void something_came(struct serving *serving, bool late) {
     struct connection *connection = &serving->connection;
 
@@ -170,16 +169,16 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
     moment_set(&serving->worker->moment, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
         redis_misbehaves(pool->server, &reply);
-        /* It may be the reply to another command, with ours behind it.  Only
-           its type is looked at after that. */
+        /* It may be the reply to another command, followed by ours.  Only its
+           type is used after that. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
     }
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* All that the exchange asks, one after another.  Then the connection to Redis
-   is returned at once, for to send the response may take long. */
+/* Runs all commands of the exchange, one after another.  Then the connection to
+   Redis is returned at once, because sending the response may take long. */
 static void ask_redis(struct serving *serving) {
     struct connection *connection = &serving->connection;
     struct redis_client *redis = redis_pool_borrow(serving->worker->redis);
@@ -209,9 +208,8 @@ static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
            options_time(options, SEND_TIMEOUT);
 }
 
-/* Sleeps until there is room, but for SEND_LOOK at most.  After a short write
-   the rest is still pending: the need stays NEED_SEND, and this is called
-   again. */
+/* Sleeps until there is room, SEND_LOOK at most.  After a short write the rest
+   is still pending: the need stays NEED_SEND, and this is called again. */
 static void send_some(struct serving *serving) {
     struct connection *connection = &serving->connection;
     int64_t begun = clock_milliseconds();

@@ -14,8 +14,8 @@ struct worker {
     struct redis_pool *redis;
     struct moment moment;
     /* Does a connection wait for which no worker is free?  Then none is kept
-       alive.  Asked once a request, and at times while nothing has come on a
-       new connection.  NULL: there is always one free. */
+       alive.  Called once per request, and at times while nothing has come on a
+       new connection.  NULL: one is always free. */
     bool (*others_wait)(const struct worker *worker);
 };
 

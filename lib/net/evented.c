@@ -24,8 +24,8 @@ void evented_init(struct evented *evented, struct server *server,
 
 /* ---- Memory ---- */
 
-/* free(3) gives the heap's end back to the kernel by itself, but only as far as
-   nothing is in use there.  malloc_trim(3) looks for free pages everywhere
+/* free(3) gives the heap's end back to the kernel by itself, but only the part
+   that is unused up to the end.  malloc_trim(3) finds free pages everywhere
    (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
 static bool is_untidy(const struct evented *evented) {
     return evented->untidy >= TIDY_AFTER && evented->first_asker == NULL;
@@ -50,8 +50,8 @@ static void stop_waiting(struct evented *evented, struct serving *serving) {
     serving->awaited = PATIENCE_NONE;
 }
 
-/* Notes by when the client must have done something.  A deadline that has been
-   set stays, except while we send: then each look sets it anew. */
+/* Sets the client's deadline.  An existing deadline stays, except while we
+   send: then each check sets it anew. */
 static void start_waiting(struct evented *evented, struct serving *serving) {
     enum patience awaited = connection_patience(&serving->connection);
 
@@ -87,8 +87,8 @@ int evented_timeout(const struct evented *evented) {
 
 /* ---- Connections ---- */
 
-/* Its memory stays until the round ends: another event of this round may still
-   point to it. */
+/* Its memory stays until the loop iteration ends, because another event of this
+   iteration may still point to it. */
 static void close_connection(struct evented *evented, struct serving *serving) {
     stop_waiting(evented, serving);
     source_close(&evented->watcher, &serving->source);
@@ -112,8 +112,8 @@ static bool ask_redis(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* Lets the loop say when the client is ready.  If memory is too short for that,
-   the connection is closed: no event would ever resume it. */
+/* Watches the client.  If memory is too short for that, the connection is
+   closed, because no event would ever continue it. */
 static void wait_for(struct evented *evented, struct serving *serving,
                      unsigned interest) {
     start_waiting(evented, serving);
@@ -145,7 +145,7 @@ static void receive(struct evented *evented, struct serving *serving) {
     }
 }
 
-/* False: the kernel has no room now. */
+/* Returns false if the kernel has no room now. */
 static bool send_some(struct evented *evented, struct serving *serving) {
     struct connection *connection = &serving->connection;
 
@@ -162,8 +162,8 @@ static bool send_some(struct evented *evented, struct serving *serving) {
     return true;
 }
 
-/* A client that takes the last place is not kept alive: else the first ones to
-   come could keep out all others. */
+/* A client that takes the last slot is not kept alive, because otherwise the
+   first clients could keep out all others. */
 static bool may_keep(const struct evented *evented) {
     return !server_is_stopping() && !server_is_short() &&
            evented->count < evented->limit;
@@ -179,10 +179,10 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
     connection_next(connection);
 }
 
-/* Drives one connection until it must wait: for the client, whom the loop then
-   watches, or for Redis, in the queue.  It receives once at the most, and only
-   if the client may be readable, sends one piece of a file, and answers a few
-   pipelined requests, so that no client can monopolise the loop. */
+/* Drives one connection until it must wait: for the client, which the loop then
+   watches, or for Redis, in the queue.  It receives once at most, and only if
+   the client may be readable, sends one piece of a file, and answers a few
+   pipelined requests, so that no client can occupy the loop. */
 static void drive(struct evented *evented, struct serving *serving,
                   bool readable) {
     struct connection *connection = &serving->connection;
@@ -239,7 +239,7 @@ void evented_adopt(struct evented *evented, const struct client *client) {
                     evented->server->architecture->requests_per_connection);
     evented->count++;
     moment_next_round(&evented->moment); /* its request may be newer */
-    /* Often the request is there already: then the loop need not hear of this
+    /* Often the request is there already: then the loop need not watch this
        connection at all. */
     drive(evented, serving, true);
 }
@@ -248,9 +248,9 @@ void evented_adopt(struct evented *evented, const struct client *client) {
 static void client_ready(struct evented *evented, struct serving *serving,
                          unsigned readiness) {
     if (connection_need(&serving->connection) == NEED_ASK_REDIS)
-        /* It sends more, or has left.  We notice when we send its response.
-           From now on it is watched for nothing, or the loop would tell us in
-           each round. */
+        /* The client sends more, or has left.  Sending its response will show
+           which.  From now on it is watched for nothing, because otherwise each
+           loop iteration would report it. */
         (void)source_watch(&evented->watcher, &serving->source, 0);
     else
         drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);
@@ -264,7 +264,7 @@ static struct serving *next_asker(struct evented *evented) {
     return serving;
 }
 
-/* The reply, or NULL, for the one who has asked first. */
+/* Gives the reply, or NULL, to the first connection in the queue. */
 static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
     struct serving *serving = next_asker(evented);
@@ -274,8 +274,9 @@ static void give_reply(struct evented *evented,
     drive(evented, serving, false);
 }
 
-/* The first in the queue gets this reply, or NULL; the others get NULL.  A
-   request that asks again joins the end: the loop stops at the last of now. */
+/* The first in the queue gets this reply, or NULL; the others get NULL.  If a
+   client asks again at once, it joins the end: the loop stops at the connection
+   that is last now. */
 static void give_up_redis(struct evented *evented,
                           const struct resp_reply *reply) {
     struct serving *last = evented->last_asker;
@@ -288,9 +289,9 @@ static void give_up_redis(struct evented *evented,
     }
 }
 
-/* Takes one reply, if one is there: 1, 0 or -1, as redis_pipeline_next().  One
-   of a wrong type may belong to another command, and so may all behind it: the
-   connection is closed.  Only the type of the reply is looked at after that. */
+/* Takes one reply, if one is there: 1, 0 or -1, as redis_pipeline_next().  A
+   reply of a wrong type may belong to another command, and so may all after it:
+   the connection is closed.  Only the type of the reply is used after that. */
 static int take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
@@ -344,7 +345,7 @@ void evented_begin_round(struct evented *evented) {
     moment_set(&evented->moment, time(NULL));
 }
 
-/* While we send, a client has time as long as it takes bytes. */
+/* While the response is sent, a client has time as long as it takes bytes. */
 static bool has_time(const struct evented *evented, struct serving *serving) {
     return connection_patience(&serving->connection) == PATIENCE_SEND &&
            transmit_stalled(serving->source.descriptor, &serving->progress,
@@ -352,9 +353,9 @@ static bool has_time(const struct evented *evented, struct serving *serving) {
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
 
-/* Before a client is cut off, we look once more whether it has sent something.
-   After we were suspended (SIGSTOP), more sockets may be ready than one
-   epoll_wait() returns, and this may be one of the others. */
+/* Before a client is disconnected, the server checks once more whether it has
+   sent something.  After the server was suspended (SIGSTOP), more sockets may
+   be ready than one epoll_wait() returns, and this may be one of the others. */
 static void expire(struct evented *evented) {
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
         struct serving *serving;
@@ -383,8 +384,8 @@ void evented_end_round(struct evented *evented) {
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
         redis_ready(evented, READABLE | WRITABLE);
-    /* All commands of this round leave in one write.  The time is taken anew: a
-       long round of ours must not count against Redis' time. */
+    /* All commands of this iteration leave in one write.  The time is read
+       anew, so that a long iteration does not count against Redis' time. */
     if (!redis_pipeline_check(redis, evented->now) ||
         !redis_pipeline_flush(redis, clock_milliseconds()))
         give_up_redis(evented, NULL);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Serving with calls that never sleep: many connections at once, each driven
- * as far as it goes now.  06 and 07 differ in the one call that sleeps, for
- * everybody, and in what they must tell it beforehand.
+ * as far as it goes now.  06 and 07 differ in the one call that sleeps, for all
+ * connections, and in how it learns what to watch.
  *
- * Regular files are the exception that every event loop makes: poll calls them
- * ready at any time, epoll refuses them (EPERM), and reading one may sleep
- * until the disk has answered, with all clients behind it.  Ours are nearly
- * always in the page cache; a server of large cold files would hand them to
- * threads, or use io_uring.
+ * Regular files are the exception in every event loop: poll calls them ready at
+ * any time, epoll rejects them (EPERM), and reading one may sleep until the
+ * disk has answered, while all clients wait.  Our files are nearly always in
+ * the page cache; a server of large cold files would hand them to threads, or
+ * use io_uring.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -18,7 +18,7 @@
 #include "net/transmit.h"
 #include "process/slab.h"
 
-/* A connection while it is served: here its half-done request lives. */
+/* A connection while it is served: it holds the half-done request. */
 struct serving {
     struct source source; /* first: a pointer to it is one to all of this */
     struct client client;
@@ -27,25 +27,25 @@ struct serving {
     int64_t deadline;
     struct progress progress;    /* of what is sent */
     struct serving *prev, *next; /* in a list: waiting, or closed */
-    struct serving *next_asker;  /* behind it in the queue for Redis */
+    struct serving *next_asker;  /* after it in the queue for Redis */
 };
 
 struct evented {
     struct server *server;
     struct watcher watcher;
     struct moment moment;
-    int64_t now;          /* clock_milliseconds() of this round */
+    int64_t now;          /* clock_milliseconds() of this loop iteration */
     int64_t paused_till;  /* no accepting before then: something ran out */
     size_t count;         /* connections */
-    size_t limit;         /* at most so many */
-    struct serving *next; /* memory for one to come; NULL: not yet */
+    size_t limit;         /* the most connections */
+    struct serving *next; /* memory for the next connection; NULL: not yet */
     struct slab memory;   /* for connections */
     unsigned untidy;      /* exchanges since memory was last given back */
     int64_t tidy_at;      /* not before then again */
-    /* All who wait for the same thing have the same time.  So who began first
-       is first in the list, and only the first needs to be looked at. */
+    /* All in one list have the same timeout.  So the oldest wait is first, and
+       only the first needs to be checked. */
     struct serving *waiting[PATIENCES];
-    struct serving *closed; /* their memory is free at the end of the round */
+    struct serving *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
     struct serving *first_asker, *last_asker; /* in the order of replies */
 };
@@ -56,28 +56,27 @@ void evented_init(struct evented *evented, struct server *server,
 /* Takes the connection over and serves it as far as it goes without waiting. */
 void evented_adopt(struct evented *evented, const struct client *client);
 
-/* The loop says that the source is READABLE, WRITABLE or BROKEN.  If it was
-   closed earlier in the same round, nothing is done. */
+/* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
+   same loop iteration, nothing is done. */
 void evented_ready(struct evented *evented, struct source *source,
                    unsigned readiness);
 
-/* Before and after the events of a round are handled. */
+/* Call these before and after the events of a loop iteration are handled. */
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
-/* May another connection be accepted now?  The other: accept none for a PAUSE,
-   because something has run out. */
+/* evented_has_room() returns true if another connection may be accepted now;
+   evented_pause() stops that for a PAUSE, because something has run out. */
 bool evented_has_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
-/* Watches the listening socket while there is room; to be called each round. */
+/* Watches the listening socket while there is room; call it each iteration. */
 void evented_watch_listener(struct evented *evented, struct source *listener);
 
 /* How long the loop may sleep, in milliseconds; -1: until something happens. */
 int evented_timeout(const struct evented *evented);
 
-/* False if the server must stop and all is done, or if time is up.
- */
+/* Returns false when the server was stopped and all is done, or time is up. */
 bool evented_goes_on(struct evented *evented);
 
 void evented_free(struct evented *evented);

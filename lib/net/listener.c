@@ -28,35 +28,36 @@ static void set_option(int descriptor, int level, int name, const void *value,
 
 /*
  * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel shows a connection only when
- * its first bytes are there.  Without it a client that connects and says
- * nothing would hold a worker.  The kernel waits for so many seconds, rounded
- * up to 1, 3, 7, 15 ...: 10 are 15.  Then it hands the silent connection over.
- * We close that in REQUEST_TIMEOUT, or at once if others wait for a worker of
- * 01 to 05.  So a silent client delays no other, with two exceptions.
+ * its first bytes are there.  Without it a client that connects and sends
+ * nothing would hold a worker.  The kernel waits for this number of seconds,
+ * rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then it hands over the silent
+ * connection.  We close that in REQUEST_TIMEOUT, or at once if others wait for
+ * a worker of 01 to 05.  So silent clients delay no others, with two
+ * exceptions.
  *
- * 1. A worker of 01, 03 or 05 waits for a silent client, if no other waits,
+ * 1. A worker of 01, 03 or 05 that no other client needs waits for a silent one
  *    for FIRST_TIMEOUT: on a slow line its request may still come.
- * 2. The kernel has room for as many silent connections as for the backlog.  It
- *    answers those beyond with a SYN cookie (net.ipv4.tcp_syncookies): then it
- *    remembers nothing of them, not even that they should be deferred, and we
- *    accept them before they have said anything.  A client that is silent while
- *    others wait holds a worker of 01, 03 or 05 for FIRST_TIMEOUT; but it holds
- *    none if it has waited as long in the backlog.  So 5,000 that say nothing
- *    hold up 01 for two seconds.
+ * 2. The kernel has room for as many silent connections as for the backlog.
+ *    It answers those beyond with a SYN cookie (net.ipv4.tcp_syncookies): then
+ *    it remembers nothing of them, not even that they should be deferred, and
+ *    we accept them before they have sent anything.  If such a client stays
+ *    silent while others wait, it holds a worker of 01, 03 or 05 for
+ *    FIRST_TIMEOUT, but not if it was in the backlog for as long.  So 5,000
+ *    silent clients delay 01 by two seconds.
  *
  * To see the second: --backlog 128 and `ab -c 3000 -n 6000`.  ab ends with up
- * to 3,000 connections open on which it asks for nothing, and counts those that
- * we close as failed.  Production servers put an event loop in front, for which
- * silence is cheap.
+ * to 3,000 open connections on which it requests nothing, and counts those that
+ * we close as failed.  Production servers put an event loop in front, where a
+ * silent connection is cheap.
  *
  * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without it a
  * small packet waits until the client has acknowledged the small one before it
- * (Nagle's algorithm), for which a Linux client may take 40 ms: the second of
- * two pipelined responses would be late by that.
+ * (Nagle's algorithm).  A Linux client may delay that by 40 ms, and so the
+ * second of two pipelined responses.
  *
  * On Linux the connections that accept(2) returns inherit the other options,
  * which saves three calls for each of them.  The receive timeout counts for
- * accept as well: it returns every ten seconds without a client, to no harm.
+ * accept as well: without a client it returns every ten seconds, harmlessly.
  */
 static void set_options(const struct options *options, int descriptor) {
     int on = 1;
@@ -78,7 +79,7 @@ static void set_options(const struct options *options, int descriptor) {
                "SO_SNDTIMEO");
 }
 
-/* -1 with errno set: this kernel has no such family, or descriptors lack. */
+/* Returns -1 with errno set: no such family, or too few descriptors. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -105,7 +106,7 @@ give_up_listening(const struct options *options) {
                    options->address, strerror(errno), cure);
 }
 
-/* A socket that listens at the address; -1 with errno set. */
+/* Returns a socket that listens at the address; -1 with errno set. */
 static int listen_at(const struct options *options,
                      const struct addrinfo *address) {
     int descriptor = make_socket(options, address->ai_family);
@@ -119,7 +120,7 @@ static int listen_at(const struct options *options,
     return -1;
 }
 
-/* A name may have addresses that this machine does not have: ::1 where IPv6 is
+/* A name may have addresses that this machine does not have: ::1 if IPv6 is
    switched off.  Then the next one is tried.  Any other error is final: a port
    that is in use at the first address must not move us to the second. */
 int listener_open(const struct options *options) {
@@ -200,7 +201,7 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* The parent of 03, or another worker, has shut the socket down: the
-           server stops.  Our signal follows. */
+           server stops, and this process will receive the signal, too. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             server_is_out_of("descriptors or memory");

@@ -13,7 +13,7 @@ struct client {
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without one */
 };
 
-/* A socket that listens where the options say; what is wrong is said in one
+/* Opens a socket that listens where the options say.  If that fails, prints one
    line and exits 1. */
 int listener_open(const struct options *options);
 
@@ -33,10 +33,10 @@ void listener_never_waits(int listener);
 
 /*
  * Accepts one connection, with the flags of accept4(2) (since Linux 2.6.28),
- * each of which saves a call of fcntl(2); with `log` it notes from where.
+ * each of which saves a call of fcntl(2); with `log` it notes the address.
  * Returns false when there is none: woken, stopping, nothing there (errno is
  * EAGAIN), or out of descriptors or memory (any other errno; without
- * SOCK_NONBLOCK it has then rested for a PAUSE).  Just go on.
+ * SOCK_NONBLOCK it has then paused for a PAUSE).  The caller just goes on.
  */
 bool listener_accept(int listener, bool log, int flags, struct client *client);
 

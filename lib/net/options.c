@@ -57,7 +57,7 @@ static void print_help(const struct architecture *architecture) {
         "timeouts\n"
         "  -l, --log           access log, Common Log Format, on standard "
         "output;\n"
-        "                      start and end are then on standard error\n"
+        "                      start and end then go to standard error\n"
         "  --each-worker       print the requests of each worker at the end, "
         "not only\n"
         "                      least, median and most\n"
@@ -79,7 +79,7 @@ static void print_help(const struct architecture *architecture) {
 
 /* As getopt(3) wants them. */
 #define LETTERS  ":p:a:r:w:d:b:t:u:lhV"
-/* Behind what the command line gets wrong. */
+/* Appended to each message about the command line. */
 #define SEE_HELP "; try --help"
 
 static uint64_t parse_number(const char *what, const char *text,
@@ -163,7 +163,7 @@ void options_parse(struct options *options,
                                 .confined = CONFINED};
     snprintf(options->port, sizeof options->port, "%d", DEFAULT_PORT);
     set_default_root(options);
-    opterr = 0; /* we say it ourselves, in one line */
+    opterr = 0; /* our own message follows, in one line */
     while ((letter = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
         switch (letter) {
         case 'p':
@@ -215,9 +215,8 @@ void options_parse(struct options *options,
             server_give_up("the option %s needs a value" SEE_HELP,
                            argv[optind - 1]);
         default:
-            /* An unknown letter.  With others behind it in the same word, as
-               in -xl, optind still points to that word: we name the letter.
-             */
+            /* An unknown letter.  If others follow it in the same word, as in
+               -xl, optind still points to that word: so the letter is named. */
             if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
                 server_give_up("'-%c' is not understood" SEE_HELP, optopt);
             server_give_up("'%s' is not understood" SEE_HELP, argv[optind - 1]);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What a server says of itself. */
+/* How a server describes itself. */
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
     const char *summary;         /* half a line: who serves, who waits */
@@ -35,12 +35,12 @@ struct options {
 };
 
 /* Reads the command line.  --help, --version and --print-syscalls print and
-   exit 0; what is wrong is said in one line, with what to do, and exits 1. */
+   exit 0; an error prints one line with what to do, and exits 1. */
 void options_parse(struct options *options,
                    const struct architecture *architecture, int argc,
                    char **argv);
 
-/* A time that clients are given, in milliseconds, divided by --time-scale. */
+/* Returns a client's timeout, in milliseconds, divided by --time-scale. */
 int options_time(const struct options *options, int milliseconds);
 
 #endif

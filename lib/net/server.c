@@ -110,7 +110,7 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
-/* All at once: later no port may be bound (process/confine.h). */
+/* Opens all at once: later no port may be bound (process/confine.h). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
     size_t count = server->architecture->listener_each ? options->workers : 1;
@@ -136,9 +136,9 @@ static void open_budget(struct server *server) {
     budget->taken = server_share(slots * sizeof budget->taken[0]);
 }
 
-/* A program whose stack is too small crashes and says nothing.  So this comes
-   before main(), whose variables alone may be too much.  A soft limit we may
-   raise ourselves. */
+/* A program whose stack is too small crashes without a message.  So this runs
+   before main(), whose variables alone may be too much.  The process may raise
+   a soft limit itself. */
 __attribute__((constructor)) static void need_stack(void) {
     struct rlimit limit;
 
@@ -180,7 +180,7 @@ void server_start(struct server *server,
     trouble_init();
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
-    signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) tells of no child */
+    signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
     stop_init(server->listeners, server->listeners_count);
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */

@@ -25,23 +25,23 @@ struct server {
     FILE *notes; /* writes to the text: what start and end print */
     char *text;
     size_t text_length;
-    int files_confined; /* result of confine_files_and_ports() */
+    int files_confined; /* the result of confine_files_and_ports() */
 };
 
-/* Reads the command line, listens, and opens what is served.  What is wrong is
-   said in one line and exits 1. */
+/* Reads the command line, listens, and opens what is served.  An error prints
+   one line and exits 1. */
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* Ends the start: drops rights that serving does not need (process/confine.h),
-   and prints the banner.  Call it before any fork. */
+/* The start is over: drops the rights that serving does not need
+   (process/confine.h), and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
-/* In each worker, where each is to have a listener (.listener_each of its
-   architecture, has_workers too): from now on this process accepts at that one.
-   It outlives the worker: clients that wait there are served by the worker that
-   replaces it. */
+/* Call it in each worker, if each is to have a listener (.listener_each of its
+   architecture, has_workers too): from now on this process accepts at its own.
+   The listener outlives the worker: the worker forked in its place serves the
+   clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
 /* As listener_never_waits(), of all of them, and listener_accept(). */
@@ -49,9 +49,9 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* What is to be done at NEED_DONE, before connection_next(): ends our side of a
-   connection that is not kept (net/transmit.h), and notes the exchange in the
-   counters and in the access log, if there is one. */
+/* Call it at NEED_DONE, before connection_next(): ends our side of a connection
+   that is not kept (net/transmit.h), and notes the exchange in the counters and
+   in the access log, if there is one. */
 void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,

@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Readiness.  poll and epoll have different names for the same things.  It is
-   level-triggered in both: the loop hears again in the next round of a socket
-   that is ready and was not served yet, so bytes may be left for later.
-   (Edge-triggered, EPOLLET: it hears once, and must read until EAGAIN, or it
-   never hears of the rest.) */
+/* Readiness.  poll and epoll have different names for the same things.  Both
+   are level-triggered: a socket that is ready and was not served yet is
+   reported again in the next loop iteration, so bytes may be left for later.
+   (Edge-triggered, EPOLLET: it is reported once, and the program must read
+   until EAGAIN, or the rest is never reported.) */
 enum {
     READABLE = 1,
     WRITABLE = 2,
@@ -25,16 +25,16 @@ struct source {
     size_t place;      /* for the loop's own use */
 };
 
-/* An event loop, for those who want something watched. */
+/* An event loop, for code that has something to watch. */
 struct watcher {
-    /* Watches the source for another interest than before; 0: no more.  Of a
-       source just closed, the descriptor is -1.  False: short of memory, it
-       stays as it was. */
+    /* Watches the source for another interest than before; 0: no more.  A
+       source that was just closed has the descriptor -1.  Returns false if
+       memory is short: then it stays as it was. */
     bool (*watch)(void *loop, struct source *source, unsigned interest);
     void *loop;
 };
 
-/* False as above. */
+/* Returns false as above. */
 static inline bool source_watch(const struct watcher *watcher,
                                 struct source *source, unsigned interest) {
     if (source->interest == interest)
@@ -45,7 +45,7 @@ static inline bool source_watch(const struct watcher *watcher,
     return true;
 }
 
-/* Tells the loop of it afterwards, which spares epoll a system call: a closed
+/* Informs the loop afterwards, which saves epoll a system call: a closed
    descriptor has left its set (epoll(7)). */
 static inline void source_close(const struct watcher *watcher,
                                 struct source *source) {

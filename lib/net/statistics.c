@@ -42,8 +42,8 @@ static double seconds(struct timeval a, struct timeval b) {
            (double)(a.tv_usec + b.tv_usec) / 1e6;
 }
 
-/* The most memory this process has had, in KiB.  getrusage(2) would tell that
-   of the program that started us, if that had more before it called exec. */
+/* The peak memory of this process, in KiB.  getrusage(2) would return that of
+   the program that started us, if it used more before it called exec. */
 static long peak_memory(void) {
     char text[4096];
     ssize_t length = pread(own_status, text, sizeof text - 1, 0);
@@ -56,8 +56,8 @@ static long peak_memory(void) {
 static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
-    /* Children count once they have been waited for: see getrusage(2).  The
-       sum is exact, but many kernels tell user from system time only at each
+    /* Children count once they have been waited for: see getrusage(2).  The sum
+       is exact, but many kernels separate user and system time only at each
        tick of a clock: all time of a child that ends before the first tick
        counts as user time. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a server has done: counted in memory that all its processes share,
+ * The statistics of a server: counted in memory that all its processes share,
  * printed when it ends.
  */
 #ifndef NET_STATISTICS_H
@@ -19,16 +19,16 @@ struct counters {
     _Atomic uint64_t bytes;        /* sent to clients */
 };
 
-/* The counters of so many workers, shared with every process forked later;
-   NULL with errno set when memory is short. */
+/* Returns the counters of this number of workers, shared with every process
+   forked later; NULL with errno set if memory is short. */
 struct counters *statistics_create(size_t workers);
 
 /* Counts an exchange that is done. */
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* What is printed of the workers: nothing; least, median and most requests, and
-   how many workers had none; that, and the requests of each. */
+/* What is printed about the workers: nothing; the least, median and most
+   requests, and how many workers had none; that, and the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
 /* Prints the sums, and the CPU time of this process and of its ended children.

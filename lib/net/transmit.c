@@ -9,37 +9,37 @@
 #include <sys/socket.h>
 
 /*
- * sendfile() has no flag like MSG_MORE.  So TCP_CORK is set before the last
- * call for a file (since Linux 2.2; together with TCP_NODELAY since 2.5.71):
- * full packets leave as ever, and what does not fill one waits.  shutdown()
+ * sendfile() has no flag like MSG_MORE.  So before the last call for a file,
+ * TCP_CORK is set (since Linux 2.2; together with TCP_NODELAY since 2.5.71):
+ * full packets leave at once, and what does not fill one waits.  shutdown()
  * comes next and sends that with the FIN, so the option is never cleared.
- * Without it the FIN is a packet of its own: this saves a sixth of what 80 KB
- * cost with a connection each.
+ * Without it the FIN is a packet of its own: this saves a sixth of the cost of
+ * 80 KB on a connection of its own.
  */
 static void let_the_end_ride(int socket) {
     int on = 1;
 
-    /* Fails where the client has gone; sendfile() says it, too. */
+    /* Fails if the client has gone; sendfile() reports it, too. */
     (void)setsockopt(socket, IPPROTO_TCP, TCP_CORK, &on, sizeof on);
 }
 
 /*
  * MSG_MORE (since Linux 2.4.4): what does not fill a packet waits for what
- * comes next.  That is the file's first bytes; or, behind the last bytes of a
+ * comes next.  That is the file's first bytes or, after the last bytes of a
  * connection, its end: shutdown() puts the FIN into the packet that still
- * waits.  So a small response and the end are one packet in place of two; the
- * second was a third of all that a short connection cost.
+ * waits.  So a small response and the FIN are one packet instead of two; the
+ * second was a third of the cost of a short connection.
  *
- * In any case the bytes leave: the kernel closes what a killed
- * process had open, and after 200 ms it sends them (TCP_CORK in tcp(7)).
- * Only one thing would destroy them: close() while something is unread sends a
+ * The bytes leave in any case: the kernel closes what a killed process had
+ * open, and sends them after 200 ms at the latest (TCP_CORK in tcp(7)).  Only
+ * one thing would destroy them: close() while something is unread sends a
  * reset, and what still waits is dropped.  That cannot be ruled out: an empty
- * line behind a request is enough, and may come at any moment.  So
+ * line after a request is enough, and may come at any moment.  So
  * transmit_end() comes before close(): one call more, and the bytes are out.
  *
- * One piece of memory goes by send(): a list of parts is one more thing for the
- * kernel to copy and to check: an eighth of a microsecond, 1 or 2 % of a small
- * response.
+ * One piece of memory is sent with send(): a list of parts is one more thing
+ * for the kernel to copy and to check: an eighth of a microsecond, 1 or 2 % of
+ * a small response.
  */
 ssize_t transmit(int socket, struct pending pending) {
     int more = pending.count > 0 || pending.last ? MSG_MORE : 0;
@@ -64,7 +64,7 @@ ssize_t transmit(int socket, struct pending pending) {
 }
 
 void transmit_end(int socket) {
-    shutdown(socket, SHUT_WR); /* fails where the client has gone: no matter */
+    shutdown(socket, SHUT_WR); /* fails if the client has gone: no matter */
 }
 
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now) {

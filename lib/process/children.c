@@ -13,14 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The process that forks; 0: none does.  Noted before the first fork: if each
-   child noted it, the kernel would copy the page for each of them. */
+/* The process that forks; 0: none does.  Set before the first fork: if each
+   child set it, the kernel would copy the page for each of them. */
 static pid_t parent;
 
 /* Allocates a block of each size that a request needs, and frees it.  So it is
    in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
-   finds it.  If not, each child would split new blocks off the heap: that
-   writes to three pages more, which the kernel then copies for the child. */
+   finds it.  Otherwise each child would split new blocks off the heap: that
+   writes to three more pages, which the kernel then copies for the child. */
 static void leave_blocks(void) {
     static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
                                    SHORT_PATH};
@@ -36,7 +36,7 @@ void children_init(struct children *children, size_t limit) {
     *children = (struct children){.limit = limit};
     /* Only the parent needs the process ids.  But it writes one after each
        fork.  The kernel copies a page at the first write after a fork, unless
-       the page is shared: so these are. */
+       the page is shared, as these are. */
     children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
     parent = getpid();
@@ -47,8 +47,8 @@ bool children_are_complete(const struct children *children) {
     return *children->alive == children->limit;
 }
 
-/* The place of this child; for 0, the first free place.  Returns the limit if
-   there is none. */
+/* Returns the slot of this child; for 0, the first free slot.  Returns the
+   limit if there is none. */
 static size_t place_of(const struct children *children, pid_t child) {
     size_t place = 0;
 
@@ -62,7 +62,7 @@ size_t children_free_place(const struct children *children) {
 }
 
 pid_t children_fork(struct children *children, size_t place) {
-    ++*children->alive; /* before the child could ask */
+    ++*children->alive; /* before the child could read it */
     pid_t child = fork();
     if (child > 0)
         children->pids[place] = child;
@@ -77,8 +77,8 @@ pid_t children_fork(struct children *children, size_t place) {
     return 0;
 }
 
-/* Logs a child that a signal has ended: our children end by themselves.  Not
-   when time is up, because then we kill those that still run. */
+/* A child should end by itself: if a signal has ended it, that is logged.  But
+   not when time is up, because then the parent kills those that still run. */
 static void tell_of_crash(pid_t child, int status) {
     static struct news crashes;
 
@@ -96,8 +96,8 @@ bool children_reap(struct children *children, bool wait, size_t *place) {
     int status = 0;
     pid_t child;
 
-    /* A shell may have had children before exec made it this program: they
-       count for nothing, and need not end. */
+    /* A shell may have had children before exec made it this program: they do
+       not count, and need not end. */
     do {
         child = waitpid(-1, &status, wait ? 0 : WNOHANG);
         if (child <= 0)
@@ -110,15 +110,14 @@ bool children_reap(struct children *children, bool wait, size_t *place) {
     return true;
 }
 
-/* SIGCHLD interrupts ppoll(): that is all it is for. */
+/* Its only purpose: SIGCHLD interrupts ppoll(). */
 static void on_child(int signal_number) {
     (void)signal_number;
 }
 
-/* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) lets it in, while it
-   sleeps, by the mask of before.  Otherwise a child could end between a check
-   and the sleep, and stay a zombie until something else happens.
- */
+/* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) unblocks it, while it
+   sleeps, by the previous mask.  Otherwise a child could end between a check
+   for ended children and the sleep, and stay a zombie until another event. */
 void children_listen(struct children *children) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};

@@ -8,51 +8,50 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Those of this process.  A child has the place that it was forked for until it
-   has ended and was reaped. */
+/* The children of this process.  A child has the slot that it was forked for
+   until it has ended and was reaped. */
 struct children {
-    pid_t *pids;           /* of each place; 0: it is free */
-    size_t limit;          /* places */
-    _Atomic size_t *alive; /* slots that are taken, shared */
-    bool stopped;          /* they were sent a signal */
+    pid_t *pids;           /* of each slot; 0: it is free */
+    size_t limit;          /* slots */
+    _Atomic size_t *alive; /* used slots; all processes may read it */
+    bool stopped;          /* children_stop() was called */
     sigset_t mask;
 };
 
-/* Where there is no memory for so many places, it says so and exits 1. */
+/* If there is no memory for so many slots, prints that and exits 1. */
 void children_init(struct children *children, size_t limit);
 
-/* Is no place free?  Parent and children may ask. */
+/* Is no slot free?  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
-/* The first place that is free; there must be one. */
+/* The first free slot; there must be one. */
 size_t children_free_place(const struct children *children);
 
 /*
- * Forks.  The child dies with its parent, even if that is killed, and stops by
- * itself after a stop signal.  Returns what fork(2) does.
+ * Forks.  The child dies with its parent, even if that is killed, and ends when
+ * it receives a signal to stop.  Returns what fork(2) does.
  */
 pid_t children_fork(struct children *children, size_t place);
 
-/* Reaps a child that has ended, so that it is no zombie, writes its slot to
-   *place, and logs a crash.  With `wait` it waits for one.  Returns false if
-   none has ended, or if a signal came.
- */
+/* Reaps a child that has ended, and sets its slot, which is free again; logs a
+   crash.  If `wait` is true, waits for a child to end.  Returns false if none
+   has ended or a signal came. */
 bool children_reap(struct children *children, bool wait, size_t *place);
 
-/* From now on children_sleep() hears when a child ends.  Call it before
+/* From now on the end of a child ends children_sleep().  Call it before
    server_ready(). */
 void children_listen(struct children *children);
 
-/* Sleeps until a child has ended, that time is over, or a client waits at the
-   listener (-1: none) and there is a place for it: then true. */
+/* Sleeps until a child has ended, the time is over, or a client waits at the
+   listener (-1: none) and a slot is free: then it returns true. */
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Tells all children to stop, once: later ones know it from the beginning. */
+/* Sends each child a stop signal, once: later ones know it from the start. */
 void children_stop(struct children *children);
 
-/* Tells all to stop, waits until they have, and kills those who have not when
-   time is up. */
+/* Stops all children, waits until they have ended, and kills those that have
+   not when time is up. */
 void children_end(struct children *children);
 
 /* In a child: interrupts the call in which its parent sleeps. */

@@ -7,8 +7,8 @@
 
 /* Milliseconds that only grow, from some unknown start.  The coarse clock
    (since Linux 2.6.32) is the time of the kernel's last tick: exact to a few
-   milliseconds, and cheap, for it is read from memory, without a system call
-   (vdso(7)) and without a look at the hardware's clock. */
+   milliseconds, and cheap, because it is read from memory, without a system
+   call (vdso(7)) and without reading the hardware's clock. */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);

@@ -35,7 +35,7 @@ static const struct call common[] = {
     CALL(connect),
     CALL(setsockopt),
     CALL(getsockopt), /* does a slow client take what it is sent? */
-    /* files: openat2 is used by the cache only */
+    /* files: openat2 is only for the cache, which opens them */
     CALL(newfstatat),
     CALL(fstat),
     CALL(openat2),
@@ -49,21 +49,21 @@ static const struct call common[] = {
     CALL(mmap),
     CALL(munmap),
     CALL(mremap),
-    /* the clock, where it cannot be read without a call: vdso(7) */
+    /* the clock, if it cannot be read without a call: vdso(7) */
     CALL(clock_gettime),
 #ifdef SYS_time
     CALL(time),
 #endif
-    /* signals, the end, and a crash that tells what it is */
+    /* signals, the end, and the message of a crash */
     CALL(rt_sigreturn),
     CALL(restart_syscall),
     CALL(setitimer),
-    CALL(listen), /* closes the backlog of a stopping server */
+    CALL(listen), /* no client may join the backlog of a stopping server */
     CALL(getpid),
     CALL(gettid),
     CALL(tgkill),
     CALL(rt_sigprocmask),
-    CALL(writev),  /* "double free detected": so the C library tells it */
+    CALL(writev),  /* the C library's message "double free detected" */
     CALL(sysinfo), /* qsort(3) asks how much memory there is */
     CALL(getrusage),
     CALL(lseek), /* stdio, of a standard output that is a file */
@@ -88,9 +88,9 @@ void confine_print_calls(const struct call *calls) {
 /* ---- Files and ports: Landlock ---- */
 
 /* As in linux/landlock.h, which may be too old on this system to have all of
-   it; and a C library may be too old to number its calls (musl 1.2.2), so the
-   kernel's header does.  An older kernel takes a longer structure if what it
-   does not know is zero. */
+   it.  A C library may be too old to number its calls (musl 1.2.2), so the
+   kernel's header does.  An older kernel takes a longer structure if the fields
+   that it does not know are zero. */
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
@@ -126,7 +126,7 @@ static int allow_port(int ruleset, int port) {
                         0);
 }
 
-/* Returns the rights that a version of Landlock knows; see landlock(7). */
+/* The kernel's version of Landlock: landlock(7) lists what each added. */
 static struct ruleset all_that_is_known(int version) {
     static const int rights_to_files[] = {13, 14, 15, 15, 16};
     int last = version < 5 ? version : 5;
@@ -165,7 +165,7 @@ int confine_files_and_ports(const char *root, int redis_port) {
 
 /* ---- System calls: seccomp ---- */
 
-/* Each kind of processor has its own numbers for the calls, and its own
+/* Each processor architecture has its own numbers for the calls, and its own
    register for a call's result. */
 #if defined __x86_64__
 #define PROCESSOR       AUDIT_ARCH_X86_64
@@ -179,8 +179,8 @@ int confine_files_and_ports(const char *root, int redis_port) {
 /* Written before it is needed: a signal handler may not use stdio. */
 static char complaint[200];
 
-/* SIGSYS: a call that is not in the list.  ENOSYS is what C libraries expect
-   of a kernel that is older than they are: they go on by another way. */
+/* SIGSYS: a call that is not in the list.  C libraries expect ENOSYS from a
+   kernel that is older than they are: they then use another call. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char text[sizeof complaint];
     int error = errno;

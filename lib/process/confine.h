@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Least privilege: a server drops rights once it has started, so that an
- * intruder who takes it over can do little more than the server does itself.
+ * Least privilege: the rights that a server drops once it has started, so that
+ * an attacker who takes it over can do little more than the server itself.
  *
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to that of Redis
  *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
  *
- * The calls that it keeps are a description of it: those of lib/ stand in
+ * The list of kept calls describes a server: the calls of lib/ are in
  * confine.c, those of its way to wait in its main.c.
  */
 #ifndef PROCESS_CONFINE_H
@@ -28,9 +28,9 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Some calls are there twice, an older and a newer one.  Newer processors
-   (aarch64) have only the newer one, and the epoll_wait() of musl makes the
-   newer one on all.  The C library's function has the same name everywhere. */
+/* Some calls exist twice, an older and a newer one.  Newer processors (aarch64)
+   have only the newer one, and the epoll_wait() of musl makes the newer one on
+   all.  The C library's function has the same name everywhere. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -38,7 +38,7 @@ struct call {
 #undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
-/* Processors of 32 bits have others: there no call is refused (confine_calls),
+/* Processors of 32 bits have others: there no call is rejected (confine_calls),
    and these names only let it compile. */
 #ifndef SYS_newfstatat
 #define SYS_newfstatat SYS_fstatat64
@@ -47,13 +47,13 @@ struct call {
 #define SYS_mmap SYS_mmap2
 #endif
 
-/* What serving with calls that sleep needs.  A connection to Redis begins
-   without waiting: poll waits for it, and fcntl then lets its calls sleep.
-   Also poll checks whether a client waits in the backlog. */
+/* For serving with calls that sleep.  A connection to Redis begins without
+   waiting: poll waits for it, and fcntl then makes its calls block.  poll also
+   checks whether a client waits in the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, tell them and wait for them.  musl makes the
-   call fork where there is one, glibc never; and its children, since 1.2.4, ask
-   for their number by set_tid_address. */
+/* Children: to fork them, be one, signal them and wait for them.  musl makes
+   the call fork if it exists, glibc never; and its children, since 1.2.4, get
+   their number by set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
@@ -64,11 +64,11 @@ struct call {
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
 /* Threads: their locks, their heaps, their beginning and end, their signals.
-   With openat glibc asks two things: how many processors there are, for that
-   decides how many heaps there may be (/sys/devices/system/cpu/online, else
-   /proc/stat); and when a heap shrinks, whether memory may be overcommitted
-   (/proc/sys/vm/overcommit_memory).  Landlock refuses both, and glibc goes on
-   with what it assumes then. */
+   With openat glibc reads two things.  The number of processors limits its
+   heaps (/sys/devices/system/cpu/online, else /proc/stat).  When a heap
+   shrinks, it reads whether memory may be overcommitted
+   (/proc/sys/vm/overcommit_memory).  Landlock rejects both, and glibc goes on
+   with its defaults. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rseq), CALL(set_robust_list), CALL(exit), CALL(openat)
@@ -81,19 +81,19 @@ struct call {
 void confine_print_calls(const struct call *calls);
 
 /*
- * Leaves the calling thread, and all that it creates, the files in public/ and
- * templates/ below the root, and of TCP the port of Redis (0: none).  Returns
- * 2 when that is so; 1 when this kernel knows only the part with the files
- * (before 6.7), 0 when it knows nothing of it (before 5.13); -1 with errno set
- * when it failed.
+ * Leaves the calling thread, and all that it creates, only the files in public/
+ * and templates/ below the root, and of TCP the port of Redis (0: none).
+ * Returns 2 when that is so; 1 when this kernel supports only the files (before
+ * 6.7), 0 when it does not support it (before 5.13); -1 with errno set when it
+ * failed.
  */
 int confine_files_and_ports(const char *root, int redis_port);
 
 /*
- * Leaves the whole process, all its threads and those to come, the calls that
- * lib/ needs, and these.  Any other is answered with ENOSYS, as by a kernel
- * that has not got it, and logged on standard error.  Returns how many calls
- * are left, 0 when this kernel or processor knows nothing of it, -1 with errno.
+ * Leaves the whole process, with all present and later threads, only the calls
+ * that lib/ needs, and these.  Any other returns ENOSYS, as from a kernel that
+ * does not have it, and is logged on standard error.  Returns how many calls
+ * are left, 0 when this kernel or processor does not support it, -1 with errno.
  */
 int confine_calls(const struct call *calls);
 

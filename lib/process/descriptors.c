@@ -11,11 +11,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* How many there may be; asked for once, because it costs a system call. */
+/* The limit; read once, because that costs a system call. */
 static size_t descriptors;
 
-/* Any descriptor will do. One with O_PATH can neither be read nor written
-   (EBADF), and "/" is there also where a container has no /dev/null. */
+/* Any descriptor will do.  One with O_PATH can neither be read nor written
+   (EBADF), and "/" exists also if a container has no /dev/null. */
 void descriptors_open_standard(void) {
     int descriptor;
 
@@ -39,7 +39,7 @@ void descriptors_raise_limit(void) {
                        (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
-    (void)setrlimit(RLIMIT_NOFILE, &limit); /* else we go on with fewer */
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
     descriptors = (size_t)sysconf(_SC_OPEN_MAX);
 }
 

@@ -5,18 +5,18 @@
 
 #include <stddef.h>
 
-/* Our parent may have closed the first three (`>&-`).  The next file or
-   socket would then be number 1, and a line of the log would go to a client or
-   to Redis.  Opens what is missing. */
+/* The caller may have closed the first three (`>&-`).  The next file or socket
+   would then be number 1, and a line of the log would go to a client or to
+   Redis.  Opens what is missing. */
 void descriptors_open_standard(void);
 
-/* Each connection needs a descriptor: raises our limit as far as we may. */
+/* Each connection needs a descriptor: raises the soft limit to the hard one. */
 void descriptors_raise_limit(void);
 
-/* How many clients may be connected, so that descriptors are left for what they
-   need and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
-   at once, and each of these takes `more` in addition: a connection to
-   Redis, a file.  At least 1. */
+/* Returns how many clients may be connected, so that descriptors are left for
+   them and for the RESERVED_DESCRIPTORS.  At most `served` of them are served
+   at once, and each of these takes `more` in addition to its own: a connection
+   to Redis, a file.  At least 1. */
 size_t server_room_for_clients(size_t served, size_t more);
 
 #endif

@@ -19,7 +19,7 @@
 /* ---- What is granted ---- */
 
 /* Lowers *least to the number in the file.  A file that is missing, or that
-   says "max", sets no limit. */
+   contains "max", sets no limit. */
 static void read_limit(const char *folder, const char *name, uint64_t *least) {
     char path[PATH_MAX];
     uint64_t limit;
@@ -101,7 +101,7 @@ size_t memory_of_process(void) {
 
 /* ---- What there is room for ---- */
 
-/* Memory that is not touched costs nothing, so one may ask for all at once. */
+/* Untouched memory costs nothing, so all can be allocated at once. */
 static bool is_there(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -112,7 +112,7 @@ static bool is_there(size_t size) {
     return true;
 }
 
-/* Where memory is limited (ulimit -v, -d), two habits of glibc would leave none
+/* If memory is limited (ulimit -v, -d), two habits of glibc would leave none
    for the requests.
 
    It makes heaps for threads, up to eight a processor, of 64 MB of addresses
@@ -120,7 +120,7 @@ static bool is_there(size_t size) {
 
    It also keeps the stacks of threads that have ended, up to 40 MB of them.
    These may be more than we counted: some threads are still ending when others
-   have begun in their places.  So the heap takes its part at the start.  We
+   have begun in their slots.  So the heap takes its part at the start.  We
    allocate and free one block larger than the heap's free rest, so the heap
    grows now, by M_TOP_PAD more, and keeps that memory. */
 static void keep_memory_for_requests(void) {

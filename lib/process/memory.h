@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 /*
- * What all our processes together may have, in bytes: the least of the
- * machine's memory and the limits of the control group (versions 1 and 2) and
- * of the groups above it.  `root` is put before each path that is read: ""
+ * The memory that all our processes together may have, in bytes: the least of
+ * the machine's memory and the limits of the control group (versions 1 and 2)
+ * and of the groups above it.  `root` is put before each path that is read: ""
  * except in a test.
  */
 uint64_t memory_granted(const char *root);
@@ -25,7 +25,7 @@ size_t memory_of_process(void);
    M_MMAP_THRESHOLD). */
 size_t memory_init(void);
 
-/* Where there is no room for so many bytes and RESERVED_MEMORY, says so and
+/* If there is no room for so many bytes and RESERVED_MEMORY, prints that and
    exits 1: a server that starts can answer. */
 void server_need_memory(size_t size);
 

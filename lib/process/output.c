@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What all processes know of a descriptor: a line may be dropped in one and
-   the count be printed by another. */
+/* What all processes share about a descriptor: one process may drop a line and
+   another one print the count. */
 struct loss {
     _Atomic unsigned lines; /* dropped since the last count was printed */
     _Atomic bool torn;      /* the last line was written in part */
@@ -72,7 +72,7 @@ int output_open(void) {
 /* The pipe's capacity.  More needs a privilege (pipe(7), pipe-max-size). */
 #define WRITER_ROOM (1024 * 1024)
 
-/* Has no process the pipe open for writing any more? */
+/* Is the pipe no longer open for writing in any process? */
 static bool is_left(int pipe) {
     struct pollfd entry = {.fd = pipe};
 
@@ -103,9 +103,9 @@ static void copy(int pipe, int file) {
     }
 }
 
-/* It keeps the pipe and the file only: else the port would stay in use.  In a
-   session of its own it gets no Ctrl-C, and it ends after the server, not with
-   it. */
+/* It keeps only the pipe and the file: otherwise the port would stay in use.
+   In a session of its own it gets no Ctrl-C, and it ends after the server, not
+   with it. */
 static void write_log(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
@@ -179,8 +179,8 @@ static bool was_written(struct loss *loss, unsigned lines, size_t length,
     return false;
 }
 
-/* One process prints the count; then it begins anew.  False: it finds no
-   room. */
+/* One process prints the count; then it begins anew.  Returns false if there is
+   no room. */
 static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];

@@ -35,9 +35,9 @@
 int output_open(void);
 
 /* Starts the log writers that are needed; `log`: standard output is the access
-   log.  Call it after the user was changed, before any fork or thread.  A user
-   who may have no more processes (EAGAIN) gets none: then a line waits for its
-   reader.  Returns -1 with errno set for any other failure. */
+   log.  Call it after the user was changed, before any fork or thread.  If the
+   user may have no more processes (EAGAIN), there is none: then a line waits
+   for its reader.  Returns -1 with errno set for any other failure. */
 int output_start_writers(bool log);
 
 /* Prints one line, which ends in a line feed.  Lines of up to PIPE_BUF (4,096)

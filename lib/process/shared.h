@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory, all zero, that is shared with every process forked later: what one
- * writes, all see.  NULL with errno set when there is none.  It is never freed:
+ * writes, all see.  NULL with errno set if there is none.  It is never freed:
  * it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
@@ -17,11 +17,11 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
-/* Some bytes of a mapping that several such pieces share: each mapping more
-   makes each fork slower. */
+/* Some bytes of a mapping that several such pieces share: each additional
+   mapping makes each fork slower. */
 void *shared_memory(size_t size);
 
-/* In pages of its own: so a reader outside can find it (/proc/PID/maps). */
+/* In pages of its own: so another process can find it (/proc/PID/maps). */
 void *shared_pages(size_t size);
 
 #endif

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <utlist.h>
 
-/* Tells the address sanitizer which places are free, so that it still finds
-   code that uses one. */
+/* Reports to the address sanitizer which places are free, so that it still
+   finds code that uses one. */
 #ifdef SANITIZED
 #include <sanitizer/asan_interface.h>
 #else

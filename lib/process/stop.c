@@ -14,20 +14,20 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* What the signal handlers know.  One server a process. */
+/* The state of the signal handlers.  A process has one server. */
 static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
-    _Atomic long pause; /* before we are woken again */
+    _Atomic long pause; /* before the next wake-up */
     int listener;       /* where this process accepts */
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
-    _Atomic bool *everybody; /* the owner must stop: shared by all */
+    _Atomic bool *everybody; /* the owner has to stop; shared by all */
 } stop = {.listener = -1};
 
-/* A socket that has been shut down is readable too, but says POLLHUP as well.
- */
+/* A socket that has been shut down is readable too, but reports POLLHUP as
+   well. */
 static bool somebody_waits_at(int listener) {
     struct pollfd entry = {.fd = listener, .events = POLLIN};
 
@@ -39,11 +39,12 @@ bool server_somebody_waits(void) {
 }
 
 /* Shuts down the listening sockets at which no client waits.  When the last
-   worker stops, none may be left open: a client could still connect, and no
-   worker would serve it.  The process that made the sockets does this for all
-   of them.  A worker does it for its own, and only if all stop: a worker that
-   must stop alone leaves its socket to the others, or to the one forked in its
-   place.  False: a client still waits at one, which therefore stays open. */
+   worker stops, none may be left open: a client could still connect, and would
+   never be served.  The process that made the sockets does this for all of
+   them.  A worker does it for its own, and only if all stop: a worker that is
+   to stop alone leaves its socket to the others, or to the one forked in its
+   place.  Returns false if a client still waits at one, which therefore stays
+   open. */
 static bool close_doors_behind_last(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *doors = owner ? stop.listeners : &stop.listener;
@@ -57,7 +58,7 @@ static bool close_doors_behind_last(void) {
     return closed;
 }
 
-/* Sets the timer that wakes us again: ever more rarely, but at the moment when
+/* Sets the timer of the next wake-up: ever more rarely, but at the moment when
    time is up, and every PAUSE from then on.  It repeats itself: a thread other
    than the main one may get its signal, and does not set it again. */
 static void set_timer(void) {
@@ -75,7 +76,7 @@ static void set_timer(void) {
         stop.pause *= 2;
 }
 
-/* Every call here may be made in a signal handler: signal-safety(7).  setitimer
+/* Every call here is allowed in a signal handler: signal-safety(7).  setitimer
    is not in its list, but on Linux it is a bare system call as well. */
 static void on_stop(int signal_number) {
     int error = errno;
@@ -87,17 +88,17 @@ static void on_stop(int signal_number) {
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
     stop.pause = PAUSE;
-    /* Clients in the backlog are still served, and no others join them: where
-       it is full, the kernel drops packets that ask for a connection. */
+    /* Clients in the backlog are served, and no others may join them: if it is
+       full, the kernel drops packets that ask for a connection. */
     for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
         listen(stop.listeners[i], 0);
     set_timer();
     errno = error;
 }
 
-/* SIGALRM interrupts the call that sleeps.  The main thread also looks at the
-   listening sockets and sets the timer again: 01 has no other thread.  Other
-   threads, to which it passes the signal on, only need to be woken. */
+/* SIGALRM interrupts the call that sleeps.  The main thread also checks the
+   listening sockets and sets the timer again: in 01 no other thread could.
+   Other threads, to which it passes the signal on, only need to be woken. */
 static void on_tick(int signal_number) {
     int error = errno;
 
@@ -130,10 +131,10 @@ void stop_init(const int *listeners, size_t count) {
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
-    /* nohup(1) has it ignored, and so it stays. */
+    /* nohup(1) makes the program ignore it, and so it stays. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         handle(SIGHUP, on_stop);
-    /* What our starter has blocked stays so beyond exec: we would not hear. */
+    /* Signals that the parent has blocked stay blocked after exec. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -152,9 +153,9 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* A client that came between a look at the backlog and the next tick would be
-   accepted and never served.  So a process that accepts no more shuts the
-   socket down itself. */
+/* A client that came between a check of the backlog and the next tick would be
+   accepted by the kernel and never served.  So a worker that will accept no
+   more shuts the socket down itself. */
 bool server_goes_on(void) {
     return !stop.stopping ||
            (!server_is_out_of_time() &&

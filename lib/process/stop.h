@@ -3,19 +3,19 @@
  * How a server stops.  SIGINT, SIGTERM or SIGHUP sets a flag.  Then a timer
  * sends SIGALRM again and again, which wakes every process and thread that
  * sleeps; ever more rarely, and once more when time is up.  So it does no harm
- * that a signal may come between a look at the flag and the call that sleeps:
+ * that a signal may come between a check of the flag and the call that sleeps:
  * the next one wakes it.  (A timer's signal goes to the main thread, which
  * passes it on with pthread_kill.  Processes have a timer each.)
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most, but no others may join them: its limit becomes 0.  Once it is empty,
- * the listening socket is shut down, by the signal handler or by the process
+ * the listening socket is shut down, by the signal handler or by the worker
  * that accepts no more.  To do so earlier would reset all the connections that
  * wait there.
  *
- * Two kinds of clients are reset nevertheless, and should ask again (RFC 9112,
+ * Two kinds of clients are reset nevertheless, and should retry (RFC 9112,
  * section 9.3.1).  The request of the first is still on its way: its connection
- * came between the look at the backlog and shutdown(2).  With 4 clients that
+ * came between the check of the backlog and shutdown(2).  With 4 clients that
  * connected again and again, 90 stops reset 20 connections.  The second has
  * sent nothing yet: TCP_DEFER_ACCEPT hides it, and the kernel has no call that
  * counts such connections.  It is treated as an idle one.  A production server
@@ -29,21 +29,20 @@
 
 /* From now on SIGINT, SIGTERM and SIGHUP stop the server.  These are its
    listening sockets, one or more: the process that calls this owns them, and
-   they must stay where they are.  The first is the socket that
-   server_somebody_waits() checks. Call it before any fork; where there is no
-   memory to share, it exits 1. */
+   the array must stay where it is.  server_somebody_waits() checks the first.
+   Call it before any fork; if there is no memory to share, it exits 1. */
 void stop_init(const int *listeners, size_t count);
 
 /* From now on signals leave the listening sockets alone: they may be closed.
    No tick comes before time is up. */
 void stop_end(void);
 
-/* In a worker that has a listening socket to itself: means that one. */
+/* In a worker with its own listener: server_somebody_waits() checks it. */
 void stop_look_at(int listener);
 
 /*
- * True until the server must stop and no client waits in the backlog any more,
- * or time is up.  For the loops that accept.
+ * True until the server was stopped by a signal and no client waits in the
+ * backlog any more, or time is up.  For the loops that accept.
  */
 bool server_goes_on(void);
 

@@ -36,7 +36,7 @@ void *server_share(size_t size) {
 }
 
 void server_give_up(const char *format, ...) {
-    static char text[3 * PATH_MAX]; /* the stack may be what lacks */
+    static char text[3 * PATH_MAX]; /* the stack may be short */
     va_list arguments;
 
     int name =

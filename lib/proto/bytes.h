@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes: a view of some that belong to another owner, and a buffer that owns
- * and grows its own.
+ * Bytes: a view of bytes that other code owns, and a buffer that owns and grows
+ * its own.
  *
  * Neither is a C string: both may hold NUL bytes and neither ends in one.
  */
@@ -19,20 +19,20 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes with another owner; valid only as long as the owner says. */
+/* Bytes that other code owns; valid only as long as their owner says. */
 struct view {
     const char *data;
     size_t length;
 };
 
-/* A view of a string literal, without its final NUL; and the same for a static
+/* A view of a string literal, without its final NUL; and its form for a static
    variable, whose initial value must be a constant in C. */
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* The next functions stand in the header, so that the compiler can put their
-   code where they are called.  A request calls them some three hundred times,
-   and a call takes longer than what most of them do. */
+/* The next functions are in the header, so that the compiler can inline them.
+   A request calls them some three hundred times, and a call takes longer than
+   the work of most of them. */
 static inline struct view view_part(struct view view, size_t offset,
                                     size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -76,7 +76,7 @@ static inline bool view_starts_with_ignoring_case(struct view view,
            view_equal_ignoring_case(view_part(view, 0, prefix.length), prefix);
 }
 
-/* The offset of the first such byte, or view.length where there is none. */
+/* Returns the offset of the first such byte; view.length if there is none. */
 static inline size_t view_find(struct view view, char byte) {
     const char *found =
         view.length == 0 ? NULL
@@ -84,13 +84,13 @@ static inline size_t view_find(struct view view, char byte) {
     return found == NULL ? view.length : (size_t)(found - view.data);
 }
 
-/* A set of bytes, as a table: to ask for one is a look at memory, where a
-   predicate of several ranges compares and branches again and again. */
+/* A set of bytes, as a table: a lookup is one read of memory, but a predicate
+   of several ranges compares and branches again and again. */
 struct byte_set {
     bool has[256];
 };
 
-/* Puts in those for which the predicate holds. */
+/* Adds the bytes for which the predicate is true. */
 void byte_set_fill(struct byte_set *set, bool (*holds)(char byte));
 
 /* How many bytes at the view's front are all in the set. */
@@ -109,8 +109,8 @@ static inline struct view view_take(struct view *rest,
     return first;
 }
 
-/* Cuts *rest at the first separator: returns the part before it and leaves
-   in *rest the part after it (nothing if there is no separator). */
+/* Cuts *rest at the first separator: returns what is before it and leaves in
+ *rest what is after it (nothing if there was no separator). */
 struct view view_cut(struct view *rest, char separator);
 
 /*
@@ -127,8 +127,8 @@ int hex_digit(char byte);
  * starts it and buffer_free ends it.
  *
  * A failure stays: the append for which memory is short sets `failed`, and
- * later ones do nothing.  So code may append twenty things and look once at the
- * end.
+ * later ones do nothing.  So code may append twenty things and check once at
+ * the end.
  */
 struct buffer {
     char *data;
@@ -137,8 +137,8 @@ struct buffer {
     bool failed;     /* memory was short: some of the bytes are missing */
 };
 
-/* Makes room for `more` bytes behind the ones in use and returns where; NULL,
-   with `failed` set, when memory is short.  Moves earlier bytes. */
+/* Makes room for `more` bytes after the ones in use and returns where; NULL,
+   with `failed` set, if memory is short.  Moves earlier bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
 /* A response is made of dozens of appends.  Nearly all of them find room, and

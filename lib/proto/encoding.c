@@ -17,8 +17,8 @@ static bool is_between(struct view text, size_t at, unsigned char low,
     return byte >= low && byte <= high;
 }
 
-/* The table of RFC 3629, section 4.  The second byte's range is what shuts out
-   overlong forms, surrogates and what lies above U+10FFFF. */
+/* The table of RFC 3629, section 4.  The second byte's range excludes overlong
+   forms, surrogates and what lies above U+10FFFF. */
 size_t utf8_character(struct view text) {
     static const struct {
         unsigned char first_low, first_high, second_low, second_high;

@@ -3,8 +3,8 @@
 
 #include "proto/encoding.h"
 
-/* The decoded byte at the front of *text, which is not empty, and steps over
-   it. */
+/* Returns the decoded byte at the front of *text, which is not empty, and steps
+   over it. */
 static char next_byte(struct view *text) {
     int decoded = percent_decode(*text);
     char byte = text->data[0];

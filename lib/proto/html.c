@@ -5,8 +5,8 @@
 
 #define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
 
-/* Of the UTF-8 character at the front of the text, which has so many bytes, two
-   at least. */
+/* Returns the code point of the UTF-8 character at the front of the text, which
+   has this number of bytes, at least two. */
 static uint32_t code_point(struct view text, size_t length) {
     uint32_t code = (unsigned char)text.data[0] & (0xffu >> (length + 1));
 
@@ -16,8 +16,8 @@ static uint32_t code_point(struct view text, size_t length) {
 }
 
 /* A character that HTML text must not have: a control character of Latin 1, a
-   character that changes the direction of the text, or a noncharacter (the
-   last two of each plane, and U+FDD0 to U+FDEF). */
+   character that changes the direction of the text after it, or a noncharacter
+   (the last two of each plane, and U+FDD0 to U+FDEF). */
 static bool is_unwanted(uint32_t code) {
     return (code >= 0x80 && code <= 0x9f) ||
            (code >= 0x202a && code <= 0x202e) ||
@@ -25,7 +25,7 @@ static bool is_unwanted(uint32_t code) {
            (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
-/* Returns the reference that replaces an ASCII byte; empty if it is kept. */
+/* Returns the reference for an ASCII byte; empty: the byte itself is used. */
 static struct view reference_for(char byte) {
     switch (byte) {
     case '&':
@@ -59,8 +59,8 @@ __attribute__((constructor)) static void fill_set(void) {
     byte_set_fill(&plain_bytes, stands_for_itself);
 }
 
-/* Takes the bytes at the front of the text that stay as they are, and the
-   next, which *instead replaces (empty: the text ends). */
+/* Takes the bytes at the front of the text that stay as they are, and the next
+   character, which *instead replaces (empty: the text ends). */
 static struct view take_piece(struct view *text, struct view *instead) {
     struct view rest = *text;
     size_t plain = 0;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* ---- Which bytes may stand where ---- */
+/* ---- Which bytes are allowed where ---- */
 
 static bool is_in_token(char byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -23,7 +23,7 @@ static bool is_in_target(char byte) {
     return byte > 0x20 && byte < 0x7f && byte != '#';
 }
 
-/* RFC 3986, section 3.2.2, but for escapes. */
+/* RFC 3986, section 3.2.2, except escapes. */
 static bool is_in_host(char byte) {
     return byte != '\0' && strchr("%^`|#", byte) == NULL &&
            (is_in_token(byte) || strchr("(),;=", byte) != NULL);
@@ -61,7 +61,7 @@ static bool is_registered_name(struct view view) {
     }
 }
 
-/* In that section: an IPv6 address between its brackets. */
+/* RFC 3986, section 3.2.2: an IPv6 address between its brackets. */
 static bool is_ipv6(struct view view) {
     for (size_t i = 0; i < view.length; i++)
         if (hex_digit(view.data[i]) < 0 && view.data[i] != ':' &&
@@ -71,7 +71,7 @@ static bool is_ipv6(struct view view) {
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
-   depends on its value; but a host that no URI can have may be an attack. */
+   depends on its value, but a value that no URI could have may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -188,7 +188,7 @@ static ssize_t parse_request_line(struct http_request *request,
 
 /* ---- The fields ---- */
 
-/* What several fields say together: judged when all of them are known. */
+/* What several fields say together: checked when all of them are known. */
 struct gathered {
     size_t fields;
     bool has_length;
@@ -221,9 +221,9 @@ static ssize_t parse_content_length(struct http_request *request,
 }
 
 /* RFC 9112, section 6.1: a list, over all lines of that name.  Its lines are
-   not judged one by one, for what ends the list is not known before the end.
-   An empty element, which other lists may have, is taken for an
-   unknown coding: two programs might read it in two ways. */
+   not checked one by one, because the last coding is not known before the end.
+   An empty element, which other lists may have, counts as an unknown coding:
+   two programs might read it in two ways. */
 static void parse_transfer_encoding(struct gathered *gathered,
                                     struct view value) {
     bool more = true;
@@ -337,8 +337,8 @@ static ssize_t judge(struct http_request *request,
     if (gathered->codings > 0 &&
         (!gathered->ends_in_chunked || gathered->early_chunked))
         return bad(request, 400,
-                   "Of the transfer codings chunked must be the last, and "
-                   "come once: else nobody can tell where the body ends.");
+                   "The coding chunked must be the last, and come only once: "
+                   "otherwise the end of the body is unknown.");
     if (gathered->codings > 1)
         return bad(request, 501,
                    "The only transfer coding known here is "
@@ -378,8 +378,8 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
     return at < input.length ? (ssize_t)at + 1 : 0;
 }
 
-/* The method is known before anything else is, and stays known: what answers
-   HEAD has no body, whatever is wrong with the rest. */
+/* The method is known before anything else is, and stays known: a response to
+   HEAD has no body, even if the rest of the request is wrong. */
 static enum http_method find_method(struct view input) {
     size_t end = view_find(input, ' ');
     return end < input.length ? method_of(view_part(input, 0, end))
@@ -400,7 +400,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     size_t start = http_empty_lines(input);
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* Something that is not HTTP at all, such as TLS, is rejected at once. */
+    /* What is not HTTP at all, such as TLS, gets this answer at once. */
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))
         return bad(request, 400, "This is not an HTTP request.");

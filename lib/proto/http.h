@@ -40,7 +40,7 @@ struct http_request {
     struct view line;        /* the request line, for the log */
     struct view path;  /* still percent-encoded; starts with a slash, or is the
                           "*" of OPTIONS, which means the whole server */
-    struct view query; /* behind the '?', without it */
+    struct view query; /* after the '?', without it */
     int minor_version; /* 0 or 1 */
     bool keep_alive;   /* RFC 9112, section 9.3 */
     bool expects_continue;
@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, of which each line holds a part (see http_next_line): here is only
-       whether they came. */
+    /* Lists, of which each line holds a part (see http_next_line): true if they
+       came. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -64,7 +64,7 @@ struct http_request {
     const char *complaint; /* after "bad": a sentence that says why */
 };
 
-/* RFC 9110, section 5.6.2: may this byte stand in a token? */
+/* RFC 9110, section 5.6.2: is this byte allowed in a token? */
 bool http_is_token_byte(char byte);
 
 /* RFC 9112, section 2.2: some clients send an empty line too many before a
@@ -72,9 +72,9 @@ bool http_is_token_byte(char byte);
 size_t http_empty_lines(struct view input);
 
 /*
- * Parses a request's head, behind empty lines: the request line and the fields,
+ * Parses a request's head, after empty lines: the request line and the fields,
  * up to and with the blank line (RFC 9112, sections 2 to 6).  `seen` bytes of
- * the input were there at the last call, which wanted more: they are not
+ * the input were there at the last call, which needed more: they are not
  * searched again for the end of the head.  *request is whole only if the result
  * is positive.
  */

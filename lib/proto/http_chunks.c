@@ -10,8 +10,8 @@ static bool is_control(char byte) {
     return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7f;
 }
 
-/* One byte that is not body.  Returns 1 when it ended the body, 0, or minus a
-   status. */
+/* Handles one byte that is not body.  Returns 1 when it ended the body, 0, or
+   minus a status. */
 static int chunk_byte(struct http_chunks *chunks, char byte) {
     switch (chunks->state) {
     case CHUNK_SIZE: {

@@ -30,10 +30,10 @@ struct http_chunks {
 };
 
 /*
- * Decodes what has come of a chunked body in place:
- * afterwards the first *decoded bytes are body.  Extensions and trailers are
- * dropped.  A positive result says where in `bytes` the body ended; with 0 all
- * of them were used up.  Bodies above BODY_LIMIT are -413.
+ * Decodes the received part of a chunked body in place: afterwards the first
+ * *decoded bytes are body.  Extensions and trailers are dropped.  A positive
+ * result is the offset in `bytes` at which the body ended; with 0 all of them
+ * were used up.  Bodies above BODY_LIMIT are -413.
  */
 ssize_t http_decode_chunks(struct http_chunks *chunks, char *bytes,
                            size_t length, size_t *decoded);

@@ -16,9 +16,9 @@ void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
         memcpy(date, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
 }
 
-/* Is the text the same when the date is written again?  strptime(3) takes a day
-   that does not exist, such as 31 February, for another one.  A leap second is
-   refused in this way as well: then the file is sent once more than needed. */
+/* Does the date give the same text when it is written again?  strptime(3) takes
+   a day that does not exist, such as 31 February, for another one.  This also
+   rejects a leap second: then the file is sent once more than needed. */
 static bool is_canonical(const char *text, const char *form, time_t time) {
     char again[64];
     struct tm tm;
@@ -65,8 +65,8 @@ static bool is_same(struct view a, struct view b,
     return view_equal(without_weakness(a), without_weakness(b));
 }
 
-/* Cuts the list at its commas, also inside a quoted tag.  Our
-   own tags have no comma, so such a tag is not ours and does not match. */
+/* Cuts the list at its commas, also at a comma inside a quoted tag.  Our own
+   tags have no comma, so such a tag is not ours and does not match. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
     if (view_equal(view_trim(value), VIEW("*")))
@@ -79,8 +79,8 @@ bool http_lists_etag(struct view value, struct view etag,
     return false;
 }
 
-/* A position in a file may be any number of digits: beyond the end is beyond
-   the end. */
+/* A position in a file may have any number of digits: all values after the end
+   are equal. */
 static bool parse_position(struct view digits, uint64_t *position) {
     for (size_t i = 0; i < digits.length; i++)
         if (digits.data[i] < '0' || digits.data[i] > '9')
@@ -91,7 +91,7 @@ static bool parse_position(struct view digits, uint64_t *position) {
 }
 
 /* A list may have empty elements, which do not count: RFC 9110, section
-   5.6.1.2.  Returns false if the list has no other element, or several. */
+   5.6.1.2.  Returns false if the list has only empty elements, or several. */
 static bool only_element(struct view list, struct view *only) {
     *only = VIEW("");
     while (list.length > 0) {
@@ -113,7 +113,7 @@ static enum http_range parse_suffix(struct view digits, uint64_t size,
         return HTTP_RANGE_NONE;
     if (count == 0)
         return HTTP_RANGE_UNSATISFIABLE;
-    if (size == 0) /* can be satisfied, but no Content-Range says that */
+    if (size == 0) /* can be satisfied, but no Content-Range can express it */
         return HTTP_RANGE_NONE;
     *first = count < size ? size - count : 0;
     *last = size - 1;

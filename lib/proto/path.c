@@ -24,7 +24,7 @@ static int decode(struct view encoded, struct path *path) {
     return 0;
 }
 
-/* Takes the last segment, with the slash before it, off the path's end. */
+/* Removes the last segment, with the slash before it, from the path's end. */
 static size_t without_last_segment(const char *text, size_t length) {
     while (length > 0 && text[length - 1] != '/')
         length--;
@@ -32,7 +32,7 @@ static size_t without_last_segment(const char *text, size_t length) {
 }
 
 /* Removes dot segments and double slashes, in place: what is kept is never
-   longer than what was read, so writing stays behind reading. */
+   longer than what was read, so writing never overtakes reading. */
 static int remove_dot_segments(struct path *path) {
     struct view rest = view_from(path_view(path), 1);
     size_t length = 0; /* of what is kept: "" or "/a/b" */

@@ -14,8 +14,8 @@ struct path {
     size_t length;
 };
 
-/* The bytes that the text of this path needs, or some more: none needs more
-   than PATH_SIZE.  A last slash may be added, and the NUL. */
+/* The bytes that the text of this path needs, or some more; PATH_SIZE at most.
+   A last slash may be added, and the NUL. */
 static inline size_t path_room(struct view encoded) {
     size_t room = encoded.length + 2;
     if (room < SHORT_PATH)
@@ -29,7 +29,7 @@ static inline size_t path_room(struct view encoded) {
  * bytes.  Returns 0, or minus a status: -400 for a bad escape, a NUL byte or a
  * path that climbs above the root, -414 if it does not fit.
  *
- * The RFC drops a ".." at the root; to us it is an attempt to get out.
+ * The RFC drops a ".." at the root; here it is an attempt to get out.
  */
 int path_decode(struct view encoded, struct path *path);
 

@@ -3,14 +3,14 @@
 
 #include "config.h"
 
-/* A reply to a command of ours is an array of strings at most.  One with arrays
-   in arrays in arrays could make us call ourselves till the stack is full. */
+/* A reply to a command of ours is an array of strings at most.  Arrays nested
+   without limit could make the parser recurse until the stack is full. */
 #define DEPTH_LIMIT  8
 /* A number and its sign; INT64_MIN has 20 characters. */
 #define NUMBER_LIMIT (sizeof((struct resp_skip *)NULL)->line - 2)
 
-/* Where the line that starts at `at` ends, without its CR LF: 0 if it is not
-   yet whole. */
+/* Returns where the line that starts at `at` ends, without its CR LF: 0 if it
+   is not yet whole. */
 static size_t line_end(struct view input, size_t at) {
     size_t lf = at + view_find(view_from(input, at), '\n');
     if (lf == input.length || lf == at || input.data[lf - 1] != '\r')
@@ -100,7 +100,7 @@ static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
     if (!is_type(type))
         return RESP_MALFORMED;
     size_t end = line_end(input, 1);
-    if (end == 0) /* a line of which no end is in sight, or a bare LF */
+    if (end == 0) /* a line without an end so far, or a bare LF */
         return view_find(input, '\n') < input.length ? RESP_MALFORMED : 0;
     struct view line = view_part(input, 1, end - 1);
     if (is_line(type)) {
@@ -134,8 +134,8 @@ void resp_skip_begin(struct resp_skip *skip) {
 }
 
 /* The line is whole: it is a reply, or the beginning of a string or an array.
-   An array's elements are counted as replies that follow, so no depth is too
-   great.  False: malformed. */
+   An array's elements are counted as replies that follow, so any depth works.
+   Returns false if it is malformed. */
 static bool skip_line(struct resp_skip *skip) {
     size_t length = skip->line_length - 1; /* without its CR */
     char type = skip->line[0];
@@ -174,7 +174,7 @@ static bool skip_line_byte(struct resp_skip *skip, char byte) {
     return is_type(skip->line[0]);
 }
 
-/* Of a string's end: CR, then LF. */
+/* At the end of a string: CR, then LF. */
 static bool skip_string_end(struct resp_skip *skip, char byte) {
     bool good = byte == (skip->string == 2 ? '\r' : '\n');
     if (--skip->string == 0)

@@ -17,7 +17,7 @@
 
 enum resp_type {
     RESP_STATUS,  /* +OK */
-    RESP_ERROR,   /* -ERR unknown command: Redis understood, and refuses */
+    RESP_ERROR,   /* -ERR unknown command: Redis understood, and rejects it */
     RESP_INTEGER, /* :42 */
     RESP_STRING,  /* $5 hello */
     RESP_ARRAY,   /* *2 and two replies */
@@ -55,7 +55,7 @@ struct resp_skip {
 /* Begins to skip one reply. */
 void resp_skip_begin(struct resp_skip *skip);
 
-/* Skips what the input holds of it.  Returns how many bytes that are, or
+/* Skips the part of it that the input holds.  Returns its number of bytes, or
    RESP_MALFORMED.  The reply has ended when skip->replies is 0. */
 ssize_t resp_skip(struct resp_skip *skip, struct view input);
 

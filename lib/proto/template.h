@@ -7,12 +7,12 @@
 
 struct template_value {
     struct view name; /* without the dollar signs */
-    struct view html; /* put in as it is: already escaped */
+    struct view html; /* inserted as it is: its maker has escaped it */
 };
 
 /*
  * Appends the template with every placeholder replaced by the value of its
- * name.  What is put in is not searched for placeholders again, so a visitor
+ * name.  Inserted values are not searched for placeholders again, so a visitor
  * who writes $VISITOR_COUNT$ sees just that.  Unknown names stay as they are.
  */
 void template_append(struct buffer *html, struct view text,

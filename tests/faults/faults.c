@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that lets
- * one call of a running server fail, or do less than it was asked for, or be
- * the last call of its process.
+ * Faults of system calls: a library to preload (ld.so(8), LD_PRELOAD) that
+ * makes one call of a running server fail, or do less than requested, or be the
+ * last one of its process.
  *
- * Which call, and how, is in a file that the server and the test map both:
- * so one running server goes through hundreds of faults.  Without such a file
+ * A file that the server and the test both map names the call and the fault: so
+ * one running server goes through hundreds of faults.  Without such a file
  * (named by the variable FAULTS) every call is passed on.
  */
 #include <dlfcn.h>
@@ -32,7 +32,7 @@
 /* The file's content; tests/e2e/faults.py has the same in Python. */
 struct plan {
     char call[32];          /* which call fails; "": none */
-    int64_t nth;            /* the how-manieth of them, from 1 */
+    int64_t nth;            /* which of these calls, from 1 */
     int64_t error;          /* with this errno; 0: it is short; below 0: it
                                succeeds, and then this signal comes, negated */
     _Atomic int64_t seen;   /* how many there were */
@@ -52,7 +52,7 @@ void __libc_free(void *memory);
 
 static void on_crash(int number) {
     plan->crashes++;
-    raise(number); /* SA_RESETHAND: it does now what it always does */
+    raise(number); /* SA_RESETHAND: the signal has its default action now */
 }
 
 __attribute__((constructor)) static void open_plan(void) {
@@ -84,7 +84,7 @@ static bool is_faulty(const char *call) {
     return true;
 }
 
-/* The function of that name that would have been called without us. */
+/* The function of that name that would have been called without this one. */
 #define NEXT(name)                                                             \
     static __typeof__(&name) next;                                             \
     if (next == NULL)                                                          \
@@ -103,7 +103,7 @@ static ssize_t signalled(ssize_t result) {
     return result;
 }
 
-/* One with a length: it may be short as well, or followed by a signal. */
+/* A call with a length: it may be short as well, or followed by a signal. */
 #define WRAP_LENGTH(name, length, parameters, ...)                             \
     ssize_t name parameters {                                                  \
         NEXT(name);                                                            \

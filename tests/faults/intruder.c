@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An intruder who has taken a server over: a library to preload (ld.so(8)) that
+ * An attacker who has taken a server over: a library to preload (ld.so(8)) that
  * tries what no server does, once the server has accepted a connection, and
- * tells on standard error what came of it: a name and an errno, 0 for success.
+ * prints the results on standard error: a name and an errno, 0 for success.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -39,12 +39,12 @@ static void try_port(const char *what, const char *number, int call) {
         .sin_port = htons((uint16_t)strtoul(number, NULL, 10)),
         .sin_addr = {htonl(INADDR_LOOPBACK)}};
 
-    /* Directly: to bind is not even in the list. */
+    /* Directly, because bind is not even in the list. */
     tell(what, syscall(call, descriptor, &address, sizeof address));
     close(descriptor);
 }
 
-/* A fault of the kind that an intruder uses. */
+/* A fault of the kind that an attacker can use. */
 static void free_twice(void) {
     void *volatile block = malloc(1);
 
@@ -56,7 +56,7 @@ static void intrude(void) {
     char *none[] = {NULL};
 
     if (getenv("FREE_TWICE") != NULL)
-        free_twice(); /* the C library detects it and aborts */
+        free_twice(); /* the C library detects it, and ends the process */
     try_file("page", "public/index.html", O_RDONLY);
     try_file("template", "templates/guestbook/index.html", O_RDONLY);
     try_file("overwrite", "public/index.html", O_WRONLY);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Responses, read anew from the bytes that were sent: by other code than that
- * which wrote them.
+ * Responses, read anew from the bytes that were sent, by other code than the
+ * code that wrote them.
  */
 #ifndef FUZZ_ANSWERS_H
 #define FUZZ_ANSWERS_H
@@ -18,9 +18,9 @@ struct answer {
 };
 
 /*
- * Reads the only response, with the interim one before it, that the bytes hold;
- * aborts where they are anything else: RFC 9112, section 4 and 6, RFC 9110,
- * sections 8.6 and 9.3.2.
+ * Reads the only response in the bytes, with the interim one before it; aborts
+ * if they hold anything else: RFC 9112, section 4 and 6, RFC 9110, sections 8.6
+ * and 9.3.2.
  */
 struct answer read_answer(struct view bytes, bool is_head);
 

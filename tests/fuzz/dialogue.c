@@ -12,7 +12,7 @@
 void *__real_realloc(void *memory, size_t size);
 void *__wrap_realloc(void *memory, size_t size);
 
-/* What is received before it is looked at, and room for the next piece, in a
+/* The received bytes before they are parsed, and room for the next piece, in a
    buffer that grows by half. */
 #define INPUT_MOST                                                             \
     ((HEAD_LIMIT + BODY_LIMIT + CHUNK_OVERHEAD_LIMIT + 4 * RECEIVE_SIZE) * 3 / \
@@ -22,9 +22,9 @@ struct worker worker;
 
 /* ---- Memory that runs out ---- */
 
-static bool inside; /* a connection asks for it, and not this program */
+static bool inside; /* a connection allocates, and not this program */
 
-/* The linker puts this in place of realloc(3), which all buffers grow by. */
+/* The linker replaces realloc(3), by which all buffers grow, with this. */
 void *__wrap_realloc(void *memory, size_t size) {
     if (inside && worker.allocations_left == 0)
         return NULL;
@@ -111,7 +111,7 @@ static bool is_head_request(const struct dialogue *dialogue) {
     return view_starts_with(request, VIEW("HEAD "));
 }
 
-/* The data that Redis sent for this exchange is in its response. */
+/* What Redis has replied to this very exchange is in its response. */
 static void must_tell_the_reply(const struct dialogue *dialogue,
                                 const struct answer *answer) {
     struct buffer words = {0};
@@ -150,8 +150,8 @@ static void must_be_answered(struct dialogue *dialogue) {
     if (exchange->unread)
         must(answer.closes);
     must_tell_the_reply(dialogue, &answer);
-    /* Only the first of several faults in one request is reported: which fault
-       is first may depend on how the bytes are cut. */
+    /* If one request has several faults, the first that comes is reported, and
+       that may depend on how the bytes are cut. */
     if (exchange->unread) {
         buffer_append(&dialogue->all, VIEW("refused"));
     } else {
@@ -260,8 +260,8 @@ static void receive(struct dialogue *dialogue) {
             how == 0xff ? (int)(script_next() % 8) : worker.allocations_left;
 }
 
-/* Hands the reply over in memory of its own, which is gone afterwards: what
-   still points there is found. */
+/* Passes the reply in memory of its own, which is freed afterwards: a pointer
+   that still points there is found. */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes) {
     struct resp_reply parsed;
     char *copy = malloc(bytes.length + 1);
@@ -305,7 +305,7 @@ static void keep(struct dialogue *dialogue) {
     inside = false;
 }
 
-/* Takes up to so many bytes, in the order in which they are pending. */
+/* Takes up to `most` bytes, in the order in which they are pending. */
 static size_t take(struct buffer *out, const struct pending *pending,
                    size_t most) {
     const struct view views[] = {pending->first, pending->second};

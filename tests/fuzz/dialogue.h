@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection that is driven by a script, its client, and what both have
- * said.
+ * One connection that is driven by a script, its client, and the bytes that
+ * both have sent.
  */
 #ifndef FUZZ_DIALOGUE_H
 #define FUZZ_DIALOGUE_H
@@ -16,10 +16,10 @@ struct dialogue {
     size_t start;            /* of this request, in `delivered` */
     struct buffer out;       /* what this exchange has sent */
     struct buffer all;       /* the heads and bodies of all final responses */
-    struct buffer replies;   /* all that Redis has said to it */
-    bool may_keep;           /* what was said when this was asked */
-    int64_t visitor;         /* the number that Redis sent; 0: none */
-    struct buffer link;      /* the text that it sent; empty: none */
+    struct buffer replies;   /* all that Redis has sent to it */
+    bool may_keep;           /* the last answer to NEED_KEEP */
+    int64_t visitor;         /* the number in Redis' reply; 0: none */
+    struct buffer link;      /* the text in its reply; empty: none */
     bool lied;               /* Redis, to this exchange */
     bool cut; /* something happened that is not in the bytes of the client */
     int answers;
@@ -44,10 +44,10 @@ void dialogue_start(struct dialogue *dialogue, int requests);
 
 enum connection_need dialogue_need(const struct dialogue *dialogue);
 
-/* Meets its need, as the script says: of what may happen now, one thing. */
+/* Does one of the things that may happen now, as the script says. */
 void dialogue_step(struct dialogue *dialogue);
 
-/* Redis replies; with bytes that are no fitting reply it is as good as down. */
+/* Redis replies; bytes that are no fitting reply count as "down". */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes);
 
 void dialogue_free(struct dialogue *dialogue);

@@ -47,7 +47,7 @@ static void append_integer(struct buffer *reply, int64_t number) {
     buffer_append(reply, VIEW("\r\n"));
 }
 
-/* The newest one as often as there are some: what they say is no matter. */
+/* Repeats the newest one for each: their text does not matter. */
 static void append_remarks(const struct false_redis *redis,
                            struct buffer *reply) {
     int64_t shown = redis->remarks < 50 ? redis->remarks : 50;
@@ -59,7 +59,7 @@ static void append_remarks(const struct false_redis *redis,
         append_string(reply, buffer_view(&redis->last));
 }
 
-/* A link leads to a path that tells its name. */
+/* A link leads to a path that contains its name. */
 static void append_link(struct view key, struct buffer *reply,
                         struct buffer *link) {
     must(view_starts_with(key, VIEW("link:")));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A Redis without a socket: it knows the few commands of the application, and
- * answers them correctly or in another way that a test sets.
+ * answers them honestly or in any other way that the script says.
  */
 #ifndef FUZZ_FALSE_REDIS_H
 #define FUZZ_FALSE_REDIS_H
@@ -15,9 +15,9 @@ struct false_redis {
 };
 
 /*
- * Appends its correct reply to the command, which must be a complete array of
- * strings, and a command that the application may send.  If the reply contains
- * a visitor's number or a link, they are set as well.
+ * Appends its honest reply to the command, which must be whole, an array of
+ * strings, and a command that the application may give.  If the reply holds a
+ * visitor's number or a link, they are set as well.
  */
 void false_redis_answer(struct false_redis *redis, struct view command,
                         struct buffer *reply, int64_t *visitor,

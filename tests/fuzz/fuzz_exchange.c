@@ -3,17 +3,17 @@
  * A target for libFuzzer: whole exchanges.  `make fuzz` runs it; the inputs in
  * corpus/exchange are replayed by `make test`.
  *
- * The input is a script: its bytes say, one after another, which of three
+ * The input is a script.  Its bytes decide, one after another, which of three
  * connections goes on, what its client sends and in what pieces that arrives,
  * what Redis replies, how many bytes of a response are taken, when a timeout
  * ends, when a client leaves, which connection is kept, when memory runs out.
- * A connection owns no I/O, so all of that needs no socket and no clock.
+ * A connection does no I/O itself, so all of that needs no socket and no clock.
  *
  * After each step the connection must agree with itself, and each response is
- * read anew from its bytes (answers.c).  At last each connection is served once
- * more, with all its bytes at once: how they were cut must make no difference.
+ * read anew from its bytes (answers.c).  At the end each connection is served
+ * once more, with all its bytes at once: how they were cut must not matter.
  *
- * To be run in the project's folder: its pages and files are those served.
+ * Run it in the project's folder: its pages and files are those served.
  */
 #include "app/app.h"
 #include "dialogue.h"
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
-/* Without a script everything goes on to its end. */
+/* Without a script each connection goes on to its end. */
 static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
     for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {
@@ -52,7 +52,7 @@ static void must_be_the_same_again(const struct dialogue *before,
     dialogue_start(&again, requests);
     buffer_append(&again.outbox, buffer_view(&before->delivered));
     while (dialogue_need(&again) != NEED_CLOSE) {
-        again.lied = true; /* its whole data is compared */
+        again.lied = true; /* its response is compared as a whole */
         if (dialogue_need(&again) == NEED_ASK_REDIS)
             reply_again(&again, &replies);
         else
@@ -74,7 +74,7 @@ static void begin(void) {
     }
 }
 
-/* A file that was not returned would be a leak. */
+/* A file that was not given back would be a leak. */
 __attribute__((destructor)) static void close_all(void) {
     if (worker.app.public != NULL)
         app_close(&worker.app);

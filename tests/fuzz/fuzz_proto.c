@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A target for libFuzzer: one input, as rubbish as it may be, for all parsers.
- * `make fuzz` runs it; the inputs in corpus/proto are replayed by `make test`.
+ * A target for libFuzzer: one input, any bytes, for all parsers.  `make fuzz`
+ * runs it; the inputs in corpus/proto are replayed by `make test`.
  *
- * The sanitizers find reads and writes out of bounds; what else must hold for
- * any input whatever is asserted here.
+ * The sanitizers find reads and writes out of bounds; the code here asserts
+ * what else must be true for any input.
  */
 #include "config.h"
 #include "must.h"
@@ -22,7 +22,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy of its own for each prefix, so that a read behind it is caught. */
+/* A copy of its own for each prefix, so that a read after its end is caught. */
 static char *copy_of(struct view view) {
     char *copy = malloc(view.length > 0 ? view.length : 1);
     must(copy != NULL);
@@ -145,8 +145,7 @@ static void must_skip_alike(struct view input, ssize_t parsed) {
         used = resp_skip(&skip, view_part(input, at, 1));
     if (parsed > 0)
         must(skip.replies == 0 && at == (size_t)parsed);
-    if (parsed ==
-        0) /* what it sees of a line that has not ended, it may judge */
+    if (parsed == 0) /* resp_skip() may reject a line that has not ended */
         must(used < 0 || skip.replies > 0);
     if (parsed == RESP_MALFORMED)
         must(used < 0 || skip.replies > 0);
@@ -197,7 +196,7 @@ static void fuzz_form(struct view input) {
     buffer_free(&value);
 }
 
-/* No C1 control, and nothing that turns text around. */
+/* No C1 control, and no character that changes the text's direction. */
 static void must_not_turn(struct view text) {
     for (size_t i = 0; i + 1 < text.length; i++) {
         unsigned char first = (unsigned char)text.data[i];
@@ -258,7 +257,7 @@ static void fuzz_template(struct view input) {
     template_append(&html, text, NULL, 0);
     must(view_equal(buffer_view(&html), text));
     buffer_clear(&html);
-    /* A value that reads like its own placeholder leaves all as it was. */
+    /* A value equal to its own placeholder leaves all as it was. */
     template_append(&html, text, &value, 1);
     must(view_equal(buffer_view(&html), text));
     buffer_clear(&html);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a fuzz target once over each file of the folders that are named: what
- * fuzzing found stays found, with any compiler and without libFuzzer.
+ * Runs a fuzz target once over each file of the given folders: faults that
+ * fuzzing found are tested with any compiler and without libFuzzer.
  */
 #include "must.h"
 
@@ -22,7 +22,7 @@ static void replay(const char *folder, const char *name) {
     size_t size = fread(bytes, 1, sizeof bytes, file);
     must(!ferror(file) && size < sizeof bytes);
     fclose(file);
-    /* A copy of just that size, so that a read behind it is seen. */
+    /* A copy of just that size, so that a read after its end is found. */
     uint8_t *copy = malloc(size + (size == 0));
     must(copy != NULL);
     for (size_t i = 0; i < size; i++)

@@ -76,7 +76,7 @@ struct view guarded(struct view vector, enum guard guard) {
     char *start = guard == GUARD_BEHIND ? area + behind : area;
     if (vector.length > 0)
         memmove(start, vector.data, vector.length);
-    /* Digits of every kind, for a parser that looks past its end. */
+    /* Digits of every kind, for a parser that reads past its end. */
     if (guard == GUARD_BEFORE)
         for (size_t i = 0; i < 64 && i < behind; i++)
             start[vector.length + i] = i % 2 == 0 ? '4' : '1';
@@ -128,13 +128,13 @@ static void feed_pieces(parser parse, const void *row, struct view vector,
     for (size_t cut = 1; cut < vector.length; cut += step) {
         struct view piece = view_part(vector, 0, cut);
         if (parse(guarded(piece, GUARD_BEHIND), 0, row) != 0)
-            return; /* decided early; feed_bytes has judged that */
+            return; /* decided early; feed_bytes has checked that */
         expect(parse(guarded(vector, GUARD_BEHIND), cut, row), expected,
                "in two pieces, the first one", cut);
     }
 }
 
-/* What follows is another message, or rubbish: it must not change anything. */
+/* Another message or other bytes follow: they must not change anything. */
 static void feed_with_tail(parser parse, const void *row, struct view vector,
                            ssize_t expected) {
     static const struct view tails[] = {

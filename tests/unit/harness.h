@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all unit tests share.
+ * Shared code of all unit tests.
  *
- *   - A suite: each row of a table becomes a test of its own, with a name.
- *   - Guarded bytes: a vector is copied next to an inaccessible page,
- *     so that reading one byte too many ends the program at that instruction.
- *   - feed(): the ways in which a parser gets its bytes from a network: all at
- *     once, in two pieces cut anywhere, byte by byte, and with something
- *     behind them that is none of its business.
+ *   - A suite: each row of a table becomes a test of its own, with a name.  -
+ *   Guarded bytes: a vector is copied next to a page without access rights, so
+ *   that reading one byte too many ends the program at that instruction.  -
+ *   feed(): the ways in which a parser gets its bytes from a network: all at
+ *   once, in two pieces cut anywhere, byte by byte, and with bytes of another
+ *   message after them.
  *
  * A program builds its suite in main and ends with suite_run.
  */
@@ -56,9 +56,9 @@ enum guard {
 struct view guarded(struct view vector, enum guard guard);
 
 /*
- * A parser that answers "consumed" (> 0), "need more" (0) or "bad" (< 0), and
- * the row that says what it should find: the function asserts all of that
- * whenever it answers "consumed".  `seen` bytes were there before.
+ * A parser that returns "consumed" (> 0), "need more" (0) or "bad" (< 0), and
+ * the row with the expected values: the function asserts all of them each time
+ * it returns "consumed".  `seen` bytes were there before.
  */
 typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 
@@ -74,7 +74,7 @@ void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 /* Fails, showing both, if the views differ. */
 void assert_view_equal(struct view got, struct view expected);
 
-/* Repeats a view so many times behind what the buffer has. */
+/* Appends a view to the buffer this many times. */
 void append_times(struct buffer *buffer, struct view view, size_t times);
 
 #endif

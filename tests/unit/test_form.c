@@ -95,7 +95,7 @@ static void field(void **state) {
     buffer_free(&value);
 }
 
-/* Each input comes back, however much of it is escaped. */
+/* All typed text comes back, even if much of it is escaped. */
 static void every_byte_comes_back(void **state) {
     struct buffer body = {0};
     struct buffer value = {0};

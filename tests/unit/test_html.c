@@ -91,8 +91,8 @@ static void text(void **state) {
     buffer_free(&html);
 }
 
-/* Of every two bytes: what comes out is UTF-8, has no markup, and text that
-   was good comes out again when its references are resolved. */
+/* For every two bytes: the output is UTF-8, has no markup, and valid text comes
+   out again when its references are resolved. */
 static void every_pair_of_bytes_is_safe(void **state) {
     struct buffer html = {0};
     (void)state;

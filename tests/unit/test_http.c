@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are accepted: lib/proto/http.c.  Rejected requests are in
- * test_http_reject.c, too long ones in test_http_limits.c.
+ * Requests that are accepted: lib/proto/http.c.  test_http_reject.c has those
+ * that are rejected, test_http_limits.c those that are too long.
  *
- * Every test builds a head and says what each member of the parsed request
- * must be; feed() then brings the head in every way.
+ * Every test builds a head with the expected value of each member of the parsed
+ * request; feed() then gives it to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"

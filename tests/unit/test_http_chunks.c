@@ -84,8 +84,8 @@ static const struct row rows[] = {
     BAD("trailers before LF", "0\r\nX: b\r\n\n"),
 };
 
-/* The decoder keeps its state in a struct, and feed() gets a new struct each
-   time; `seen` is then of no use. */
+/* The decoder keeps its state in a struct, so feed() gets a parser that starts
+   anew each time and does not use `seen`. */
 static ssize_t decode_anew(struct view input, size_t seen, const void *vector) {
     const struct row *row = vector;
     struct http_chunks chunks = {0};
@@ -114,8 +114,8 @@ static ssize_t decode_piece(struct http_chunks *chunks, struct view piece,
     return result;
 }
 
-/* Decodes in pieces of that size, the first one of another.  Returns the
-   result of the whole, counted from the start. */
+/* Decodes in pieces of that size, the first one of another.  Returns the result
+   for the whole, counted from the start. */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};
@@ -166,7 +166,7 @@ static void empty_pieces_change_nothing(void **state) {
     buffer_free(&body);
 }
 
-/* The next request may stand behind the body, in the same buffer. */
+/* The next request may follow the body, in the same buffer. */
 static void what_follows_is_not_touched(void **state) {
     struct http_chunks chunks = {0};
     char bytes[] = "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n5\r\nGET / HTTP/1.1\r\n";
@@ -236,7 +236,7 @@ static void body_one_beyond(void **state) {
     body_of(1, BODY_LIMIT, false);
 }
 
-/* Refused when the size is read: not one byte of it is waited for. */
+/* Rejected when the size is read, before any byte of it comes. */
 static void sizes_beyond_are_refused_at_once(void **state) {
     static const struct view sizes[] = {
         V("10001\r\n"),        V("ffffffff\r\n"),      V("fffffffff"),

@@ -112,7 +112,7 @@ static void format_and_parse_are_inverse(void **state) {
     }
 }
 
-/* For each time of a file, the text is a date and fits. */
+/* For any time of a file, the text is a date and fits. */
 static void every_time_has_a_date(void **state) {
     static const time_t times[] = {INT64_MAX,    INT64_MIN,     -1,
                                    253402300800, -62167219200L, 1LL << 40};
@@ -285,7 +285,7 @@ static void parse_range(void **state) {
     }
 }
 
-/* Numbers too big to hold are no reason to answer with wrong bytes: the whole
+/* Numbers too big to hold must not cause a response with wrong bytes: the whole
    or nothing at all, but never a part. */
 static void huge_numbers_do_not_wrap(void **state) {
     uint64_t first;

@@ -111,7 +111,7 @@ static void head_with_blank_lines(void **state) {
     head_of(VIEW("\r\n\r\n"), HEAD_LIMIT + 1, false);
 }
 
-/* A head that exceeds the limit is rejected before it ends. */
+/* A head that cannot be whole within the limit is rejected before it ends. */
 static void head_without_end(void **state) {
     struct buffer head = {0};
     (void)state;

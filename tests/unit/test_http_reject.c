@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are refused: lib/proto/http.c.
+ * Requests that are rejected: lib/proto/http.c.
  *
  * Most of them are bytes that two programs could read as different requests;
  * the first of the two would be a proxy, and the second this server.
@@ -263,7 +263,7 @@ static void reject(void **state) {
     feed(parse, row, row->input, -row->status);
 }
 
-/* A head with a control byte at any position is rejected. */
+/* A control byte at any place makes the head invalid. */
 static void control_bytes_anywhere(void **state) {
     static const struct view head = V("GET /a?b HTTP/1.1\r\nHost: a\r\n"
                                       "X-Y: cd\r\n\r\n");

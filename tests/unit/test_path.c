@@ -147,7 +147,7 @@ static const struct row rows[] = {
     BAD("\\a"),
 };
 
-/* What a decoded path promises, whatever it was made of. */
+/* The properties of any decoded path. */
 static void assert_safe(const struct path *path) {
     struct view rest = path_view(path);
     struct view segment = view_cut(&rest, '/');

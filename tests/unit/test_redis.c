@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waiting for a connection to Redis, and the replies that are expected:
+ * Waiting for a connection to Redis, and which replies are expected:
  * lib/net/redis/pool.c and pipeline.c.  Takes 0.1 s.
  */
 #include "config.h"
@@ -44,8 +44,8 @@ static unsigned count_borrowing(struct redis_pool *pool) {
     return count;
 }
 
-/* A returned new connection is enough for two: one takes it, and the other may
-   begin a connection.  No other return wakes the second. */
+/* A new connection that is returned is enough for two threads: one takes it,
+   and the other may begin a connection.  No other return wakes the second. */
 static void one_return_serves_two_borrowers(void **state) {
     struct redis_server server;
     struct redis_pool pool;
@@ -68,7 +68,7 @@ static void one_return_serves_two_borrowers(void **state) {
     while (count_borrowing(&pool) < BORROWERS)
         poll(NULL, 0, 1);
     clients[0]->descriptor = socket(AF_UNIX, SOCK_STREAM, 0);
-    clients[0]->used_at = clock_milliseconds(); /* else it is closed */
+    clients[0]->used_at = clock_milliseconds(); /* or it would be closed */
     redis_pool_return(&pool, clients[0]);
     for (size_t i = 0; i < BORROWERS; i++) {
         pthread_join(borrowers[i].thread, NULL);
@@ -89,7 +89,7 @@ static bool watch(void *loop, struct source *source, unsigned interest) {
     return true;
 }
 
-/* A listener whose kernel keeps little of what it is sent. */
+/* A listener with a small receive buffer. */
 static int listen_narrowly(char *url, size_t size) {
     struct sockaddr_in address = {.sin_family = AF_INET};
     socklen_t length = sizeof address;
@@ -118,7 +118,7 @@ static void append(struct redis_pipeline *pipeline, size_t length) {
     buffer_free(&command);
 }
 
-/* What the first send leaves behind has not left: so of three commands behind a
+/* What the first send leaves behind has not left: so of three commands after a
    SELECT only the first two have begun to leave, and a third reply is one too
    many. */
 static void replies_are_expected_for_what_has_left(void **state) {
@@ -152,7 +152,7 @@ static void replies_are_expected_for_what_has_left(void **state) {
     assert_int_equal(poll(&readable, 1, 10000), 1);
     assert_true(redis_pipeline_fill(&pipeline, 1));
     assert_int_equal(redis_pipeline_next(&pipeline, &reply, 1), -1);
-    assert_true(!server.shared->down); /* no other fails */
+    assert_true(!server.shared->down); /* other connections work */
     redis_pipeline_close(&pipeline);
     close(redis);
     close(listener);

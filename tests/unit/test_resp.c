@@ -186,7 +186,7 @@ static void append_string(struct buffer *input, size_t length) {
     buffer_append(input, VIEW("\r\n"));
 }
 
-/* In pieces of so many bytes, as the whole state must survive between them. */
+/* In pieces of `size` bytes, as the whole state must survive between them. */
 static ssize_t skip_in_pieces(struct view input, size_t size) {
     struct resp_skip skip;
     size_t at = 0;
@@ -236,8 +236,8 @@ static void numbers_without_end_are_not_skipped(void **state) {
     buffer_free(&input);
 }
 
-/* Reads the input as it comes, in packets; it holds one reply that is too
-   large, and :7 behind it.  The reader never keeps more than the limit. */
+/* Reads the input in packets; it holds one reply that is too large, followed by
+   :7.  The reader never keeps more than the limit. */
 static void expect_large_and_seven(struct buffer *all) {
     struct buffer input = {0};
     struct resp_skip state = {0};
@@ -300,14 +300,14 @@ static void commands(void **state) {
     assert_view_equal(buffer_view(&command),
                       VIEW("*4\r\n$5\r\nRPUSH\r\n$17\r\nguestbook_remarks\r\n"
                            "$5\r\na\r\n\0b\r\n$0\r\n\r\n"));
-    resp_append_command(&command, words, 1); /* after the first command */
+    resp_append_command(&command, words, 1); /* after the existing one */
     struct view all = buffer_view(&command);
     assert_view_equal(view_from(all, all.length - 15),
                       VIEW("*1\r\n$5\r\nRPUSH\r\n"));
     buffer_free(&command);
 }
 
-/* For each input of a visitor: one array of the same words comes out. */
+/* Any typed text becomes one array of the same words. */
 static void commands_come_back_as_arrays(void **state) {
     char bytes[256];
     struct buffer command = {0};

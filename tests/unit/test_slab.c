@@ -35,7 +35,7 @@ static void nobody_has_the_place_of_another(void **state) {
     slab_free(&slab);
 }
 
-/* What was given back is taken again, all zero, before any new block is. */
+/* Returned places are taken again, all zero, before any new block is. */
 static void places_are_used_again(void **state) {
     char *places[PLACES], *again[PLACES];
     struct slab slab;
@@ -55,7 +55,7 @@ static void places_are_used_again(void **state) {
     slab_free(&slab);
 }
 
-/* Built for the address sanitizer, that is; else there is nothing to see. */
+/* Only in a build for the address sanitizer; otherwise there is no check. */
 static void a_free_place_is_poisoned(void **state) {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__

@@ -31,7 +31,7 @@ static const struct row rows[] = {
     {"a value of NULL", V("[$NULL$]"), V("[]")},
     {"any bytes in a value", V("$BYTES$"), V("a\0\xff\r\n")},
     {"any bytes in the text", V("\0$A$\xff"), V("\0alpha\xff")},
-    /* What was put in is not looked at again. */
+    /* Inserted text is not searched again. */
     {"a placeholder in a value", V("$NAMED$"), V("$A$")},
     {"a value like its own placeholder", V("$ITSELF$"), V("$ITSELF$")},
     {"a value ending in a dollar", V("$DOLLAR$A$"), V("$A$")},
@@ -87,7 +87,7 @@ static void without_values_the_text_stays(void **state) {
     buffer_free(&html);
 }
 
-/* However long the values are, and however often they come. */
+/* Values may have any length and come any number of times. */
 static void large_values_come_in_whole(void **state) {
     struct buffer large = {0};
     struct buffer html = {0};

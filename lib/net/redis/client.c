@@ -14,9 +14,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* A wait may begin so late in a call and still last as long as the socket's own
-   timeout, so that most calls need no poll(2).  A call may take as much longer.
- */
+/* A wait may begin this late in a call and still last as long as the socket's
+   own timeout, so that most calls need no poll(2).  A call may take this much
+   longer. */
 #define CALL_SLACK 100
 
 struct redis_client *redis_client_create(const struct redis_server *server) {
@@ -36,8 +36,8 @@ void redis_client_destroy(struct redis_client *client) {
  * After fork() a connection belongs to several processes, and close(2) ends it
  * only when the last of them closes.  shutdown(2) ends it at once.  So does
  * connect(2) to the family AF_UNSPEC, which only TCP knows.  It resets the
- * connection, so no port stays behind in TIME_WAIT: where clients of Redis are
- * scarce, we make many connections a second.
+ * connection, so no port stays in TIME_WAIT: if Redis connections are scarce,
+ * we make many connections a second.
  */
 void redis_client_close(struct redis_client *client) {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
@@ -68,7 +68,7 @@ static bool fail_alone(struct redis_client *client, struct view reason) {
 }
 
 /* The connection is lost.  If Redis has replied on it, or to another call just
-   before, the next call checks whether Redis still accepts connections. */
+   before, the next call shows whether Redis still accepts connections. */
 static bool lose(struct redis_client *client, struct view reason) {
     bool answers =
         client->heard || redis_answers(client->server, clock_milliseconds());
@@ -87,8 +87,8 @@ static bool fail_with(struct redis_client *client, int error) {
     return fail(client, view_of(strerror(error)));
 }
 
-/* MSG_DONTWAIT, if the socket's own timeout would end too late for this call:
-   then wait_for() waits. */
+/* Returns MSG_DONTWAIT if the socket's own timeout would end too late for this
+   call: then wait_for() waits. */
 static int how_to_wait(const struct redis_client *client) {
     int64_t left = client->deadline - clock_milliseconds();
     return left > REDIS_REPLY_TIMEOUT - CALL_SLACK ? 0 : MSG_DONTWAIT;
@@ -118,7 +118,7 @@ static bool send_all(struct redis_client *client, struct view bytes) {
         if (count < 0 && (errno == EINTR || errno == EAGAIN) &&
             wait_for(client, POLLOUT, client->deadline))
             continue;
-        /* Redis has closed; if it said something before, that tells why. */
+        /* Redis has closed; its last message, if any, gives the reason. */
         if (count < 0 && (errno == EPIPE || errno == ECONNRESET))
             return true;
         if (count < 0)
@@ -128,8 +128,8 @@ static bool send_all(struct redis_client *client, struct view bytes) {
     return true;
 }
 
-/* Sleeps until more of the reply has come.  Time may be over because we were
-   stopped (SIGSTOP), and the reply may be there: then it is read, but not
+/* Sleeps until more of the reply has come.  If time is over because the server
+   was suspended (SIGSTOP), the reply may be there: then it is read, but not
    waited for.  An oversized reply is not read after the deadline, since it may
    never end. */
 static bool receive_some(struct redis_client *client) {
@@ -254,7 +254,7 @@ bool redis_client_is_spare(const struct redis_client *client, int64_t now) {
            now - client->used_at >= REDIS_IDLE;
 }
 
-/* A connection that has rested may have been closed by Redis meanwhile. */
+/* Redis may have closed a connection that was idle. */
 static bool is_stale(struct redis_client *client) {
     char byte;
 
@@ -262,12 +262,12 @@ static bool is_stale(struct redis_client *client) {
         return false;
     client->suspect = false;
     ssize_t count = recv(client->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    /* Closed, an error, or bytes without a command. */
+    /* Closed, an error, or bytes that were not requested. */
     return count >= 0 || errno != EAGAIN;
 }
 
-/* Tries what was begun earlier, then all addresses, beginning with the last
-   that answered. */
+/* Continues a connection that was begun earlier, then tries all addresses,
+   beginning with the last that answered. */
 static bool connect_to_any(struct redis_client *client) {
     const struct redis_server *server = client->server;
     unsigned first = server->shared->address;
@@ -323,7 +323,7 @@ enum redis_answer redis_client_call(struct redis_client *client,
         return REDIS_FAILS;
     }
     bool down = redis_is_down(client->server, client->reason, begun, now);
-    /* Others are answered: Redis was only too busy to let us in. */
+    /* Others are answered: Redis was only too busy to accept us. */
     return down || client->call == CALL_ASKS ? REDIS_FAILS : REDIS_REFUSES;
 }
 

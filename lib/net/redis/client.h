@@ -13,7 +13,7 @@ struct redis_client {
     bool heard;     /* Redis has replied on this connection */
     bool lent;      /* a forked child's parent has it, too */
     bool fresh;     /* not yet given back to its pool */
-    bool suspect;   /* check for a reply without a command */
+    bool suspect;   /* check for a reply that was not requested */
     enum {          /* how far this call has come */
            CALL_CONNECTS,
            CALL_ASKS,    /* the command has begun to leave */
@@ -36,28 +36,28 @@ void redis_client_destroy(struct redis_client *client); /* closes it */
 
 enum redis_answer {
     REDIS_REPLIED,
-    REDIS_REFUSES, /* no connection available: try again in a PAUSE */
+    REDIS_REFUSES, /* no connection is available: try again in a PAUSE */
     REDIS_FAILS,   /* down or slow, or its connection broke */
 };
 
 /*
- * Carries one command to Redis and sleeps until its reply is whole; connects
- * first if that is needed.  All of it takes REDIS_REPLY_TIMEOUT at most, and
- * CALL_SLACK (client.c).  The reply
- * points into the client and is good until the next call.  Where there is none
- * the connection is closed, for a late reply would be taken for the next one's;
- * and where it was refused, the command has not been carried out.
+ * Sends one command to Redis and sleeps until its reply is whole; connects
+ * first if that is needed.  All of it takes at most REDIS_REPLY_TIMEOUT and
+ * CALL_SLACK (client.c).  The reply points into the client and is valid until
+ * the next call.  Without a reply the connection is closed, because a late
+ * reply would be taken for the next one.  If Redis rejected the connection, the
+ * command has not been carried out.
  */
 enum redis_answer redis_client_call(struct redis_client *client,
                                     struct view command,
                                     struct resp_reply *reply);
 
-/* Has the next call look first, by a system call, for a reply without a
-   command: it would be taken for ours. */
+/* Makes the next call check first, by a system call, for a reply that was not
+   requested: it would be taken for ours. */
 void redis_client_distrust(struct redis_client *client);
 
-/* Should an unused connection be closed?  Yes if clients of Redis are scarce,
-   or if it has been idle for REDIS_IDLE. */
+/* Should an unused connection be closed?  Yes, if Redis connections are scarce,
+   or if it was idle for REDIS_IDLE. */
 bool redis_client_is_spare(const struct redis_client *client, int64_t now);
 
 /* Begins to connect without waiting, so that a forked child finds the
@@ -67,7 +67,7 @@ void redis_client_begin(struct redis_client *client);
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 
-/* After a call: frees the memory of a long reply, which is used up. */
+/* Call it after a call: frees the memory of a long reply that was used. */
 void redis_client_shrink(struct redis_client *client);
 
 #endif

@@ -18,9 +18,9 @@ void redis_lending_init(struct redis_lending *lending,
         server_give_up("no memory for %zu children", count);
 }
 
-/* A connection to lend.  NULL if Redis has not answered yet, is down or has
-   no free client: a child that needs one then connects for itself.
-   Each descriptor more that the parent holds makes each fork slower. */
+/* Returns a connection to lend.  NULL while Redis has never answered, is down
+   or has no connection to spare: a child that needs one then connects itself.
+   Each additional descriptor of the parent makes each fork slower. */
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
@@ -41,7 +41,7 @@ static struct redis_client *begin(const struct redis_server *server) {
 void redis_lending_prepare(struct redis_lending *lending, size_t place) {
     struct redis_client **client = &lending->clients[place];
 
-    /* Written only where it changes: after each fork the first write to a page
+    /* Written only if it changes: after each fork the first write to a page
        copies it. */
     if (*client == NULL) {
         struct redis_client *begun = begin(lending->server);

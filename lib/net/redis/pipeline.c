@@ -45,8 +45,7 @@ static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
 }
 
 /* The connection is lost.  If Redis has replied on it, or on another one just
-   before, the next command checks whether Redis still accepts connections.
- */
+   before, the next command shows whether Redis still accepts connections. */
 static bool lose(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
     return pipeline->heard || redis_answers(pipeline->server, now)
@@ -54,8 +53,8 @@ static bool lose(struct redis_pipeline *pipeline, const char *reason,
                : fail(pipeline, reason, now);
 }
 
-/* No connection is available now.  It is tried again after a pause, with
-   the same commands, until those who wait have waited too long. */
+/* No connection is available now.  The pipeline retries after a pause, with the
+   same commands, until their timeout. */
 static bool pause_refused(struct redis_pipeline *pipeline,
                           const struct resp_reply *refusal, int64_t now) {
     redis_refuses(pipeline->server, refusal, now);
@@ -76,8 +75,8 @@ static bool pause_refused(struct redis_pipeline *pipeline,
     return true;
 }
 
-/* Begins with the address that answered last; after all have failed it
-   waits for a while. */
+/* Begins with the last address that answered; if all fail, the pipeline stops
+   trying for a while. */
 static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
@@ -113,10 +112,10 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
                    int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also where a try is under way: who joins it would wait as long. */
+    /* Also during a try: a new command would wait as long. */
     if (!redis_may_try(pipeline->server, now))
         return false;
-    /* A reply belongs to no command: it would be taken for this one's. */
+    /* Does an unexpected reply wait?  It would be taken for this command's. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
         fail_alone(pipeline, REDIS_NONSENSE, now);
@@ -150,8 +149,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     return appended;
 }
 
-/* Commands may be needed once more until Redis has been heard: it may refuse
-   the connection and have carried out none. */
+/* Commands may be needed once more until Redis has replied: it may reject the
+   connection and have carried out none. */
 static void forget_gone(struct redis_pipeline *pipeline) {
     if (!pipeline->heard)
         return;
@@ -161,8 +160,8 @@ static void forget_gone(struct redis_pipeline *pipeline) {
         buffer_free(&pipeline->output); /* it was long once: need not stay so */
 }
 
-/* How many commands begin in the bytes that were sent.  It is asked only after
-   the kernel has taken a part: else all that wait have left. */
+/* Returns how many commands begin in the bytes that were sent.  Called only
+   after a partial write: otherwise all that wait have left. */
 static size_t count_begun(struct redis_pipeline *pipeline, struct view sent) {
     struct resp_skip *leaving = &pipeline->leaving;
     size_t begun = 0;
@@ -188,9 +187,9 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
     ssize_t count = send(pipeline->source.descriptor, rest.data, rest.length,
                          MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
-        /* A socket that is still connecting says EAGAIN as well, and ENOTCONN
-           before it knows more.  The loop reports a closed socket; then
-           the last replies that Redis has sent are read. */
+        /* A socket that is still connecting returns EAGAIN as well, and
+           ENOTCONN before it knows more.  The loop reports a closed one; then
+           what Redis sent before it closed is read. */
         if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
             errno == ECONNRESET)
             return true;
@@ -227,8 +226,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
         return true;
     if (count < 0 && pipeline->connecting)
         return begin_elsewhere(pipeline, errno, now);
-    /* Redis closes what has rested for long (its `timeout`), or was restarted:
-       the next command connects again. */
+    /* Redis closes connections that are idle for long (its `timeout`), or was
+       restarted: the next command connects, and shows which. */
     if (count <= 0 && pipeline->due + pipeline->handshake == 0) {
         redis_pipeline_close(pipeline);
         return true;
@@ -241,8 +240,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
     return true;
 }
 
-/* Answers -1 when the handshake was refused, 1 when the reply was part of it,
-   0 when it belongs to a command. */
+/* Returns -1 if the handshake was rejected, 1 if the reply was part of it, 0 if
+   it belongs to a command. */
 static int take_handshake(struct redis_pipeline *pipeline,
                           const struct resp_reply *reply, int64_t now) {
     char reason[100];
@@ -265,8 +264,8 @@ static int talks_nonsense(struct redis_pipeline *pipeline, int64_t now) {
     return -1;
 }
 
-/* The reply to a command; unless more have come than commands were sent.  Then
-   it is unknown which of them is the extra one. */
+/* The reply to a command, unless more have come than commands were sent.  Then
+   it is unknown which of them is the one too many. */
 static int take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     if (pipeline->expected == 0 && pipeline->input.length > pipeline->taken)

@@ -3,10 +3,10 @@
  * One connection to Redis for callers that never sleep, shared by all clients
  * of an event loop.
  *
- * Commands go out one behind the other without waiting for replies, and Redis
- * answers in the same order: whose command came first gets the first reply.
- * The pipeline knows commands and replies; who waits for which is its caller's
- * to remember.
+ * Commands go out one after the other without waiting for replies, and Redis
+ * answers in the same order: the first command gets the first reply.  The
+ * pipeline handles commands and replies; its caller remembers which client
+ * waits for which reply.
  */
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
@@ -42,35 +42,34 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
                          const struct watcher *watcher);
 
-/* Closes the connection, without a word to anybody: awaited commands
-   get no reply. */
+/* Closes the connection without a report: no awaited reply will come. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
-/* Queues a command; begins to connect where that is needed.  Returns false if
-   Redis is not available now. */
+/* Queues a command; begins to connect if that is needed.  Returns false if
+   Redis is unavailable now. */
 bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            int64_t now);
 
 /* Sends what is queued, receives what is there, as far as that goes without
-   waiting.  Call them when the loop says so; flush also once a round.  Returns
-   false if the connection has failed and is closed: awaited commands
-   get no reply. */
+   waiting.  Call them when the loop says so; flush also once a loop iteration.
+   Returns false if the connection has failed and is closed: no awaited reply
+   will come. */
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
 
 /* Takes the next reply: 1, or 0 if none is whole yet, or -1 as above.  It
-   points into the pipeline and is good until the next call that receives. */
+   points into the pipeline and is valid until the next call that receives. */
 int redis_pipeline_next(struct redis_pipeline *pipeline,
                         struct resp_reply *reply, int64_t now);
 
-/* Fails after the deadline and returns false, as above; or tries again, if the
-   connection was refused. */
+/* When the deadline has passed, closes the connection and returns false, as
+   above; or retries, if the connection was rejected. */
 bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
-/* Has the loop watch it for what it waits for now; once a round. */
+/* Has the loop watch what it waits for now; call it once a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Until when it waits; INT64_MAX: it waits for nothing. */
+/* Returns until when it waits; INT64_MAX: it waits for nothing. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

@@ -19,7 +19,7 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                                 .given_back = PTHREAD_COND_INITIALIZER,
                                 .available = PTHREAD_COND_INITIALIZER};
     if (!threads)
-        return; /* no waiters; saves a new child a page fault in this code */
+        return; /* no thread waits; saves a new child this code's page fault */
     pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->given_back, &attributes);
@@ -66,7 +66,7 @@ void redis_pool_destroy(struct redis_pool *pool) {
     pthread_mutex_destroy(&pool->lock);
 }
 
-/* Sleeps for so many milliseconds, or until another thread signals. */
+/* Sleeps for this number of milliseconds, or until another thread signals. */
 static void wait_for_signal(struct redis_pool *pool, pthread_cond_t *condition,
                             unsigned *waiting, long time) {
     struct timespec end;
@@ -84,16 +84,17 @@ static bool is_available(const struct redis_pool *pool) {
     return pool->idle != NULL || pool->fresh < REDIS_NEW_AT_ONCE;
 }
 
-/* Called whenever one is idle or fewer are new, and by each borrower that was
-   served: one change may be enough for two, and each signal wakes one. */
+/* Called each time a connection becomes idle or fewer are new, and by each
+   borrower that was served: one change may be enough for two, and each signal
+   wakes one. */
 static void serve_next(struct redis_pool *pool) {
     if (pool->borrowing > 0 && is_available(pool))
         pthread_cond_signal(&pool->available);
 }
 
-/* Sleeps until one is idle, or another may begin.  False: for as long as a
-   reply may take there was none, and clients of Redis are scarce; or time is
-   up. */
+/* Sleeps until a connection is idle, or another may begin.  Returns false if
+   there was none for as long as a reply may take, and Redis connections are
+   scarce; or if time is up. */
 static bool wait_till_available(struct redis_pool *pool) {
     int64_t begun = clock_milliseconds(), now = begun;
 
@@ -142,7 +143,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
                now - client->begun_at < REDIS_RETRY;
     if (keep)
         LL_PREPEND(pool->idle, client);
-    if (pool->refused > 0) /* a closed one leaves a slot in Redis */
+    if (pool->refused > 0) /* a closed connection leaves a slot in Redis */
         pthread_cond_signal(&pool->given_back);
     serve_next(pool);
     bool look = now - pool->looked_at >= REDIS_IDLE;
@@ -154,8 +155,8 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         redis_pool_spare(pool);
 }
 
-/* Redis has refused this client a connection.  Waits for a PAUSE, and takes a
-   connection that another thread gives back, if any. */
+/* Redis has rejected a connection of this client.  Waits for a PAUSE, and takes
+   a connection that another thread returns, if there is one. */
 static void swap_refused(struct redis_pool *pool,
                          struct redis_client **client) {
     if (!pool->threads) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The connections to Redis of one process, lent for as long as an exchange
- * needs one.
+ * The Redis connections of one process, each lent for as long as an exchange
+ * needs it.
  *
  * Threads share them: there are at most as many as there ever were exchanges at
  * once.  The connection given back last is lent first: its data is still in the
  * processor's cache.
  *
- * Where Redis has no client to spare (redis_is_scarce()), idle connections are
- * closed.  A connection is handed to a thread that waits for one, but not
- * for longer than REDIS_RETRY, since others than we may wait as well; and where
- * none waits it is closed.
+ * If Redis has no connection to spare (redis_is_scarce()), no process keeps an
+ * unused one.  A connection is handed to a thread that waits for one, but not
+ * for longer than REDIS_RETRY, since other processes may wait as well; if none
+ * waits it is closed.
  */
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
@@ -22,16 +22,16 @@
 struct redis_pool {
     const struct redis_server *server;
     bool threads; /* more than one uses it */
-    /* In memory shared with the parent, if that should know whether we keep a
-       connection while we do not use it; else NULL. */
+    /* In memory shared with the parent, if that should know whether the process
+       keeps an unused connection; else NULL. */
     _Atomic bool *keeping;
     pthread_mutex_t lock;      /* guards the rest */
     pthread_cond_t given_back; /* signals one to a thread that was refused */
     pthread_cond_t available;  /* signals one, or room for one, to a borrower */
     struct redis_client *idle;
-    int64_t looked_at;  /* when, for what to spare; clock_milliseconds() */
-    unsigned refused;   /* threads that wait for a returned one */
-    unsigned borrowing; /* threads that wait for what is available */
+    int64_t looked_at;  /* when unused ones were last looked for, in ms */
+    unsigned refused;   /* threads that wait for a returned connection */
+    unsigned borrowing; /* threads that wait for an available one */
     unsigned fresh;     /* those lent that are new */
 };
 
@@ -40,12 +40,12 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
 void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
 
 /* Borrows a connection, or what will be one when it is first used; waits while
-   too many are new (REDIS_NEW_AT_ONCE).  NULL if none is available. */
+   too many are new (REDIS_NEW_AT_ONCE).  Returns NULL if none is available. */
 struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /*
- * As redis_client_call().  If the connection is refused it waits and tries
+ * As redis_client_call().  If Redis rejects the connection it waits and tries
  * again, and begins the last try within REDIS_REPLY_TIMEOUT; after that, and if
  * Redis fails, it returns false.
  * Meanwhile *client may be exchanged for a returned one.
@@ -53,9 +53,9 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes idle connections that others may want: for those who were woken, or
-   have been idle for a while.  As long as connections are returned it is called
-   by itself. */
+/* Closes unused connections that others may need.  Call it after a process was
+   woken or was idle for a while; while connections are returned, that calls it.
+ */
 void redis_pool_spare(struct redis_pool *pool);
 
 #endif

@@ -164,7 +164,7 @@ int redis_begin(const struct redis_server *server, unsigned address) {
         return -1;
     /* Since Linux 1.0.  Without it, the second of two small writes waits until
        the host of Redis has acknowledged the first (Nagle's algorithm), which
-       may take it 40 ms.  A Unix socket has no such option, and needs none. */
+       may take 40 ms.  A Unix socket has no such option, and needs none. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&
@@ -226,7 +226,7 @@ bool redis_is_shortage(int error) {
            error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
 }
 
-/* ---- What all know, and what the log says ---- */
+/* ---- The state that all processes share, and the log ---- */
 
 static void say(const struct redis_server *server, struct news *news,
                 const char *what, struct view why) {
@@ -234,7 +234,7 @@ static void say(const struct redis_server *server, struct news *news,
               (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
-/* Logs a state that may last for days: at once, and then at intervals. */
+/* For what may last for days: logged at once, and then once in a while. */
 static void tell(const struct redis_server *server, struct news *news,
                  const char *what, struct view why, int64_t now) {
     atomic_fetch_add(&news->untold, 1);
@@ -247,7 +247,7 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
 
     if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
         return true;
-    /* Of all who come at once, one can set the new time: that one tries. */
+    /* Of all that come at once, one can set the new time: that one tries. */
     return now >= retry_at &&
            atomic_compare_exchange_strong(&server->shared->retry_at, &retry_at,
                                           now + REDIS_RETRY);
@@ -269,8 +269,8 @@ void redis_fails_one(const struct redis_server *server, const char *reason,
          view_of(reason), now);
 }
 
-/* Called at each try that fails.  So what was not logged because it was too
-   soon (REDIS_NEWS) is logged by a later one. */
+/* Called at each failed try.  So a later call logs what came too soon after the
+   last message (REDIS_NEWS). */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
@@ -294,7 +294,7 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
     return true;
 }
 
-/* Of what redis_is_shortage() calls a shortage. */
+/* Returns what to do about a shortage (redis_is_shortage()). */
 static const char *cure_of(int error) {
     switch (error) {
     case EADDRNOTAVAIL:
@@ -329,7 +329,7 @@ void redis_refuses(const struct redis_server *server,
     if (scarce)
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
     if (refusal != NULL)
-        redis_is_up(server, now); /* it has said so itself */
+        redis_is_up(server, now); /* its own message shows that */
 }
 
 void redis_misbehaves(const struct redis_server *server,
@@ -344,7 +344,7 @@ void redis_is_missed(const struct redis_server *server, size_t requests) {
         atomic_fetch_add(&server->shared->unanswered, requests);
 }
 
-/* Each reply comes here, so all but the first check is for the rare case. */
+/* Called for each reply, so all but the first check is for the rare case. */
 void redis_is_up(const struct redis_server *server, int64_t now) {
     struct redis_shared *shared = server->shared;
 

@@ -19,13 +19,13 @@
    belongs to no command. */
 #define REDIS_NONSENSE "its replies are not RESP2, or too many"
 
-/* What all processes of a server know together, so that a hundred workers say
+/* State that all processes of a server share, so that a hundred workers log
    once, and not a hundred times, that Redis has gone.  Times are those of
    clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool told_down;       /* the log's last word on it */
-    _Atomic size_t unanswered;    /* requests, since it said "is back" */
+    _Atomic bool told_down;       /* the last message was "is unavailable" */
+    _Atomic size_t unanswered;    /* requests, since the log said "is back" */
     _Atomic unsigned address;     /* the last that answered */
     _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
@@ -57,33 +57,33 @@ struct redis_server {
 int redis_parse(struct redis_server *server, const char *url, char *error,
                 size_t size);
 
-/* Begins to connect to one of the addresses, without waiting: the descriptor,
-   non-blocking, or -1 with errno set. */
+/* Begins to connect to one of the addresses, without waiting.  Returns the
+   descriptor, non-blocking, or -1 with errno set. */
 int redis_begin(const struct redis_server *server, unsigned address);
 
-/* How long one of its addresses may take to connect, in milliseconds: all of
-   them together have REDIS_CONNECT_TIMEOUT. */
+/* Returns how long one of its addresses may take to connect, in milliseconds:
+   all of them together have REDIS_CONNECT_TIMEOUT. */
 int redis_connect_time(const struct redis_server *server);
 
 /* Has a connection that began been made?  0, or -1 with errno set. */
 int redis_outcome(int descriptor);
 
-/* Appends what a new connection must say first (AUTH, SELECT) and returns how
+/* Appends what a new connection must send first (AUTH, SELECT) and returns how
    many replies that brings, each of which must be +OK. */
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
-/* Is that, as the first reply on a connection, how Redis says that it has no
-   client to spare (its maxclients)?  It then closes, and has done nothing. */
+/* Is this first reply on a connection how Redis says that it has no connection
+   to spare (its maxclients)?  It then closes, and has done nothing. */
 bool redis_is_refusal(const struct resp_reply *reply);
 
-/* Does that errno, of redis_begin(), say that we lack something, perhaps not
+/* Does that errno, of redis_begin(), mean a shortage on our side, perhaps not
    for long: descriptors, ports, memory, or room in the queue of a Unix socket?
  */
 bool redis_is_shortage(int error);
 
 /* May the caller try Redis now?  While it is down, one of all processes and
-   threads may, every REDIS_RETRY; the others need not wait. */
+   threads may, every REDIS_RETRY; the others need not wait for nothing. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
 /* Has it answered any call within REDIS_RETRY?  Then a new connection that
@@ -96,26 +96,26 @@ bool redis_answers(const struct redis_server *server, int64_t now);
 bool redis_is_scarce(const struct redis_server *server, int64_t now);
 
 /*
- * What happened, for all to know and for the log, which tells it on standard
- * error, but not again and again.
+ * Reports what happened to all processes and to the log on standard error,
+ * which repeats it rarely.
  *
  * It is down: a call that began at `since` could not connect, or had no reply
- * in time.  If any call was answered since then, only this one has failed:
- * false.
+ * in time.  Returns false if any call was answered since then: then only this
+ * one has failed.
  */
 bool redis_is_down(const struct redis_server *server, const char *reason,
                    int64_t since, int64_t now);
 /* Only the requests on one connection have failed: the next one may connect. */
 void redis_fails_one(const struct redis_server *server, const char *reason,
                      int64_t now);
-/* No connection is available now: by its refusal, or where that is
-   NULL for a shortage of our own, which errno tells. */
+/* No connection is available now: because Redis sent this refusal or, if it is
+   NULL, because of a shortage of our own, which is in errno. */
 void redis_refuses(const struct redis_server *server,
                    const struct resp_reply *refusal, int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_misbehaves(const struct redis_server *server,
                       const struct resp_reply *reply);
-/* Counts requests that were served without Redis; the log reports their number
+/* Counts requests that were answered without Redis; the log reports the number
    when it is back. */
 void redis_is_missed(const struct redis_server *server, size_t requests);
 /* It has answered. */

@@ -119,8 +119,8 @@ def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
     """06, 07: a silent client that the kernel hands over after a while does not keep the loop in
     another call."""
     says(
-        "Every other call on a socket returns at once; if it would have to wait, the loop goes "
-        "on with another client."
+        "Every other call on a socket returns at once; if it would have to wait, the loop goes on "
+        "with another client."
     )
     skip_unless_visible()
     server = start("--time-scale", "20")

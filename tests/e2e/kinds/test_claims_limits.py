@@ -101,9 +101,9 @@ def _main_sleeps(server: Server) -> bool:
 def test_idle_client_holds_its_worker(start: Start) -> None:
     """03, 05: a waiting client is served when the idle client's time is over."""
     says(
-        "a client that was idle before holds its worker until IDLE_TIMEOUT",
-        "a client that was idle before holds its thread until IDLE_TIMEOUT",
-        "yes, if no client waits; an idle client holds a worker for up to 5 s",
+        "a connection that was idle before holds its worker until IDLE_TIMEOUT",
+        "a connection that was idle before holds its thread until IDLE_TIMEOUT",
+        "yes, while nobody waits; an idle client holds a worker for up to 5 s",
     )
     server = start("--workers", "1")
     with Client(server) as idle, Client(server) as late:
@@ -217,7 +217,7 @@ def test_crash_of_a_child(start: Start) -> None:
     """02, 03: a crash ends one client's connection only; 03 forks another worker."""
     says(
         "A crash takes one client with it.",
-        "if one worker crashes, only its client fails, and the parent forks another worker",
+        "if one worker crashes, only its client is affected, and the parent forks another",
     )
     server = start("--workers", str(WORKERS))
 
@@ -245,8 +245,8 @@ def test_crash_of_a_child(start: Start) -> None:
 @of("threading", "prethreading")
 @pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
-    """04, 05: the crash of one thread ends the server."""
-    says("a crash of one is the end of all", "no process is left to start another")
+    """04, 05: the crash of one is the end of all."""
+    says("A crash of one thread ends all", "no process is left to start another")
     server = start("--workers", str(WORKERS))
     with crowd(server, 2, HALF) as clients:
         for client in clients:

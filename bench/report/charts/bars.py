@@ -10,7 +10,7 @@ from bench.report.charts import base
 from bench.report.study.metrics import BY_KEY, PERCENTILES
 from bench.report.study.study import WAYS, StudySubject
 
-ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.6 : 1.45)"
+ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
 """The length of the axis relative to the longest bar: there is text behind the bar."""
 
 

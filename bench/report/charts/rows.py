@@ -91,7 +91,7 @@ def _floor_of(study: Study, point: Point) -> Row:
     said = figure(cpu, "µs")
     if ratio is None:
         return {"cpu_said": said}
-    beside = f"{said} = {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
+    beside = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
     return {"cpu_said": beside, "floor_cpu": _short(cpu / ratio), "floor_ratio": round(ratio, 2)}
 
 

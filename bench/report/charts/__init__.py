@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: MIT
 """The charts, as Vega-Lite specifications made with Altair.
 
-    style        colours, marks of the subjects, the two themes
+    style        colours and marks of the servers, the two themes
     rows         the data that the charts share
-    base         what all charts are made of
+    base         the parts that all charts share
     lines, bars  the kinds of charts
     exhibits     a chart with its titles
-    catalogue, comparisons, peers   all charts of a report
+    catalogue, comparisons, peers   the charts of a report
     export       SVG and PNG
 
-A specification holds no data and no colour: data are referred to by name, colours are tokens
-(`@ink`). The page puts CSS variables in their place, so that one switch turns all charts dark; the
-exported pictures get the values of the light theme. Parameters of a chart (`scenario`, `level`,
-`hidden`) are what the page's controls set.
+A specification contains no data and no colour: it refers to data by name, and colours are tokens
+(`@ink`). The page replaces them with CSS variables, so one switch changes the theme of all charts.
+Exported pictures get the values of the light theme. The page's controls set the parameters of a
+chart (`scenario`, `level`, `hidden`).
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Charts with a row for each subject, at one level: bars in two parts, and percentiles."""
+"""Charts with a row for each server, at one level: bars in two parts, and percentiles."""
 
 import json
 from collections.abc import Sequence
@@ -10,21 +10,21 @@ from bench.report.charts import base
 from bench.report.study.metrics import BY_KEY, PERCENTILES
 from bench.report.study.study import WAYS, StudySubject
 
-ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.6 : 1.45)"
-"""The axis goes so much further than the longest bar, for the words behind it."""
+ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
+"""The length of the axis relative to the longest bar: there is text behind the bar."""
 
 
 def _words(column: str) -> str:
-    """A text that has two lines where it is narrow, broken at its first wide gap."""
+    """Return the expression of a text that breaks at three spaces if the chart is narrow."""
     return f"width < {base.NARROW} ? split(datum.{column}, '   ') : datum.{column}"
 
 
 def _two_parts(
     parts: dict[str, str], colours: Sequence[str], title: str, whole: str
 ) -> tuple[alt.Chart, alt.Chart]:
-    """Stacked bars of {column: name}, and the chart that they are made from.
+    """Return stacked bars of {column: name}, and the chart that they are made from.
 
-    `whole`: the column at which a bar ends, for the medians of parts need not add up to it.
+    A bar ends at the column `whole`, because the sum of the parts' medians may differ from it.
     """
     known = f"isValid(datum.{whole})"
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, known)
@@ -54,8 +54,8 @@ def _two_parts(
 
 
 def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
-    """CPU per request, user and system, against the floor of the same architecture."""
-    parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel for it"}
+    """Return CPU per request, user and system, with the baseline of the same architecture."""
+    parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel"}
     title = "CPU time per request, µs"
     bars, rows = _two_parts(parts, ("@user", "@system"), title, "cpu")
     servers = "datum.kind !== 'floor'"
@@ -79,14 +79,14 @@ def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def order(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Who comes first: requests per second of each, and the range of the runs. What was worked out
-    and not measured is drawn hollow."""
+    """Return the ranking: requests per second of each server, and the range of the runs. Rates that
+    were calculated and not measured are hollow."""
     rows = base.named("order", base.OF_SCENARIO, base.SHOWN)
     names = [s for s in subjects if s.kind != "floor"]
     axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
     best_first = alt.EncodingSortField("value", op="max", order="descending")
     y = alt.Y("subject:N", sort=best_first, title=None, axis=axis)
-    title = ["requests per second", "hollow: worked out, not measured"]
+    title = ["requests per second", "hollow: calculated, not measured"]
     x = alt.X("value:Q", title=title, axis=base.bars_axis())
     hollow = alt.condition("datum.by === 'cpu'", alt.value(0.12), alt.value(1))
     bars = rows.mark_bar(height={"band": 0.62}, cornerRadius=1.5, strokeWidth=1.5)
@@ -107,10 +107,10 @@ def order(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def switches(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Context switches per request, those it wanted and those it did not."""
+    """Return context switches per request, voluntary and involuntary."""
     parts = {
-        "switches_voluntary": "voluntary: it waits",
-        "switches_involuntary": "involuntary: it must stop",
+        "switches_voluntary": "voluntary: it blocks",
+        "switches_involuntary": "involuntary: preempted",
     }
     title = "context switches per request"
     bars, rows = _two_parts(parts, ("@user", "@system"), title, "switches")
@@ -126,7 +126,7 @@ def switches(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
-    """How long requests took: a row of percentiles for each subject, on a logarithmic axis."""
+    """Return latency: a row of percentiles for each server, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = [BY_KEY[key].label for key in PERCENTILES]
     labels = " ".join(f"datum.part === '{k}' ? '{BY_KEY[k].label}' :" for k in PERCENTILES)
@@ -156,7 +156,7 @@ def _rows(subjects: Sequence[StudySubject], layers: Sequence[alt.Chart]) -> base
     return base.finish(chart, height=alt.Step(base.ROW))
 
 
-# ---- Where each subject holds, and who was at the limit: a cell for each level ----
+# ---- The levels that each server passes, with the process at its limit: a tile for each ----
 
 STATUS = {
     "server": ("@server", ""),
@@ -167,7 +167,7 @@ STATUS = {
     "failed": ("@failed", "×"),
     "skipped": ("@skipped", "–"),
 }
-"""What became of a cell -> its colour and its sign, so that colour is not needed to read it."""
+"""Status of a configuration -> colour and sign. The sign makes it readable without colour."""
 LEGEND = {
     "server": "held, server at its limit",
     "held": "held",
@@ -182,7 +182,7 @@ LEGEND = {
 def holding(
     subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
 ) -> base.Spec:
-    """The strip. `seen`: which of the states there are; the legend has no others."""
+    """Return the strip. `seen` are the states in the results; the legend has no others."""
     kinds = [status for status in STATUS if status in seen]
     named = " ".join(f"datum.status === '{s}' ? '{LEGEND[s]}' :" for s in kinds)
     signs = " ".join(f"datum.status === '{s}' ? '{STATUS[s][1]}' :" for s in kinds)
@@ -221,7 +221,7 @@ def holding(
 
 
 def loops() -> base.Spec:
-    """A group of rows for each subject: half of the requests, 99 % and 99.9 % of them."""
+    """Return a group of rows for each server, one per loop, from the median to p99."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     rows = rows.transform_calculate(who="datum.subject + '|' + datum.asked")
     colour = alt.Color(
@@ -245,11 +245,11 @@ def loops() -> base.Spec:
     )
 
 
-# ---- How far each server is from its floor, by workload ----
+# ---- The cost of each server relative to its baseline, by workload ----
 
 
 def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec:
-    """A column for each workload, a row for each server; the ratio in each cell."""
+    """Return a table of ratios with a column for each workload and a row for each server."""
     rows = base.named("floors", base.SHOWN)
     axis = alt.Axis(
         domain=False,
@@ -279,17 +279,17 @@ def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec
     )
 
 
-# ---- What each host did: a column for each, a row for each subject, at one level ----
+# ---- What each host did: a column for each, a row for each server, at one level ----
 
 ROOM = f"(width < {base.NARROW} ? 0.45 : 0.62)"
-"""Width of a bar that stands for all of a host's CPU; 1 is the whole column."""
-NAMES = ("CPU used, of what it may use", "throttled, of all periods")
+"""Width of a bar for all of a host's CPU; 1 is the whole column."""
+NAMES = ("CPU used, share of its limit", "throttled, share of periods")
 ROOM_FOR_NAMES = 70
-"""Pixels of a column in which the host's name has room; where there are less it is turned."""
+"""Names of hosts are rotated if a column has fewer pixels."""
 
 
 def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
-    """`names`: of the hosts, from left to right."""
+    """Return the CPU use of the hosts `names`, from left to right."""
     rows = base.named("hosts", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL).transform_calculate(
         end=f"datum.place + {ROOM} * min(datum.share, 1.1)",
         stopped=f"datum.place + {ROOM} * datum.throttled",
@@ -319,7 +319,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     full = rows.mark_bar(color="@grid", height=16, yOffset=-4, cornerRadius=1.5)
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    end = alt.X("whole:Q")  # behind the longest bar that has room, so that figures stand in line
+    end = alt.X("whole:Q")  # behind the longest bar, so that figures are aligned
     plain, bold = (rows.transform_filter(who) for who in ("!datum.limit", "datum.limit"))
     return base.finish(
         alt.layer(
@@ -340,5 +340,5 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
             ),
         ).encode(y=base.subject_rows(subjects)),
         height=alt.Step(40),
-        top=44,  # for names that are turned, too
+        top=44,  # also enough for rotated names
     )

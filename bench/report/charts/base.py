@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What all charts are made of."""
+"""The parts that all charts share."""
 
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -11,29 +11,29 @@ from bench.report.charts import style
 from bench.report.study.study import StudySubject
 
 Spec: TypeAlias = dict[str, Json]
-"""A chart as Vega-Lite reads it."""
+"""A chart as a Vega-Lite specification."""
 
 HEIGHT = 380
 ROW = 30
-"""Height of a row in charts with one row for each subject."""
+"""Height of a row in charts with one row for each server."""
 HIT = 450
-"""Area in which a point feels the pointer, many times that of the point."""
+"""Area in which a point reacts to the pointer, many times that of the point."""
 
 ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.5, 2, 3, 5, 7)]
 """Ticks of a logarithmic axis of times."""
 
 NARROW = 480
-"""A plot that is no wider, in pixels, is one on a phone."""
+"""A narrower plot, in pixels, has the layout for a phone."""
 
 PARAMETERS: Spec = {"hidden": [], "then2019": False, "scaled2019": False}
-"""What the page's controls set, beside scenario and level; as it is at first."""
+"""Initial values of the page's controls, without scenario and level."""
 SHOWN = "indexof(hidden, datum.subject) < 0"
 OF_SCENARIO = "datum.s === scenario"
 AT_LEVEL = "datum.level === level"
 
 
 def named(data: str, *filters: str) -> alt.Chart:
-    """A chart on one of the named data, filtered."""
+    """Return a chart on one of the named data, filtered."""
     chart = alt.Chart(alt.NamedData(data))
     for expression in filters:
         chart = chart.transform_filter(expression)
@@ -41,18 +41,18 @@ def named(data: str, *filters: str) -> alt.Chart:
 
 
 def colour(subjects: Sequence[StudySubject]) -> alt.Color:
-    """By subject."""
+    """Return the colour of each server."""
     return alt.Color("subject:N", scale=_scale(subjects, tokens(subjects)), legend=_legend())
 
 
 def shape(subjects: Sequence[StudySubject]) -> alt.Shape:
-    """By subject."""
+    """Return the shape of each server."""
     scale = _scale(subjects, style.subject_shapes(subjects))
     return alt.Shape("subject:N", scale=scale, legend=_legend())
 
 
 def dash(subjects: Sequence[StudySubject]) -> alt.StrokeDash:
-    """By subject: servers solid, strangers dashed, floors dotted."""
+    """Return the line style: servers solid, reference servers dashed, baselines dotted."""
     dashes = [style.DASHES.get(s.kind, [1, 0]) for s in subjects]
     return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
 
@@ -61,7 +61,7 @@ ScaleKind = Literal["linear", "log"]
 
 
 def levels_axis(levels: Sequence[int]) -> alt.X:
-    """Concurrent connections, logarithmic; a tick for each level that was measured."""
+    """Return the axis of concurrent connections, logarithmic, with a tick per measured level."""
     axis = alt.Axis(values=list(levels), format=",d", labelOverlap="greedy", grid=False, tickSize=4)
     return alt.X(
         "level:Q",
@@ -72,7 +72,7 @@ def levels_axis(levels: Sequence[int]) -> alt.X:
 
 
 def value_axis(key: str, title: str, kind: ScaleKind = "linear", number: str = ",~r") -> alt.Y:
-    """A vertical axis whose title lies above it, where it is read first."""
+    """Return a vertical axis with its title above it."""
     axis = alt.Axis(
         format=number,
         tickCount=6,
@@ -88,19 +88,19 @@ def value_axis(key: str, title: str, kind: ScaleKind = "linear", number: str = "
 
 
 def times_axis() -> alt.X:
-    """Milliseconds from left to right, logarithmic, from half of the requests on."""
+    """Return a logarithmic axis of milliseconds from left to right; its field is p50."""
     axis = alt.Axis(domain=False, ticks=False, format=",~r", labelOverlap="greedy", values=ROUND_MS)
     scale = alt.Scale(type="log", nice=False, padding=12)
     return alt.X("p50:Q", title="milliseconds, logarithmic", axis=axis, scale=scale)
 
 
 def bars_axis() -> alt.Axis:
-    """Of bars and dots from left to right."""
+    """Return the axis for bars and dots from left to right."""
     return alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
 
 
 def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
-    """A row for each subject."""
+    """Return an axis with a row for each server."""
     axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
     return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
 
@@ -108,8 +108,8 @@ def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
 def finish(
     chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT, top: int = 24
 ) -> Spec:
-    """The chart as a specification, with so many pixels above. How wide it is says the place where
-    it is put."""
+    """Return the chart as a specification with `top` pixels above. The element that contains it
+    sets its width."""
     whole = chart.properties(
         height=height,
         padding={"left": 2, "right": 8, "top": top, "bottom": 4},
@@ -120,18 +120,18 @@ def finish(
 
 
 def one_row() -> alt.Chart:
-    """A chart on no data: for a single rule."""
+    """Return a chart with one row and no data, for a single line."""
     return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
 
 
 def chosen(spec: Spec, scenario: str, level: int) -> Spec:
-    """A specification with its parameters, as the page's controls set them."""
+    """Return a specification with the parameters that the page's controls set."""
     values = {"scenario": scenario, "level": level, **PARAMETERS}
     return spec | {"params": [{"name": name, "value": value} for name, value in values.items()]}
 
 
 def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
-    """A legend above the chart, in so many columns; in fewer of them on a phone."""
+    """Return a legend above the chart, with `narrow` columns on a phone."""
     return alt.Legend(
         title=None,
         orient="top",
@@ -144,7 +144,7 @@ def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
 
 
 def tokens(subjects: Sequence[StudySubject]) -> list[str]:
-    """The names of the subjects' colours."""
+    """Return the colour tokens of the servers."""
     return [f"@c{i}" for i in range(len(subjects))]
 
 
@@ -153,5 +153,5 @@ def _scale(subjects: Sequence[StudySubject], values: Sequence[str | list[int]]) 
 
 
 def _legend() -> alt.Legend:
-    """Shown in exported pictures. The page has its own, of buttons, for all charts at once."""
+    """Return the legend of exported pictures. On the page, buttons replace it."""
     return alt.Legend(title=None, orient="right", symbolType="circle", aria=False)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report: which there are, and what says their titles. Where each of them stands is
-for `bench/report/page/template/page.html.j2` to say."""
+"""All charts of a report and the functions that write their titles. Their places on the page are in
+`bench/report/page/template/page.html.j2`."""
 
 from functools import partial
 
@@ -13,7 +13,7 @@ from bench.report.study.study import Study
 
 
 def catalogue(study: Study) -> Catalogue:
-    """Make all charts for which there are data."""
+    """Return all charts for which there are data."""
     return _Maker(study).make()
 
 
@@ -77,12 +77,12 @@ class _Maker:
         line = partial(lines.over_levels, subjects, self.levels)
         if study.has("p99"):
             self.made.add_at("latency", bars.percentiles(subjects), findings.latency)
-            title = "milliseconds within which 99 % came, logarithmic"
+            title = "p99 in milliseconds, logarithmic"
             growth = findings.latency_growth
             self.made.add("latency-over", line(key="p99", title=title, kind="log"), growth)
         if study.has("cpu"):
             self.made.add_at("cpu", bars.cpu(subjects), findings.cpu)
-            title = "microseconds of CPU per request"
+            title = "CPU time per request, µs"
             self.made.add("cpu-over", line(key="cpu", title=title), findings.cpu_growth)
         if study.has("switches_voluntary"):
             chart = bars.switches(subjects)

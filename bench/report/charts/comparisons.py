@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The charts that compare scenarios (what one changed condition does, the two loops), and where
-the seven stand in a sweep that was made for studies beside them."""
+"""The charts that compare scenarios: the effect of one changed condition, and the two loops. A
+sweep for studies also has the comparison with reference servers."""
 
 from bench.report.charts import bars, lines, peers
 from bench.report.charts.exhibits import Catalogue
@@ -9,7 +9,7 @@ from bench.report.study import across
 
 
 def add_comparisons(made: Catalogue) -> None:
-    """Those for which there are data."""
+    """Add the comparisons for which there are data."""
     study = made.study
     peers.add_standing(made)
     subjects = study.subjects
@@ -17,7 +17,7 @@ def add_comparisons(made: Catalogue) -> None:
     found_by = {
         "workloads": (across.workloads(study), "workload"),
         "delays": (across.delays(study), "delay of each reply of Redis"),
-        "idles": (across.idles(study), "idle connections beside the load"),
+        "idles": (across.idles(study), "idle connections during the load"),
     }
     for key, (found, axis) in found_by.items():
         if found is None:

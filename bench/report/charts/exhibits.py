@@ -20,11 +20,11 @@ class Exhibit:
     key: str
     spec: Spec
     titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
-    """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A scenario that
-    is missing has nothing to show here. "*": the same title whatever is chosen."""
+    """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A missing
+    scenario has nothing to show. "*": one title for all scenarios and levels."""
 
     def title(self, scenario: str, level: int) -> str:
-        """Its title where a scenario and a level are chosen; empty if there is nothing to show."""
+        """Return the title for a scenario and a level; empty if there is nothing to show."""
         said = self.titles.get("*") or self.titles.get(scenario, "")
         return said.get(str(level), "") if isinstance(said, dict) else said
 
@@ -38,20 +38,20 @@ class Catalogue:
     exhibits: dict[str, Exhibit] = field(default_factory=dict)
 
     def titles(self) -> dict[str, str]:
-        """The title of each chart as it is when the page opens."""
+        """Return the title of each chart when the page opens."""
         first = self.study.scenarios[0]
         key, level = self.study.keys[first], self.study.reference(first)
         return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
 
     def add(self, key: str, spec: Spec, say: Finding) -> None:
-        """A chart; `say`: its title under some conditions. None where nothing is said of any."""
+        """Add a chart with the titles that `say` returns, unless all of them are empty."""
         told = ((k, in_its_slice(s.quota, say(self.study, s))) for s, k in self._chosen())
         said = {key: words for key, words in told if words}
         if said:
             self.exhibits[key] = Exhibit(key, spec, said)
 
     def add_at(self, key: str, spec: Spec, say: FindingAt) -> None:
-        """A chart at one level; `say`: its title there. None where nothing is said of any."""
+        """Add a chart for each level with the titles of `say`, unless all of them are empty."""
         said: dict[str, dict[str, str]] = {}
         for scenario, name in self._chosen():
             levels = self.study.levels(scenario)
@@ -61,7 +61,7 @@ class Catalogue:
             self.exhibits[key] = Exhibit(key, spec, said)
 
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
-        """A chart that is the same whatever is chosen, of servers that had that quota."""
+        """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
         self.exhibits[key] = Exhibit(key, spec, {"*": in_its_slice(quota, title)})
 
     def _chosen(self) -> list[tuple[Conditions, str]]:

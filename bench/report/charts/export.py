@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""SVG and PNG of each chart, out of the specification that the page shows."""
+"""SVG and PNG of each chart, from the same specification as on the page."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,12 +16,12 @@ from bench.report.study.study import Study, describe
 
 WIDTH = 820
 LINE = 92
-"""Characters of a title's line."""
+"""Characters in a line of a title."""
 
 
 def write_charts(study: Study, made: Catalogue, folder: Path, topology: str) -> list[Path]:
-    """Write all charts as they are when the page opens, and the rates of every scenario; and the
-    drawing of the hosts, if there is one."""
+    """Write all charts as they are when the page opens, the rates of every scenario, and the
+    drawing of the hosts if there is one. Return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
     drawn += [("topology", topology)] if topology else []
@@ -29,9 +29,9 @@ def write_charts(study: Study, made: Catalogue, folder: Path, topology: str) -> 
 
 
 def write_rates(folder: Path) -> list[Path]:
-    """Of a sweep's folder the rates and the order alone: `chart` and `order` under the first
-    conditions, `chart_CONDITIONS` and so on under others. Where there is not a single figure there
-    is none."""
+    """Write only the rates and the ranking of a sweep's folder: `chart` and `order` for the first
+    conditions, `chart_CONDITIONS` and so on for others. Conditions without a figure have no file.
+    Return the paths."""
     study = Study(load(folder))
     there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
     if not there:
@@ -50,7 +50,7 @@ def write_rates(folder: Path) -> list[Path]:
 
 
 def _write(svg: str, path: Path) -> list[Path]:
-    """As vectors and as pixels."""
+    """Write a picture as SVG and PNG."""
     vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
     replace(vector, svg)
     replace(pixels, vl_convert.svg_to_png(svg, scale=2))
@@ -58,7 +58,7 @@ def _write(svg: str, path: Path) -> list[Path]:
 
 
 def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
-    """Each chart's file name and its whole specification."""
+    """Yield each chart's file name and its whole specification."""
     keys = study.keys
     for exhibit in made.exhibits.values():
         scenarios = study.scenarios if exhibit.key == "rates" else study.scenarios[:1]
@@ -80,8 +80,8 @@ def whole(
     at: tuple[str, int],
     theme: int = 0,
 ) -> base.Spec:
-    """A specification that stands by itself: with data, title, its own width. `at`: the key of the
-    scenario, and the level; theme 0 is light, 1 is dark."""
+    """Return a complete specification with data, title and width. `at`: the key of the scenario,
+    and the level; theme 0 is light, 1 is dark."""
     colours = style.tokens(study.subjects, theme)
     lines: base.Spec = {"text": wrapped(title[0])}
     return base.chosen(style.substitute(exhibit.spec, colours), *at) | {
@@ -96,7 +96,7 @@ def whole(
 
 
 def data_names(spec: Json) -> set[str]:
-    """The names of the data that a specification refers to."""
+    """Return the names of the data that a specification refers to."""
     if isinstance(spec, list):
         return set[str]().union(*map(data_names, spec))
     if not isinstance(spec, dict):
@@ -107,7 +107,7 @@ def data_names(spec: Json) -> set[str]:
 
 
 def wrapped(text: str) -> list[str]:
-    """A title in lines."""
+    """Return a title split into lines."""
     lines = [""]
     for word in text.split(" "):
         if lines[-1] and len(lines[-1]) + len(word) >= LINE:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""A flame graph: each function as wide as its share of the time, below the one that called it.
+"""A flame graph: each function is as wide as its share of the time, below its caller.
 
-The idea is Brendan Gregg's; here it grows from the top down, so that it is read as the program
-runs. It is drawn as SVG and needs no script: what a box is, and how much, is its title.
+The idea is Brendan Gregg's. This one grows from the top down, in the order of the calls. It is an
+SVG without a script: the title of a box contains the function and its share.
 """
 
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from bench.records.figures import Frame, StackFigures
 
 WIDTH, ROW = 1000, 17
 LETTER = 6.3
-"""How wide a letter of the boxes' font is, about."""
+"""The approximate width of a letter in a box."""
 SHORTEST = 3
-"""Fewer letters of a name say nothing."""
+"""A box with space for fewer letters has no text."""
 NARROWEST = 0.8
 
 
@@ -26,14 +26,14 @@ class FlameBox:
     y: int
     width: float
     text: str
-    """What there is room for of its name."""
+    """The part of its name that fits into the box."""
     title: str
     of: str
 
 
 @dataclass(frozen=True)
 class FlameGraph:
-    """All of them."""
+    """All boxes of a flame graph, and its height."""
 
     height: int
     boxes: list[FlameBox]
@@ -41,14 +41,14 @@ class FlameGraph:
 
 @dataclass(frozen=True)
 class Item:
-    """A function in a list of them, for who cannot see the drawing."""
+    """A function in a list, for readers who cannot see the drawing."""
 
     depth: int
     words: str
 
 
 def drawing(stacks: StackFigures) -> FlameGraph:
-    """The boxes, the widest first among those side by side."""
+    """Return the boxes of a flame graph, callers first."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
     return FlameGraph(max((box.y for box in boxes), default=0) + ROW, boxes)
 
@@ -67,13 +67,13 @@ def _boxes(frames: list[Frame], x: float, depth: int, stacks: StackFigures) -> I
 
 
 def words(frame: Frame, stacks: StackFigures) -> str:
-    """A function and its share."""
+    """Return a function and its share of the time in words."""
     whose = {"server": "", "library": ", C library", "kernel": ", kernel"}[frame.of]
     return f"{frame.name}{whose}: {frame.count / stacks.count:.1%}"
 
 
 def listed(stacks: StackFigures, least: float) -> list[Item]:
-    """The same as a list: functions with at least that share, below those that called them."""
+    """Return a list of the functions with at least that share, below their callers."""
     return list(_items(stacks.frames, 0, least * stacks.count, stacks))
 
 

@@ -19,12 +19,12 @@ def over_levels(
     title: str,
     kind: base.ScaleKind = "linear",
 ) -> base.Spec:
-    """One kind of figure over connections, with spread, lower bounds and gaps."""
+    """Return one kind of figure over connections, with spread, lower bounds and gaps."""
     return base.finish(alt.layer(*_layers(subjects, levels, key, title, kind)))
 
 
 def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """Requests per second over connections, with the curves of 2019 behind on request."""
+    """Return requests per second over connections, optionally with the curves of 2019."""
     then = (
         base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
         .transform_calculate(value="scaled2019 ? datum.scaled : datum.then")
@@ -60,7 +60,7 @@ def _layers(
         .encode(color=base.colour(subjects))
     )
     points = cells.transform_filter(known).encode(x=x, y=y, color=base.colour(subjects))
-    lower = "datum.bound" if key == "rate" else "false"  # of other figures it says nothing
+    lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
     feel = (
         cells.transform_filter(known)
         .mark_point(size=base.HIT, opacity=0, filled=True)
@@ -70,7 +70,7 @@ def _layers(
 
 
 def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> list[alt.Chart]:
-    """Measured points; those that are lower bounds hollow, with ≥ above."""
+    """Return the measured points. Lower bounds are hollow, with ≥ above."""
     shaped, bounds = points.encode(shape=base.shape(subjects)), points.transform_filter(lower)
     return [
         shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1),
@@ -82,7 +82,7 @@ def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> li
 def over_conditions(
     subjects: Sequence[StudySubject], data: str, labels: dict[str, str], x_title: str, key: str
 ) -> base.Spec:
-    """One kind of figure over a condition: the workload, Redis' delay, idle connections.
+    """Return one kind of figure over a condition: the workload, Redis' delay, idle connections.
 
     `labels`: the conditions from left to right, each with the lines of its label.
     """
@@ -107,7 +107,7 @@ def over_conditions(
 
 
 def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """The fitted law as curves through the measured points."""
+    """Return the curves of the fitted law with the measured points."""
     x = base.levels_axis(levels)
     y = base.value_axis("rate", "requests per second")
     curve = base.named("law", base.OF_SCENARIO, base.SHOWN).mark_line(strokeWidth=1.8)
@@ -124,7 +124,7 @@ def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
 
 
 def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """How far each point lies from its curve."""
+    """Return the residual of each point, relative to its measured rate."""
     x = base.levels_axis(levels)
     rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
     title = "residual: (measured - fitted) / measured"
@@ -148,7 +148,7 @@ OF_FAMILY = "indexof(datum.s, scenario) >= 0"
 
 
 def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> base.Spec:
-    """Rates over instances, with the ideal of each subject: so many times the rate of one."""
+    """Return rates over instances, with the ideal: n times the rate of one instance."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
     rows = base.named("instances", *filters)
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
@@ -184,7 +184,7 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
 
 
 def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
-    """One instance: straight, and through nginx with connections to it kept or not, as measured."""
+    """Return the rate of one instance, direct and through nginx with connections kept or not."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("instances", *filters)
     scale = alt.Scale(zero=True)
@@ -195,7 +195,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
     )
     below = legend.copy()
-    below.orient = "bottom"  # two above stand side by side: too wide for a phone
+    below.orient = "bottom"  # both above would be too wide for a phone
     straight = alt.Stroke(
         said, scale=alt.Scale(domain=[THROUGH["none"]], range=["@ink"]), legend=below
     )
@@ -204,7 +204,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         .mark_rule(strokeWidth=4, color="@grid", strokeCap="round")
         .encode(x=alt.X("low:Q"), x2="high:Q")
     )
-    # A ring, so that a dot in it is seen: there nginx cost nothing.
+    # A ring does not hide a dot inside of it, which means that nginx cost nothing.
     ring = rows.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
     dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
     both = (dots.encode(colour), ring.encode(straight))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""One picture over all: what a request costs the seven, and what it costs what people use."""
+"""The chart of CPU per request of the seven servers and of the reference servers."""
 
 import json
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
 
 
 class StandingRow(NamedTuple):
-    """A dot as the chart has it."""
+    """A dot in the data of the chart."""
 
     subject: str
     kind: str
@@ -29,7 +29,7 @@ class StandingRow(NamedTuple):
 
 
 def rows(dots: Sequence[Dot]) -> list[StandingRow]:
-    """The data, the leanest subject first."""
+    """Return the data of the chart in the order of the dots: the least CPU first."""
     one_level = len({dot.level for dot in dots}) == 1
     loads = [f"{describe(dot.scenario)}, {connections(dot.level)}" for dot in dots]
     return [
@@ -45,7 +45,7 @@ def rows(dots: Sequence[Dot]) -> list[StandingRow]:
 
 
 def standing(data: Sequence[StandingRow]) -> base.Spec:
-    """A row for each subject, a dot for each load, on a logarithmic axis."""
+    """Return the chart: a row for each server, a dot for each load, on a logarithmic axis."""
     order = list(dict.fromkeys(row.subject for row in data))
     loads = sorted({row.load for row in data})
     seven = json.dumps([row.subject for row in data if row.kind == "server"])
@@ -88,7 +88,7 @@ def standing(data: Sequence[StandingRow]) -> base.Spec:
 
 
 def add_standing(made: Catalogue) -> None:
-    """Where the seven stand, in a sweep that was made for studies beside them."""
+    """Add the comparison with reference servers if the sweep was made for studies."""
     dots = found_peers.dots(made.study)
     title = found_peers.standing(dots)
     if title:

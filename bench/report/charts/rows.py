@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The data that the charts share: a row for each cell, and what is worked out from them."""
+"""The data that the charts share: a row for each data point, and what is calculated from them."""
 
 import csv
 from pathlib import Path
@@ -18,7 +18,7 @@ CURVE_STEPS = 60
 
 
 def all_rows(study: Study) -> dict[str, list[Row]]:
-    """The data of most charts by the names by which these refer to them."""
+    """Return the data of most charts, by the names that the charts use."""
     curves, points = law_rows(study)
     return {
         "cells": cell_rows(study),
@@ -32,7 +32,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
 
 
 def cell_rows(study: Study) -> list[Row]:
-    """A row for each cell of the scenarios that can be chosen."""
+    """Return a row for each data point of the scenarios in the page's menu."""
     keys = study.keys
     return [
         cell_row(study, point, keys[point.scenario], number)
@@ -42,7 +42,7 @@ def cell_rows(study: Study) -> list[Row]:
 
 
 def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
-    """One cell. Figures that were not measured are left out, spreads of nothing too."""
+    """Return the row of one data point, without unmeasured figures and empty spreads."""
     row: Row = {
         "id": number,
         "s": key,
@@ -53,7 +53,7 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
         "bound": point.lower_bound,
         "runs": point.runs,
         "outliers": point.outliers,
-        # A curve has a gap where a cell has no figure; without this key it would run across.
+        # Without this key, a curve would have no gap at a data point without a figure.
         "rate": None,
     }
     limit = hosts.limit_words(point)
@@ -77,7 +77,7 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
 
 
 def _host(host: HostFigures) -> list[str]:
-    """A host for the tooltip: its name, its CPU and what else is worth a word."""
+    """Return a host for the tooltip: its name, its CPU, throttling and queue problems."""
     words = [percent(host.cpu_share)]
     if host.throttled_share:
         words.append(f"throttled {percent(host.throttled_share)}")
@@ -91,12 +91,12 @@ def _floor_of(study: Study, point: Point) -> Row:
     said = figure(cpu, "µs")
     if ratio is None:
         return {"cpu_said": said}
-    beside = f"{said} = {ratio:.1f}\N{MULTIPLICATION SIGN} floor"
+    beside = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
     return {"cpu_said": beside, "floor_cpu": _short(cpu / ratio), "floor_ratio": round(ratio, 2)}
 
 
 def status_of(point: Point) -> str:
-    """What became of a cell, in the words of the strip's legend."""
+    """Return the status of a data point, a key of the strip's legend."""
     if point.state != "held":
         return point.state
     if point.lower_bound:
@@ -106,12 +106,12 @@ def status_of(point: Point) -> str:
 
 
 def paper_rows(study: Study) -> list[Row]:
-    """The curves of 2019 under each scenario that they can stand behind, as published and scaled
-    so that their best is as high as the best of the same architectures here."""
+    """Return the curves of 2019 for the scenario that they match, as published and scaled to the
+    highest rate of the same architectures in these results."""
     rows: list[Row] = []
     published = curves_of_2019()
     for scenario, key in study.keys.items():
-        # What was measured then: a guestbook, a connection for each request.
+        # In 2019: the guestbook, a connection for each request.
         if scenario != Conditions("guestbook") or scenario not in study.scenarios:
             continue
         names = {point.subject.name for point in study.of(scenario)}
@@ -130,7 +130,7 @@ def paper_rows(study: Study) -> list[Row]:
 
 
 def law_rows(study: Study) -> tuple[list[Row], list[Row]]:
-    """The fitted curves, and the measured points with their residuals."""
+    """Return the fitted curves, and the measured points with their residuals."""
     curves: list[Row] = []
     points: list[Row] = []
     keys = study.keys
@@ -151,7 +151,7 @@ def law_rows(study: Study) -> tuple[list[Row], list[Row]]:
 
 
 def _short(value: float) -> float:
-    """Five digits are more than any of these figures has; the page gets smaller."""
+    """Return a value with five significant digits, which makes the page smaller."""
     return float(f"{value:.5g}")
 
 
@@ -161,7 +161,7 @@ FILE = Path(__file__).resolve().parents[2] / "figures" / "zerohttpd-2019.csv"
 
 
 def curves_of_2019() -> list[tuple[str, int, float]]:
-    """(architecture, connections, requests per second); what has no steady figure is left out."""
+    """Return (architecture, connections, requests per second) for each steady figure."""
     with FILE.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return [

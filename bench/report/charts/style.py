@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Colours, the marks of the subjects, and the two themes."""
+"""Colours and marks of the servers, and the two themes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,7 +15,7 @@ SEVEN = {
     "poll": ("#C7609A", "#F49FCB"),
     "epoll": ("#0B3C8C", "#6C98FF"),
 }
-"""Light and dark, told apart by colour-blind people too. A server has its own in all reports."""
+"""Light and dark colours, distinct for colour-blind readers, the same in all reports."""
 OTHERS = (
     ("#555555", "#BDBDBD"),
     ("#7A5230", "#CFA984"),
@@ -34,7 +34,7 @@ SHAPES = {
     "wedge": "M0-5L3 5H-3z",
     "arrow": "M0-5L4 0H2V5H-2V0H-4z",
 }
-"""Vega's names of the shapes, and the same as paths for the page's buttons."""
+"""Vega's names of the shapes, and their paths for the page's buttons."""
 DASHES: dict[str, list[int]] = {"server": [1, 0], "stranger": [7, 3], "floor": [2, 3]}
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
@@ -64,7 +64,7 @@ COLOURS = {
 
 
 def subject_colours(subjects: Sequence[StudySubject]) -> list[tuple[str, str]]:
-    """Light and dark of each subject. A floor has the colour of its architecture."""
+    """Return the light and dark colour of each server. A baseline has that of its architecture."""
     others = iter(OTHERS * len(subjects))
     found: dict[str | None, tuple[str, str]] = {}
     for subject in subjects:
@@ -75,7 +75,7 @@ def subject_colours(subjects: Sequence[StudySubject]) -> list[tuple[str, str]]:
 
 
 def subject_shapes(subjects: Sequence[StudySubject]) -> list[str]:
-    """A shape for each; a floor has that of its architecture."""
+    """Return a shape for each server. A baseline has that of its architecture."""
     found: dict[str, str] = {}
     for subject in subjects:
         kin = found.get(subject.architecture or "")
@@ -84,14 +84,14 @@ def subject_shapes(subjects: Sequence[StudySubject]) -> list[str]:
 
 
 def tokens(subjects: Sequence[StudySubject], theme: int) -> dict[str, str]:
-    """Token -> colour; theme 0 is light, 1 is dark."""
+    """Return token -> colour; theme 0 is light, 1 is dark."""
     named = {name: pair[theme] for name, pair in COLOURS.items()}
     own = {f"c{i}": pair[theme] for i, pair in enumerate(subject_colours(subjects))}
     return named | own
 
 
 def config() -> dict[str, Json]:
-    """Vega-Lite's configuration, with tokens in it."""
+    """Return Vega-Lite's configuration, with colour tokens."""
     text = {"labelColor": "@soft", "titleColor": "@soft", "labelFont": FONT, "titleFont": FONT}
     axis: dict[str, Json] = {
         **text,
@@ -122,7 +122,7 @@ def config() -> dict[str, Json]:
 
 
 def substitute(spec: Mapping[str, Json], colours: Mapping[str, str]) -> dict[str, Json]:
-    """A copy in which each text that is a token is the colour that stands for it."""
+    """Return a copy in which each token is replaced by its colour."""
     return {key: _substituted(value, colours) for key, value in spec.items()}
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The results in order, and what can be worked out from them."""
+"""The data points of a sweep, and what is calculated from them."""

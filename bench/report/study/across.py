@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Comparisons across scenarios: what one changed condition does to each server.
+"""Comparisons across scenarios: the effect of one changed condition on each server.
 
-Three of them: the workload (how often a request waits for Redis), the delay of Redis' replies, the
-number of idle connections held open beside the load. And closed against open loop.
+The conditions are the workload (how often a request waits for Redis), the delay of Redis' replies
+and the number of idle connections during the load. Another comparison: closed and open loop.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -15,45 +15,45 @@ from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAITS, WAYS, Point, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""What waiting is measured against. A file or a sorted page costs other things than a wait."""
+"""The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
 
 
 class Shift(NamedTuple):
-    """What a changed condition did to one subject."""
+    """The effect of a changed condition on one server under test."""
 
     ratio: float
-    """Its figure afterwards over that before."""
+    """Its figure after the change divided by that before."""
     unknown: bool
-    """The figure before is a lower bound: the ratio says nothing."""
+    """The figure before is a lower bound, so the ratio has no meaning."""
     at_least: bool
-    """The figure afterwards is a lower bound, and so is the ratio."""
+    """The figure after the change is a lower bound, and so is the ratio."""
 
 
 @dataclass
 class Contrast:
-    """One kind of figure of all subjects under several conditions, at one level."""
+    """One kind of figure of all servers under several conditions, at one level."""
 
     key: str
     level: int
     metric: str
     order: list[str]
-    """The conditions, as the chart names them."""
+    """The names of the conditions in the chart, in its order."""
     last: Conditions
     """The last of them."""
     values: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Subject -> condition -> figure."""
+    """Server -> condition -> figure."""
     bounds: set[tuple[str, str]] = field(default_factory=set)
-    """Subject and condition of each figure that is a lower bound."""
+    """Server and condition of each figure that is a lower bound."""
     rows: list[Row] = field(default_factory=list)
-    """The same for the chart."""
+    """The figures as rows for the chart."""
     labels: dict[str, str] = field(default_factory=dict)
     """Condition -> its label, with | between its lines."""
     about: str = ""
-    """What all of it has in common."""
+    """The workload that all figures have in common; empty if the workload is what changes."""
 
     @property
     def ends(self) -> tuple[str, str] | None:
-        """The two conditions between which a change is told; None if no two are fit for it."""
+        """The two conditions whose figures are compared; None if no two are suitable."""
         if self.key != "workloads":
             return self.order[0], self.order[-1]
         base = next((w for w in BASES if w in self.order), None)
@@ -62,12 +62,12 @@ class Contrast:
 
     @property
     def instead(self) -> str:
-        """What a change is told from, where that is more than nothing: " in place of 5 ms"."""
+        """The first condition in words, e.g. " in place of 5 ms"; empty if it is 0."""
         first = self.order[0]
         return "" if first == "0" else f" in place of {self.labels.get(first, first)}"
 
     def changes(self, names: Container[str]) -> dict[str, Shift]:
-        """What became of each of these subjects from one end to the other."""
+        """Return the shift of each of these servers between the two `ends`."""
         first, last = self.ends or ("", "")
         return {
             name: Shift(
@@ -79,7 +79,7 @@ class Contrast:
 
 
 def workloads(study: Study) -> Contrast | None:
-    """Rates by workload, those that wait least first."""
+    """Return rates by workload, sorted by the number of waits for Redis."""
     plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
 
@@ -90,7 +90,7 @@ def workloads(study: Study) -> Contrast | None:
 
 
 def delays(study: Study) -> Contrast | None:
-    """Rates by the delay of Redis' replies."""
+    """Return rates by the delay of Redis' replies."""
     found = _family(study, "redis_delay_ms")
 
     def label(s: Conditions) -> str:
@@ -100,7 +100,7 @@ def delays(study: Study) -> Contrast | None:
 
 
 def idles(study: Study) -> Contrast | None:
-    """CPU per request (or, where that was not measured, rates) by idle connections."""
+    """Return CPU per request (rates if it was not measured) by idle connections."""
     found = _family(study, "idle")
     return _compare(
         "idles", study, found, lambda s: str(s.idle), lambda s: f"{s.idle:,}", ("cpu", "rate")
@@ -108,7 +108,7 @@ def idles(study: Study) -> Contrast | None:
 
 
 def _family(study: Study, name: str) -> list[Conditions]:
-    """The scenarios that differ in this one condition only: the largest such group."""
+    """Return the largest group of scenarios that differ in this one condition only."""
     groups: dict[Conditions, list[Conditions]] = {}
     for scenario in study.scenarios:
         groups.setdefault(conditions_from(scenario._asdict() | {name: 0}), []).append(scenario)
@@ -124,7 +124,7 @@ def _compare(
     label: Callable[[Conditions], str],
     metrics: Sequence[str],
 ) -> Contrast | None:
-    """None if there are not two conditions to compare at one level."""
+    """Return the comparison; None if no level has two conditions to compare."""
     shared = {n for s in scenarios for n in study.levels(s)}
     level = max(shared, key=lambda n: (_held_at(study, scenarios, n), n), default=0)
     there = [s for s in scenarios if study.contenders(s, level)]
@@ -164,10 +164,10 @@ def _waits(workload: str) -> str:
 
 
 class LoopRow(NamedTuple):
-    """How long requests took in a loop, in milliseconds."""
+    """Latency percentiles of one kind of loop, in milliseconds."""
 
     s: str
-    """The key of the conditions under which it is shown."""
+    """The key of the scenario for which the page shows it."""
     subject: str
     asked: str
     """The rate of the open loop."""
@@ -178,10 +178,10 @@ class LoopRow(NamedTuple):
 
 
 def loop_rows(study: Study) -> list[LoopRow]:
-    """Percentiles of the open loop, with those of the closed loop nearest to it beside.
+    """Return percentiles of the open loop and of the closed loop at the nearest level.
 
-    Where an open loop was run with several limits of connections, the highest counts: it is the
-    one least in the way of the rate.
+    If an open loop ran with several limits of connections, the highest is used: it restricts the
+    rate least.
     """
     highest: dict[tuple[str, Conditions], Point] = {}
     for point in sorted(study.points, key=lambda p: p.level):
@@ -211,7 +211,7 @@ def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
 
 
 def _closed_beside(study: Study, point: Point, scenario: Conditions) -> Point | None:
-    """The cell of the closed loop under the same conditions, at the level nearest to it."""
+    """Return the data point of a closed loop whose level is nearest to that of `point`."""
     points = [p for p in study.series(point.subject.name, scenario) if p.held and p.get("p99")]
     return min(points, key=lambda p: abs(p.level - point.level), default=None)
 

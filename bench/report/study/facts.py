@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where the results come from: machine, versions, settings, limits, commands."""
+"""The origin of the results: machine, versions, settings, limits, commands."""
 
 import re
 import shlex
@@ -22,7 +22,7 @@ class FactGroup:
 
 
 def groups(study: Study) -> list[FactGroup]:
-    """All facts; a group without any is left out."""
+    """Return all facts, without empty groups."""
     results = study.results
     placement = results.placement.note if results.placement else ""
     machine = dict(_flat(results.machine.model_dump(exclude={"memory_bytes"})))
@@ -58,7 +58,7 @@ def groups(study: Study) -> list[FactGroup]:
 
 
 def _own_path(study: Study) -> bool:
-    """Whether a path was asked for that is no workload with a name."""
+    """Return whether the sweep requested a path that is not a named workload."""
     return {s.workload for s in study.all_scenarios} == {study.results.settings.path}
 
 
@@ -77,14 +77,14 @@ def _host(host: HostInfo) -> dict[str, str]:
 
 
 def command(study: Study) -> str:
-    """What to type to repeat the sweep."""
+    """Return the command that repeats the sweep."""
     return ".venv/bin/zerohttpd " + _line(study.results.command)
 
 
 def checkout(study: Study) -> str:
-    """The line that fetches the same sources; empty if no commit was recorded.
+    """Return the command that checks out the same sources; empty if no commit was recorded.
 
-    Results may be a stranger's, and this is to be pasted into a shell.
+    The commit must be hexadecimal: results may be from elsewhere, and readers paste the line.
     """
     git = study.results.versions.git
     if git is None or not re.fullmatch("[0-9a-f]+", git.commit):
@@ -94,7 +94,7 @@ def checkout(study: Study) -> str:
 
 
 def commands(study: Study) -> list[str]:
-    """The load generator's command line of every run."""
+    """Return the load generator's command line of every run."""
     return [
         f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
         for run in study.results.runs
@@ -107,17 +107,17 @@ def _line(arguments: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line, and without what controls a terminal into which it is pasted."""
+    """Return a text without line breaks and control characters, so that it is safe to paste."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _without_names(named: Mapping[str, object]) -> set[str]:
-    """The values of {name: value} as texts, each without its own name at the beginning."""
+    """Return the values of {name: value} as texts, each without its name at the beginning."""
     return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Nested facts as lines: ("servers: epoll", "1.0")."""
+    """Yield nested facts as lines: ("servers: epoll", "1.0")."""
     if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
         yield f"{name}: all {len(value)}", same.pop()
     elif isinstance(value, dict):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Where each server stops holding, and why, in words."""
+"""The levels that each server passes, and why it fails at a higher one, in words."""
 
 from dataclasses import dataclass
 from math import ceil
@@ -10,24 +10,24 @@ from bench.report.study.hosts import limit_words
 from bench.report.study.study import Point, Study
 
 SLOW_MS = 1000.0
-"""A p99 from here on is worth a word: nobody calls that held who waits for it."""
+"""A p99 of at least this many milliseconds is reported although the level is passed."""
 
 
 @dataclass(frozen=True)
 class Holding:
-    """One subject in one scenario."""
+    """The levels that one server under test passes in one scenario."""
 
     subject: str
     kind: str
     highest: int | None
-    """The highest level up to which every level holds; None if the lowest does not."""
+    """The highest level up to which every level is passed; None if the lowest is not."""
     broken_at: int | None
-    """The lowest level that failed. What the machine did not let it try is no failure."""
+    """The lowest level that failed. A level that the machine does not allow is no failure."""
     words: str
 
 
 def holdings(study: Study, scenario: Conditions) -> list[Holding]:
-    """All subjects of a scenario."""
+    """Return the levels that each server of a scenario passes."""
     found = [(s, study.series(s.name, scenario)) for s in study.subjects]
     return [_holding(s.name, s.kind, points, study) for s, points in found if points]
 
@@ -41,7 +41,7 @@ def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding
         words.append(_why(bad, study))
         again = [f"{p.level:,}" for p in points if p.held and p.level > bad.level]
         if again:
-            words.append(f"It holds again at {listed(again)}.")
+            words.append(f"It passes again at {listed(again)}.")
     words += _limits(points)
     words += _strain(points)
     broken_at = next((p.level for p in points if p.state == "failed"), None)
@@ -52,14 +52,14 @@ def _held_words(points: list[Point], highest: int | None, bad: Point | None, com
     if highest is None and points[0].state == "skipped":
         return f"Was not tried at {points[0].level:,}, the lowest level."
     if highest is None:
-        return f"Did not hold at {points[0].level:,}, the lowest level."
+        return f"Failed at {points[0].level:,}, the lowest level."
     if bad is None and not complete:
-        return f"Held all that was measured, up to {connections(highest)}."
+        return f"Passed all measured levels, up to {connections(highest)}."
     if bad is None:
-        return f"Held every level up to {connections(highest)}, the highest asked for."
+        return f"Passed every level up to {connections(highest)}, the highest requested."
     if bad.state == "skipped":
-        return f"Held every level up to {connections(highest)}, the highest tried."
-    return f"Held up to {connections(highest)}."
+        return f"Passed every level up to {connections(highest)}, the highest tried."
+    return f"Passed up to {connections(highest)}."
 
 
 def _why(bad: Point, study: Study) -> str:
@@ -70,19 +70,19 @@ def _why(bad: Point, study: Study) -> str:
     limits = study.results.limits
     queue = limits.somaxconn if limits else None
     if bad.state == "failed" and queue and bad.level > queue:
-        words += f" The queue of the listening socket ends at {queue:,} (somaxconn)."
+        words += f" The accept queue is limited to {queue:,} (somaxconn)."
     return words
 
 
 def _limits(points: list[Point]) -> list[str]:
-    """Which host was the limit at the highest level that holds, where there are several hosts."""
+    """Return which of several hosts was the limit at the highest valid level."""
     last = next((p for p in reversed(points) if p.held and p.hosts), None)
     words = limit_words(last) if last else ""
     return [f"At {last.level:,} {words}."] if last and words else []
 
 
 def _strain(points: list[Point]) -> list[str]:
-    """What shows that a level that holds is held with difficulty."""
+    """Return the signs of overload at valid levels."""
     words = []
     slow = [p for p in points if p.held and (p.get("p99") or 0) >= SLOW_MS]
     if slow:
@@ -94,9 +94,9 @@ def _strain(points: list[Point]) -> list[str]:
     full = next((p for p in points if p.held and (p.get("overflows") or 0) > 0), None)
     if full:
         count = plural(ceil(full.get("overflows") or 0), "time")
-        words.append(f"At {full.level:,} the kernel met a full accept queue {count}.")
+        words.append(f"At {full.level:,} the accept queue was full {count}.")
     bounded = [p for p in points if p.held and p.lower_bound]
     if bounded:
         levels = listed([figure(p.level) for p in bounded])
-        words.append(f"At {levels} the load generator was at its limit: it may be faster there.")
+        words.append(f"At {levels} the load generator was at its limit: its rate may be higher.")
     return words

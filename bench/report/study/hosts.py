@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The hosts of a sweep: what each of them did in a cell, and who was the limit, in words."""
+"""The hosts of a sweep: what each did in a configuration, and which was the limit, in words."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from bench.records.words import connections, number_word, percent, plural
 from bench.report.study.study import Point, Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
-"""In the order in which a request meets them."""
+"""In the order in which a request passes them."""
 THROTTLED = 0.05
-"""From this share of its periods on, a host's quota is worth a word."""
+"""A host that is throttled in at least this share of its periods is reported."""
 WHO = {"load": "the load generator", "nginx": "nginx", "server": "the server", "redis": "Redis"}
 QUEUES = (
     ("listen_overflows", "overflow"),
@@ -20,22 +20,22 @@ QUEUES = (
     ("retransmits", "resent segment"),
     ("time_wait_overflows", "TIME_WAIT overflow"),
 )
-"""What goes wrong in a host's queues, by the names in the results."""
+"""Counters of problems in a host's queues, with their names in the results."""
 
 
 def label(role: str, name: str) -> str:
-    """A host for people: its name, and its role unless the name says it."""
+    """Return a host's name, with its role unless the name contains it."""
     said = ("server", "zerohttpd") if role == "server" else (role,)
     return name if any(word in name.lower() for word in said) else f"{name} ({role})"
 
 
 def in_order(hosts: Sequence[HostInfo]) -> list[HostInfo]:
-    """As a request meets them."""
+    """Return the hosts in the order in which a request passes them."""
     return sorted(hosts, key=lambda host: ROLES.index(host.role))
 
 
 def limit_of(point: Point) -> HostFigures | None:
-    """The host that was the limit of a cell; None if nobody was, or it is not known."""
+    """Return the host that was the limit of a data point; None if no host was, or if unknown."""
     return next(
         (
             host
@@ -47,14 +47,14 @@ def limit_of(point: Point) -> HostFigures | None:
 
 
 def why(host: HostFigures, at_most: str = "") -> str:
-    """By what it is seen that a host was at its limit: "throttled in 92 % of its periods"."""
+    """Return the evidence that a host was at its limit: "throttled in 92 % of its periods"."""
     if (host.throttled_share or 0) >= THROTTLED:
         return f"throttled in {at_most}{percent(host.throttled_share or 0)} of its periods"
     return f"{at_most}{percent(host.cpu_share)} of its CPU used"
 
 
 def limit_words(point: Point) -> str:
-    """Who was the limit of a cell, and by what that is seen; empty if it was not measured."""
+    """Return the limit of a data point with its evidence; empty if it was not measured."""
     if point.bottleneck is None:
         return ""
     host = limit_of(point)
@@ -63,29 +63,29 @@ def limit_words(point: Point) -> str:
     if point.bottleneck != "none":
         return f"{WHO[point.bottleneck]} was at its limit"
     if not point.hosts:
-        return "nobody was at the limit"
+        return "no process was at its limit"
     most = max(point.hosts, key=lambda h: h.cpu_share)
     busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
-    return f"nobody was at the limit; the busiest was {busiest}"
+    return f"no host was at its limit; the busiest was {busiest}"
 
 
 def trouble(host: HostFigures) -> list[str]:
-    """What went wrong in a host's queues: "12 overflows", "3 segments resent"."""
+    """Return the problems in a host's queues: "12 overflows", "3 resent segments"."""
     counts = ((getattr(host, name), word) for name, word in QUEUES)
     return [plural(count, word) for count, word in counts if count]
 
 
 def host_words(host: HostFigures) -> str:
-    """All that is known of a host in one cell."""
+    """Return all figures of a host in one configuration, in words."""
     words = [f"{percent(host.cpu_share)} of its CPU"]
     if host.throttled_share is not None:
         words.append(f"throttled in {percent(host.throttled_share)} of its periods")
     looked = any(getattr(host, name) is not None for name, _ in QUEUES)
-    return ", ".join([*words, *(trouble(host) or ["queues in order"] * looked)])
+    return ", ".join([*words, *(trouble(host) or ["no queue problems"] * looked)])
 
 
 def names(study: Study) -> list[str]:
-    """The labels of all hosts that have figures, as a request meets them."""
+    """Return the labels of all hosts with figures, in the order in which a request passes them."""
     found = {(host.role, host.name) for point in study.points for host in point.hosts}
     known = [(host.role, host.name) for host in in_order(study.results.hosts)]
     rest = sorted(found - set(known), key=lambda key: (ROLES.index(key[0]), key[1]))
@@ -93,7 +93,7 @@ def names(study: Study) -> list[str]:
 
 
 def host_rows(study: Study) -> list[Row]:
-    """A row for each host in each cell of the scenarios that can be chosen."""
+    """Return a row for each host and data point of the scenarios in the page's menu."""
     place = {name: index for index, name in enumerate(names(study))}
     rows: list[Row] = []
     for number, point in enumerate(study.points):
@@ -120,7 +120,7 @@ def host_rows(study: Study) -> list[Row]:
 
 
 def finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Which host was the limit, of how many subjects, and by what that is seen."""
+    """Return which host was the limit, for how many servers, and the evidence."""
     points = [p for p in study.contenders(scenario, level) if p.hosts]
     if not points:
         return ""

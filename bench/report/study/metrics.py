@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What can be said about a run in figures: each one's name, unit, and where it is read.
+"""The figures of a run: name, unit, and how each is read.
 
-A figure that was not measured is None. Files of version 1 have no process figures and no latency
-of their own: then what the server printed at its end, and ab's summary, stand in for them.
+A figure that was not measured is None. Files of version 1 have no process figures and no latency:
+the server's final statistics and ab's summary replace them.
 """
 
 from collections.abc import Callable
@@ -17,11 +17,11 @@ class Metric:
 
     key: str
     label: str
-    """For a table's head, a tooltip, an axis."""
+    """The name in table headings, tooltips and axes."""
     unit: str
     read: Callable[[Run], float | None]
     about: str = ""
-    """What it is, for the schema of the exports."""
+    """The description for the schema of the exports."""
 
 
 def _latency(name: str, percentile: str = "") -> Callable[[Run], float | None]:
@@ -49,7 +49,7 @@ def _cpu(run: Run) -> float | None:
 
 
 def _cpu_part(part: str) -> Callable[[Run], float | None]:
-    """User or system time per request; where only the server's own sums are known, its part."""
+    """Return the reader of user or system time per request, or of its share of the total."""
 
     def read(run: Run) -> float | None:
         if run.process:
@@ -80,28 +80,28 @@ METRICS = (
     Metric("max", "longest", "ms", _latency("max", "100"), "the longest request"),
     Metric("mean", "mean time", "ms", _latency("mean"), "mean time of a request"),
     Metric("cpu", "CPU/request", "µs", _cpu, "CPU time of the whole server per request"),
-    Metric("cpu_user", "user", "µs", _cpu_part("user"), "in its own code"),
-    Metric("cpu_system", "system", "µs", _cpu_part("system"), "in the kernel on its behalf"),
+    Metric("cpu_user", "user", "µs", _cpu_part("user"), "in the server's own code"),
+    Metric("cpu_system", "system", "µs", _cpu_part("system"), "in the kernel, for this server"),
     Metric(
         "switches_voluntary",
         "switches, voluntary",
         "/request",
         _process("voluntary_switches_per_request"),
-        "it gave up the CPU in order to wait",
+        "it blocked to wait for an event",
     ),
     Metric(
         "switches_involuntary",
         "switches, involuntary",
         "/request",
         _process("involuntary_switches_per_request"),
-        "the kernel took the CPU away",
+        "the kernel preempted it",
     ),
     Metric(
         "faults",
         "page faults",
         "/request",
         _process("page_faults_per_request"),
-        "pages that the kernel had to find or copy for it",
+        "pages that the kernel had to map or copy for it",
     ),
     Metric("memory", "memory, peak", "MB", _memory, "peak, all processes (PSS); see memory_source"),
     Metric("memory_mean", "memory, mean", "MB", _process("pss_mean_mb"), "mean, PSS"),
@@ -116,16 +116,16 @@ METRICS = (
         "TIME_WAIT overflows",
         "",
         _process("time_wait_overflows"),
-        "ended connections forgotten at once",
+        "closed without TIME_WAIT, because its table was full",
     ),
     Metric(
         "foreign_share",
         "others on its CPU",
         "of 1",
         _process("foreign_share"),
-        "of the server's CPU; above 0.1 the machine was not quiet",
+        "part of the server's CPU; above 0.1 the machine was not quiet",
     ),
-    Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one core, busy"),
+    Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one full core"),
     Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
     Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),
@@ -135,7 +135,7 @@ PERCENTILES = ("p50", "p90", "p99", "p999", "max")
 
 
 def figures_of(run: Run) -> dict[str, float]:
-    """All figures of one run that were measured. A run that does not hold has none."""
+    """Return all measured figures of one run; none if the run is not valid."""
     if run.state != "held":
         return {}
     read = ((metric.key, metric.read(run)) for metric in METRICS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the Universal Scalability Law says about each server, or why it may not be asked."""
+"""The fit of the Universal Scalability Law for each server, or the reason why there is none."""
 
 from dataclasses import dataclass
 
@@ -9,24 +9,24 @@ from bench.report.study import usl
 from bench.report.study.study import Study
 
 SATURATED = 0.9
-"""A contention above this: the lowest measured level already was as much as it can."""
+"""With a contention above this, the lowest level already reaches the highest rate."""
 
 FELT = 0.02
-"""A coherence that costs less than this share of the rate is called too small to be felt."""
+"""A coherence that costs less than this share of the rate is called negligible."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """One subject in one scenario."""
+    """The fit for one server in one scenario."""
 
     subject: str
     fit: usl.Fit | None
     words: str
-    """What the coefficients say, or why there is no fit."""
+    """The meaning of the coefficients, or why there is no fit."""
 
 
 def scalings(study: Study, scenario: Conditions) -> list[Scaling]:
-    """All servers and strangers of a scenario."""
+    """Return the fits of all servers and reference servers of a scenario."""
     names = [s.name for s in study.subjects if s.kind != "floor"]
     return [_scaling(study, scenario, n) for n in names if study.series(n, scenario)]
 
@@ -38,7 +38,7 @@ def _scaling(study: Study, scenario: Conditions, name: str) -> Scaling:
     try:
         if failed:
             word = plural(len(failed), "level")
-            raise usl.Unfit(f"errors at {word}: the law knows none")
+            raise usl.Unfit(f"errors at {word}, which the law does not describe")
         if bounded:
             word = plural(len(bounded), "level")
             raise usl.Unfit(f"at {word} the load generator was the limit, not this server")
@@ -58,12 +58,12 @@ def _contention(fit: usl.Fit) -> str:
     if fit.contention >= SATURATED or full < 1 - SATURATED:
         rate = figure(fit.at(lowest))
         return (
-            f"{share}: at {connections(lowest)} it does all it can, about {rate} requests/s, "
-            "one after another; more connections only wait longer."
+            f"{share}: at {connections(lowest)} it reaches its highest rate, about {rate} "
+            "requests/s, one after another; more connections only wait longer."
         )
     which = "together with κ" if fit.coherence > 0 else "which"
     return (
-        f"{share}: {percent(fit.contention)} of a request's work keeps others waiting, {which} "
+        f"{share}: {percent(fit.contention)} of a request's work is serial, {which} "
         f"caps the rate at about {figure(fit.ceiling)} requests/s."
     )
 
@@ -72,11 +72,11 @@ def _coherence(fit: usl.Fit) -> str:
     highest = max(fit.levels)
     value = f"κ\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{figure(fit.coherence)}"
     if fit.coherence <= 0:
-        return f"{value}: connections do not get in each other's way."
+        return f"{value}: connections do not slow each other down."
     lost = 1 - fit.at(highest) / usl.law(highest, fit.rate_of_one, fit.contention, 0)
     if lost < FELT:
-        return f"{value}: too small to be felt up to {connections(highest)}."
+        return f"{value}: negligible up to {connections(highest)}."
     return (
-        f"{value}: connections get in each other's way, and at {highest:,} that has cost "
-        f"{percent(lost)} of what the rate would be otherwise."
+        f"{value}: connections slow each other down, and at {highest:,} that has cost "
+        f"{percent(lost)} of the rate without κ."
     )

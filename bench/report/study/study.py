@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The results put in order for the report: subjects, scenarios, and one point for each cell.
+"""The results for the report: servers under test, scenarios, and a point per configuration.
 
-A scenario is what all points of one chart have in common (the workload and its conditions). A
-point is a cell: its figures are medians over its runs, with the lowest and the highest beside.
+A scenario is what all points of one chart have in common: the workload and its conditions. The
+figures of a point are medians over its runs, with the lowest and the highest value.
 """
 
 import statistics
@@ -21,12 +21,12 @@ from bench.records.workloads import WORKLOADS
 from bench.report.study.metrics import figures_of
 
 Row: TypeAlias = dict[str, Json]
-"""Of the data of a chart, or of an export: what others read, and we do not."""
+"""A row of a chart's data or of an export. The report writes it and does not read it."""
 
 
 @dataclass(frozen=True)
 class StudySubject:
-    """What was measured: a server, a floor, a stranger."""
+    """A server under test: one of the project, a baseline or a reference server."""
 
     name: str
     kind: str
@@ -35,7 +35,7 @@ class StudySubject:
 
 @dataclass(frozen=True)
 class Point:
-    """One cell."""
+    """The data point of one configuration."""
 
     subject: StudySubject
     scenario: Conditions
@@ -45,9 +45,9 @@ class Point:
     runs: int
     bottleneck: str | None = None
     bottleneck_host: str | None = None
-    """Its name, where it is one of several hosts."""
+    """The name of the host at its limit, if there are several hosts."""
     hosts: tuple[HostFigures, ...] = ()
-    """Each host's figures, medians of the runs."""
+    """The medians of each host's figures over the runs."""
     lower_bound: bool = False
     outliers: int = 0
     figures: dict[str, Spread] = field(default_factory=dict)
@@ -55,21 +55,21 @@ class Point:
 
     @property
     def held(self) -> bool:
-        """Whether it has a figure."""
+        """Whether it is valid and has a rate."""
         return self.state == "held" and "rate" in self.figures
 
     def get(self, key: str) -> float | None:
-        """The median of one kind of figure; None if it was not measured."""
+        """Return the median of one kind of figure; None if it was not measured."""
         spread = self.figures.get(key)
         return spread.median if spread else None
 
     def __getitem__(self, key: str) -> float:
-        """The same of one that was measured."""
+        """Return the median of one kind of figure; raise KeyError if it was not measured."""
         return self.figures[key].median
 
 
 class Study:
-    """All points of a result, and questions to them."""
+    """All points of a result, with methods to select and compare them."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
@@ -85,9 +85,9 @@ class Study:
 
     @cached_property
     def scenarios(self) -> list[Conditions]:
-        """Those of the closed loop, the one with the most points first, as they are chosen from.
+        """The scenarios in the page's menu: those of the closed loop, or if there are none, all.
 
-        Only if nothing was measured in the closed loop, those of the open one.
+        The first is a guestbook with the fewest special conditions and the most points.
         """
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
         usual = Conditions("")
@@ -101,41 +101,41 @@ class Study:
 
     @cached_property
     def usual(self) -> Conditions:
-        """What workloads are compared under: a whole core, or the slice of one that all have."""
+        """The conditions in which workloads are compared: a whole core, or the lowest CPU quota."""
         return Conditions("", quota=min((s.quota for s in self.scenarios), default=0.0))
 
     @cached_property
     def keys(self) -> dict[Conditions, str]:
-        """A short name for each scenario: s0, s1, ...; those that can be chosen first."""
+        """A short name for each scenario: s0, s1, ...; those in the page's menu first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 
     def find(self, subject: str, scenario: Conditions, level: int) -> Point | None:
-        """One cell, whatever its state."""
+        """Return the point of one configuration, whatever its state; None if there is none."""
         return self._index.get((subject, scenario, level))
 
     def of(self, scenario: Conditions, *kinds: str) -> list[Point]:
-        """All points of a scenario, of all kinds or of some."""
+        """Return the points of a scenario, of all kinds of servers or of the given ones."""
         found = [p for p in self.points if p.scenario == scenario]
         return [p for p in found if not kinds or p.subject.kind in kinds]
 
     def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
-        """Points that hold of what serves the application: all but floors."""
+        """Return the valid points of a scenario, without those of baselines."""
         points = self.of(scenario, "server", "stranger")
         return [p for p in points if p.held and level in (None, p.level)]
 
     def series(self, subject: str, scenario: Conditions) -> list[Point]:
-        """The points of one subject by rising level."""
+        """Return the points of one server, the lowest level first."""
         mine = [p for p in self.of(scenario) if p.subject.name == subject]
         return sorted(mine, key=lambda p: p.level)
 
     def levels(self, scenario: Conditions) -> list[int]:
-        """The levels of a scenario, rising."""
+        """Return the levels of a scenario, the lowest first."""
         return sorted({p.level for p in self.of(scenario)})
 
     def reference(self, scenario: Conditions) -> int:
-        """The level at which to compare: one that as many as possible hold; of these one that was
-        measured most often; of these the highest. `bench.readers.order` has the same."""
+        """Return the level at which servers are compared: the level with most valid servers; of
+        several the one with most runs, then the highest. `bench.readers.order` has this rule."""
 
         def worth(level: int) -> tuple[int, int, int]:
             held = self.contenders(scenario, level)
@@ -144,17 +144,17 @@ class Study:
         return max(self.levels(scenario), key=worth, default=0)
 
     def has(self, key: str, scenario: Conditions | None = None) -> bool:
-        """Whether a kind of figure was measured (in that scenario)."""
+        """Return whether a kind of figure was measured (in that scenario)."""
         points = self.points if scenario is None else self.of(scenario)
         return any(key in p.figures for p in points)
 
     def whole_memory(self) -> bool:
-        """Whether memory is that of all processes; otherwise it is that of the largest one, and
-        servers of many processes cannot be compared with those of one."""
+        """Return whether memory is that of all processes. If not, it is that of the largest one,
+        and servers of many processes cannot be compared with those of one."""
         return any(p.typical and p.typical.process for p in self.points)
 
     def floor_of(self, point: Point) -> Point | None:
-        """The floor of the same architecture, in the same scenario and at the same level."""
+        """Return the valid baseline point with the same architecture, scenario and level."""
         if point.subject.kind == "floor" or not point.subject.architecture:
             return None
         for other in self.of(point.scenario, "floor"):
@@ -164,18 +164,18 @@ class Study:
         return None
 
     def floor_ratio(self, point: Point) -> float | None:
-        """CPU per request as a multiple of the floor's."""
+        """Return CPU per request as a multiple of the baseline's; None if one is unknown."""
         floor = self.floor_of(point)
         mine, least = point.get("cpu"), floor.get("cpu") if floor else None
         return mine / least if mine and least else None
 
     @property
     def single_run(self) -> bool:
-        """Whether no cell was measured twice, so that nothing is known about noise."""
+        """Whether no configuration was measured twice, so that the noise is unknown."""
         return all(point.runs <= 1 for point in self.points)
 
     def without_figure(self) -> Iterator[Point]:
-        """The points that do not hold."""
+        """Return the points that are not valid."""
         return (p for p in self.points if p.state != "held")
 
 
@@ -223,7 +223,7 @@ HOST_FIGURES = (
     *("cpu_share", "throttled_share"),
     *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
 )
-"""What is known of each host, by the names in the results."""
+"""The figures of each host, by their names in the results."""
 
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
 """How often a request of a workload waits for Redis."""
@@ -240,18 +240,18 @@ NAMES = {
 
 
 def workload_name(workload: str) -> str:
-    """For people."""
+    """Return the name of a workload in words."""
     return NAMES.get(workload, workload)
 
 
 def describe(scenario: Conditions) -> str:
-    """A scenario in a few words."""
+    """Return a scenario in a few words."""
     kept = [] if scenario.keep_alive else ["a connection per request"]
     return ", ".join([workload_name(scenario.workload), *kept, *scenario.particulars()])
 
 
 WAYS = (
     "closed loop",
-    "open loop, from the sending (uncorrected)",
+    "open loop, from when it was sent (uncorrected)",
     "open loop, from when it was due (corrected)",
 )

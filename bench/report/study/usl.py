@@ -3,15 +3,15 @@
 
     X(N) = L N / (1 + S (N - 1) + K N (N - 1))
 
-X is the rate at N connections, L (lambda) the rate of one alone; S (sigma) is the share of the
-work that must be done one after another (contention), K (kappa) the cost of each pair of
-connections on each other (coherence). Divided by X the law is linear in its three unknowns:
+X is the rate at N connections, L (lambda) the rate of a single one. S (sigma) is the serial share
+of the work (contention). K (kappa) is the cost that each pair of connections adds (coherence).
+N divided by X is linear in three unknowns:
 
     N / X = a + b (N - 1) + c N (N - 1)       with L = 1/a, S = b/a, K = c/a
 
-so that a fit is a system of three linear equations. Each point is weighted so that errors relative
-to the measured rate count. No coefficient may be negative and S not above 1: where the best fit
-would be beyond such an edge, the best one on the edges is taken.
+A fit is a system of three linear equations. Each point is weighted so that errors are relative
+to the measured rate. No coefficient may be negative, and S is at most 1. If the best fit
+is outside of these edges, the best fit on an edge is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,17 +21,17 @@ from math import sqrt
 from bench.records.words import plural
 
 LEAST_POINTS = 6
-"""Fewer say too little about a curve of three unknowns."""
+"""The fit of three unknowns needs at least this many levels."""
 LARGEST_RESIDUAL = 0.15
-"""A mean error above this share of the rate: the law does not describe this curve."""
+"""If the mean error is above this share of the rate, the law does not describe the curve."""
 TINY = 1e-12
 UNFELT = 1e-9
-"""A coefficient that takes less than this share of a request's time at the highest level is what
-rounding has left of 0. A highest rate worked out from it would mean nothing."""
+"""A coefficient below this share of a request's time at the highest level is a rounding error of
+0. A highest rate calculated from it would have no meaning."""
 
 
 class Unfit(Exception):
-    """Why there is no fit, in words."""
+    """Raised with the reason if there is no fit."""
 
 
 @dataclass(frozen=True)
@@ -39,53 +39,53 @@ class Fit:
     """A fitted law with its residuals."""
 
     rate_of_one: float
-    """λ, requests per second of a single connection. Extrapolated where none was measured."""
+    """λ, requests per second of a single connection; extrapolated if that was not measured."""
     contention: float
-    """σ, a share."""
+    """σ, the serial share of the work, from 0 to 1."""
     coherence: float
-    """κ."""
+    """κ, the cost of each pair of connections."""
     levels: tuple[int, ...]
     residuals: tuple[float, ...]
     """(measured - fitted) / measured at each level."""
 
     def at(self, level: float) -> float:
-        """The rate that the law says."""
+        """Return the rate that the fitted law predicts at a level."""
         return law(level, self.rate_of_one, self.contention, self.coherence)
 
     @property
     def mean_error(self) -> float:
-        """Mean of the residuals' sizes."""
+        """The mean of the residuals' absolute values."""
         return sum(map(abs, self.residuals)) / len(self.residuals)
 
     @property
     def peak_level(self) -> float | None:
-        """Where the curve turns down; None if it never does."""
+        """The level of the highest rate; None if the curve never falls."""
         if self.coherence <= 0:
             return None
         return sqrt(max(1 - self.contention, 0.0) / self.coherence)
 
     @property
     def ceiling(self) -> float | None:
-        """What the curve never exceeds; None if nothing limits it."""
+        """The rate that the curve never exceeds; None if there is no limit."""
         if self.peak_level is not None:
             return self.at(max(self.peak_level, 1.0))
         return self.rate_of_one / self.contention if self.contention > 0 else None
 
 
 def law(level: float, rate_of_one: float, contention: float, coherence: float) -> float:
-    """X(N)."""
+    """Return the rate X(N) of the law, with N = level."""
     below = 1 + contention * (level - 1) + coherence * level * (level - 1)
     return rate_of_one * level / below
 
 
 def fit(points: Sequence[tuple[int, float]]) -> Fit:
-    """Fit the law to (level, rate). Raises Unfit for too few points or a curve unlike the law."""
+    """Fit the law to (level, rate). Raise Unfit if there are too few points or it fits badly."""
     if len(points) < LEAST_POINTS:
-        words = f"{plural(len(points), 'level holds', 'levels hold')}, the fit needs {LEAST_POINTS}"
+        words = f"{plural(len(points), 'valid level')}, the fit needs {LEAST_POINTS}"
         raise Unfit(words)
     best = _best_coefficients(points)
     if best is None:
-        raise Unfit("no curve of this law comes near these points")
+        raise Unfit("no curve of this law fits these points")
     a, b, c = best
     levels = tuple(level for level, _ in points)
     most = max(levels)
@@ -95,7 +95,7 @@ def fit(points: Sequence[tuple[int, float]]) -> Fit:
     residuals = tuple((rate - law(level, *shape)) / rate for level, rate in points)
     found = Fit(*shape, levels, residuals)
     if found.mean_error > LARGEST_RESIDUAL:
-        raise Unfit(f"the law misses these points by {100 * found.mean_error:.0f} % on average")
+        raise Unfit(f"the law differs from the rates by {100 * found.mean_error:.0f} % on average")
     return found
 
 
@@ -104,17 +104,17 @@ EDGES: tuple[Callable[[int], tuple[float, ...]], ...] = (
     lambda n: (1.0, n - 1.0),  # no coherence
     lambda n: (1.0, 0.0, n * (n - 1.0)),  # no contention
     lambda n: (1.0,),  # neither
-    lambda n: (n, 0.0, n * (n - 1.0)),  # contention of 1: strictly one after another
-    lambda n: (n,),  # the same without coherence
+    lambda n: (n, 0.0, n * (n - 1.0)),  # contention of 1: strictly serial
+    lambda n: (n,),  # contention of 1, no coherence
 )
-"""The terms of N/X inside of what is allowed (0 <= b <= a, 0 <= c) and on its edges. The best fit
-lies at the best of their solutions. A term that is always 0 is left out of the equations."""
+"""The terms of N/X inside of the allowed range (0 <= b <= a, 0 <= c) and on its edges. The best of
+their solutions is the fit. A term that is always 0 is omitted from the equations."""
 ALL_SERIAL = 4
-"""From here on the first term stands for a and b, which are equal."""
+"""From this index on, the first term is the sum of those of a and b, which are equal."""
 
 
 def _best_coefficients(points: Sequence[tuple[int, float]]) -> tuple[float, float, float] | None:
-    """The allowed a, b and c with the least squares of errors relative to the rate."""
+    """Return the allowed a, b and c with the least squares of errors relative to the rate."""
     best, least = None, float("inf")
     for number, terms in enumerate(EDGES):
         rows = [[rate / n * term for term in terms(n)] for n, rate in points]
@@ -137,9 +137,9 @@ def _best_coefficients(points: Sequence[tuple[int, float]]) -> tuple[float, floa
 
 
 def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
-    """x that makes rows · x nearest to 1 in each row. None if the rows do not determine it.
+    """Return the x for which rows · x is nearest to 1; None if the rows do not determine it.
 
-    The columns differ by many orders of magnitude (1, N, N²): each is scaled to length one first.
+    The columns differ by many orders of magnitude (1, N, N²), so each is first scaled to length 1.
     """
     width = len(rows[0])
     scale = [sqrt(sum(row[i] ** 2 for row in rows)) or 1.0 for i in range(width)]
@@ -154,7 +154,7 @@ def _least_squares(rows: Sequence[Sequence[float]]) -> list[float] | None:
 
 
 def _solve(matrix: list[list[float]]) -> list[float] | None:
-    """Gauss' elimination with pivots; the last column is the right-hand side."""
+    """Solve by Gaussian elimination; the last column is the right-hand side."""
     size = len(matrix)
     for column in range(size):
         pivot = max(range(column, size), key=lambda r: abs(matrix[r][column]))

@@ -69,7 +69,7 @@ def test_nobody_at_the_limit() -> None:
         run.bottleneck, run.bottleneck_host = "none", None
     point = Study(results).find("epoll", GUESTBOOK, 1000)
     assert point is not None
-    assert hosts.limit_words(point).startswith("nobody was at the limit; the busiest was load")
+    assert hosts.limit_words(point).startswith("no host was at its limit; the busiest was load")
 
 
 def test_on_one_machine_there_is_a_limit_without_a_host() -> None:
@@ -241,6 +241,6 @@ def test_queues_are_in_order_only_where_somebody_looked() -> None:
     host = HostFigures(role="redis", name="redis", cpu_share=0.5)
     assert hosts.host_words(host) == "50 % of its CPU"
     host.retransmits = 0
-    assert hosts.host_words(host) == "50 % of its CPU, queues in order"
+    assert hosts.host_words(host) == "50 % of its CPU, no queue problems"
     host.retransmits = 2
     assert hosts.host_words(host) == "50 % of its CPU, 2 resent segments"

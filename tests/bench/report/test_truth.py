@@ -254,7 +254,7 @@ def test_no_cap_is_higher_than_the_fitted_curve() -> None:
 def test_a_coherence_that_costs_much_is_felt(coherence: float, felt: bool) -> None:
     (found,) = scalings(study_of(*curve("epoll", 100, 0, coherence)), GUESTBOOK)
     assert ("at 1,000 that has cost 50 %" in found.words) == felt
-    assert ("too small to be felt" in found.words) != felt
+    assert ("negligible" in found.words) != felt
 
 
 def test_there_is_no_highest_cap_beside_a_server_without_one() -> None:
@@ -280,9 +280,9 @@ def test_where_an_interrupted_sweep_ended_is_not_the_highest_level_asked_for() -
         holdings(Study(results), GUESTBOOK)[0].words + str(answer(Study(results), "Many conn"))
         for results in (whole, cut)
     ]
-    assert "the highest asked for" in said[0]
-    assert "asked for" not in said[1]
-    assert said[1].startswith("Held all that was measured, up to 100 connections.")
+    assert "the highest requested" in said[0]
+    assert "requested" not in said[1]
+    assert said[1].startswith("Passed all measured levels, up to 100 connections.")
 
 
 def test_a_level_that_was_skipped_is_not_called_broken() -> None:
@@ -311,7 +311,7 @@ def test_a_queue_that_overflowed_in_one_of_two_runs_did_not_do_so_0_times() -> N
         assert one.process
         one.process.listen_overflows = number
     (found,) = holdings(study_of(*runs), GUESTBOOK)
-    assert "met a full accept queue 1 time." in found.words
+    assert "the accept queue was full 1 time." in found.words
 
 
 def test_more_connections_wait_longer_only_where_they_do() -> None:
@@ -444,7 +444,7 @@ def test_what_overlaps_has_no_slope(last: tuple[float, ...], each: bool) -> None
 
 def test_numbers_agree_with_their_words() -> None:
     one = scalings(study_of(run("epoll", 1000)), GUESTBOOK)
-    assert one[0].words == "Not fitted: 1 level holds, the fit needs 6."
+    assert one[0].words == "Not fitted: 1 valid level, the fit needs 6."
     floors = study_of(run("floor-epoll", 1000), run("floor-poll", 1000))
     assert findings.holding(floors, GUESTBOOK) == "Only baselines were measured"
     broken = study_of(*(without_figure(n, 20) for n in ("epoll", "poll")))

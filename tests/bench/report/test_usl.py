@@ -69,13 +69,13 @@ def test_what_rounding_leaves_is_no_contention(sign: int) -> None:
 
 
 def test_too_few_points_are_refused() -> None:
-    with pytest.raises(usl.Unfit, match="5 levels hold"):
+    with pytest.raises(usl.Unfit, match="5 valid levels"):
         usl.fit(points_of(100, 0.1, 0)[:5])
 
 
 def test_a_curve_unlike_the_law_is_refused() -> None:
     zigzag = [(n, 100.0 if i % 2 else 1000.0) for i, n in enumerate(LEVELS)]
-    with pytest.raises(usl.Unfit, match="misses these points"):
+    with pytest.raises(usl.Unfit, match="differs from the rates"):
         usl.fit(zigzag)
 
 

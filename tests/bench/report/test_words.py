@@ -367,7 +367,7 @@ def test_where_and_why_a_server_stops() -> None:
     assert found["iterative"].broken_at == 200
     assert "not done after 2 s" in found["iterative"].words
     assert found["forking"].highest is None
-    assert "Did not hold at 20, the lowest level" in found["forking"].words
+    assert "Failed at 20, the lowest level" in found["forking"].words
     assert found["epoll"].highest == 3000
     assert "not tried" in found["epoll"].words
     assert found["epoll"].broken_at is None  # it was the machine that could not

@@ -182,7 +182,7 @@ def cost_table(found: Sequence[ServerCost]) -> TextTable:
 
 
 def calls_table(found: Sequence[ServerCost]) -> TextTable:
-    """A row for each system call that one of them makes often, a column for each server."""
+    """Return a table: a row for each frequent system call, a column for each server."""
     counted = [line for line in found if line.calls]
     if not counted:
         return TextTable((), [])

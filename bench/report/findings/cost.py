@@ -74,7 +74,7 @@ ABOUT_TRICKS = (
     "alone; its figure shows the error of the method."
 )
 ABOUT_EXPERIMENTS = (
-    "The same for alternative code: a patch of a server's source in course/experiments/, "
+    "This table compares alternative code: a patch of a server's source in course/experiments/, "
     "measured alone by `make experiment N=NAME`. A positive figure means that the original "
     "server costs less."
 )
@@ -182,7 +182,7 @@ def cost_table(found: Sequence[ServerCost]) -> TextTable:
 
 
 def calls_table(found: Sequence[ServerCost]) -> TextTable:
-    """A row for each system call that one of them makes often, a column for each server."""
+    """Return a table: a row for each frequent system call, a column for each server."""
     counted = [line for line in found if line.calls]
     if not counted:
         return TextTable((), [])
@@ -250,7 +250,7 @@ def brought(found: Sequence[Difference]) -> str:
 
 
 def sampled_how(found: Sequence[Flame]) -> str:
-    """What the flame graphs count."""
+    """Return how the flame graphs were sampled."""
     return " ".join(dict.fromkeys(_how(flame.stacks) for flame in found))
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""The page itself, and the files beside it."""
+"""The page of a report, and its exported files."""

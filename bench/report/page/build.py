@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All files of a report: the page, the pictures, the exports."""
+"""Write all files of a report: the page, the charts, the exports."""
 
 from pathlib import Path
 
@@ -15,16 +15,16 @@ from bench.report.page.torture_markdown import markdown
 from bench.report.study.study import Study
 
 EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
-"""What stands beside the page, under its name."""
+"""The exports have the name of the page with these suffixes."""
 OF_A_SWEEP = ("results.json", "results.csv")
-"""What was measured: never written over."""
+"""The measured results; a report never overwrites them."""
 
 
 def build(source: Path, output: Path | None = None) -> list[Path]:
-    """Make the report of a sweep's folder (or results.json). Returns the page and what lies beside.
+    """Write the report of a sweep's folder (or results.json) and return the paths, the page first.
 
-    Raises UserError if the results cannot be read, have no runs that give a rate, a file cannot be
-    written, or would take the place of a sweep's results.
+    Raises UserError if the results cannot be read or have no rates, if a file cannot be written,
+    or if it would overwrite a sweep's results.
     """
     if torture.is_record(source):
         return build_torture(source, output)
@@ -39,7 +39,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     study = Study(results)
     if not study.points:
         shown = f"zerohttpd report --targets {stored.parent}"
-        raise UserError(f"{stored} has probes alone, which give no rates: {shown}")
+        raise UserError(f"{stored} has only probes, which give no rates; run {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}
     texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
@@ -51,7 +51,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
 
 
 def build_torture(source: Path, output: Path | None = None) -> list[Path]:
-    """The same for what a torture has left. Raises UserError."""
+    """Write the report of a robustness test and return the paths. Raises UserError."""
     record = torture.load(source)
     page = output or torture.file_of(source).with_suffix(".html")
     _check_name(page)
@@ -69,14 +69,14 @@ def _write(texts: dict[Path, str]) -> list[Path]:
 
 
 def _check(page: Path, stored: Path) -> None:
-    """Raises UserError if the page has no name of a page, or would replace what was measured."""
+    """Raise UserError if the name is not that of a page, or if results would be overwritten."""
     _check_name(page)
     for path in (page, *map(page.with_suffix, EXPORTS)):
         is_source = path.exists() and path.samefile(stored)
         if is_source or path.resolve().name in OF_A_SWEEP:
             raise UserError(
-                f"{path} is a sweep's own file, and would be lost: give the page another name, "
-                "--output report.html"
+                f"{path} is the result of a sweep and would be overwritten: give the page another "
+                "name, e.g. --output report.html"
             )
 
 

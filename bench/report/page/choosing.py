@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the page's controls choose from: conditions and subjects, and what is said of each."""
+"""The scenarios and servers that the page's controls offer, with the texts about them."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ from bench.report.study.study import Study, describe
 
 
 def part(study: Study, _: Catalogue) -> dict[str, object]:
-    """The scenarios with their words, and the subjects with their marks."""
+    """Return the scenarios with their texts, and the servers with their symbols."""
     shapes = style.subject_shapes(study.subjects)
     return {
         "scenarios": [_scenario(study, scenario) for scenario in study.scenarios],
@@ -28,7 +28,7 @@ def part(study: Study, _: Catalogue) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class ShownScenario:
-    """Some conditions, and what is said of each server under them."""
+    """A set of conditions with the texts about each server under them."""
 
     key: str
     name: str
@@ -51,7 +51,7 @@ def _law(found: Scaling) -> dict[str, str]:
     error = ""
     if found.fit:
         error = (
-            f"λ = {figure(found.fit.rate_of_one)}/s; the curve misses the points by "
+            f"λ = {figure(found.fit.rate_of_one)}/s; the curve differs from the points by "
             f"{100 * found.fit.mean_error:.1f} % on average."
         )
     return {"subject": found.subject, "words": found.words, "error": error}

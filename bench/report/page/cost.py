@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page of where the microseconds go: the results of `make cost` as one HTML file that needs
-nothing else, and no script."""
+"""The page of the CPU cost of a request: the results of `make cost` as one self-contained HTML file
+without a script."""
 
 from dataclasses import dataclass
 
@@ -18,19 +18,19 @@ COLOURS = {
     "f-library": ("#D5DBE3", "#3C4654"),
     "f-kernel": ("#B9D3EC", "#2E5378"),
 }
-"""Of the boxes of a flame graph, light and dark; the ink on them is that of the page."""
+"""Colours of the boxes of a flame graph, light and dark."""
 LISTED = 0.01
-"""The share from which on a function stands in the list beside a flame graph."""
+"""The list next to a flame graph contains functions with at least this share."""
 
 
 def render(results: Results) -> str:
-    """The whole page."""
+    """Return the page as HTML."""
     template = template_of(__file__, "cost.html.j2")
     return template.render(**_context(results)).lstrip()
 
 
 def command(results: Results) -> str:
-    """What to type to measure it again."""
+    """Return the command that repeats the measurement."""
     _, *rest = results.command or ["cost"]
     return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
 
@@ -64,7 +64,7 @@ def _context(results: Results) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class CostGroup:
-    """What requests cost under some conditions, as it is shown."""
+    """The tables and bars of one set of conditions."""
 
     title: str
     costs: words.TextTable
@@ -80,8 +80,8 @@ def _group(conditions: Conditions, found: list[reader.ServerCost]) -> CostGroup:
 
 
 def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
-    """Per cent of the dearest: all of it, the user's part if it is known, and where the floor
-    is."""
+    """Return the server's cost, its user part and its baseline in per cent of the highest cost; -1
+    if a value is unknown."""
     if line.cost is None:
         return None
     return {
@@ -103,7 +103,7 @@ class ShownFlame:
 
 
 def flame_shown(one: reader.Flame) -> ShownFlame:
-    """With its title, and as a list."""
+    """Return a flame graph with its title, its drawing and its list."""
     return ShownFlame(
         f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
         f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",

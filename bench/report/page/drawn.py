@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The charts of the page: what its script draws, and pictures for a browser without scripts."""
+"""The charts of the page: data for its script, and pictures for a browser without scripts."""
 
 import json
 from functools import cache
@@ -15,25 +15,25 @@ from bench.report.study.metrics import METRICS
 from bench.report.study.study import Study
 
 LOOPS = (
-    "In the closed loop each client waits for its answer before it asks again: while the server "
-    "stalls, nobody asks, and the stall is counted once.",
-    "In the open loop requests come at a constant rate, whatever the server does, and each is "
-    "timed from the moment at which it was due: whoever came during the stall has waited too.",
-    "So the first says how long the server works under so many connections, the second how long "
-    "people wait at so many requests per second.",
+    "In the closed loop each client waits for its response before it sends the next request. While "
+    "the server stalls, no requests are sent, and the stall counts once for each client.",
+    "In the open loop requests are sent at a constant rate. Each response time starts when the "
+    "request was due, so requests during a stall include the time that they waited.",
+    "So the closed loop shows the response time at a number of connections, the open loop the "
+    "waiting time of users at a number of requests per second.",
 )
 MEMORY = (
-    "Lower is better. The highest sum over all processes of the server, as "
-    '<a href="#reading-memory">PSS</a>. The slope is what a connection costs.'
+    "Lower is better. The peak of the sum over all processes of the server, as "
+    '<a href="#reading-memory">PSS</a>. The slope is the memory of one connection.'
 )
 MEMORY_OF_ONE = (
-    "The peak of the server's largest process, as it stated itself at its end: enough to compare "
-    "servers of one process, too little for those of many, whose other processes are not in it."
+    "The peak of the server's largest process, as the server reported it at its exit. Use it to "
+    "compare servers with one process only: it omits all other processes of a server."
 )
 
 
 def part(study: Study, charts: Catalogue) -> dict[str, object]:
-    """Titles, pictures, data, colours and scripts."""
+    """Return the titles, pictures, data, colours and scripts of the charts."""
     return {
         "exhibits": charts.titles(),
         "stills": _stills(study, charts),
@@ -49,13 +49,13 @@ def part(study: Study, charts: Catalogue) -> dict[str, object]:
 
 @cache
 def library() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script. It is safe inside of a script element."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, escaped for a script element."""
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
 
 def _stills(study: Study, charts: Catalogue) -> dict[str, str]:
-    """The charts as they are when the page opens, for a browser without scripts."""
+    """Return the charts in their initial state as SVG, for a browser without scripts."""
     drawn = {}
     for name, spec in pictures(study, charts):
         if name in charts.exhibits:
@@ -64,7 +64,7 @@ def _stills(study: Study, charts: Catalogue) -> dict[str, str]:
 
 
 def _data(study: Study, charts: Catalogue) -> str:
-    """What the page's script works on. Safe inside of a script element."""
+    """Return the data of the page's script as JSON, escaped for a script element."""
     keys = study.keys
     chosen = {keys[s]: s for s in study.scenarios}
     content = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The cells as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
+"""The data points as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
 
 import csv
 import html
@@ -15,12 +15,12 @@ SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2
 
 CALLED = {"rate": "rate_asked"}
-"""Conditions whose column has another name, since a figure has theirs."""
+"""Conditions whose name is also that of a figure, with the names of their columns."""
 MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 
 def as_row(study: Study, point: Point) -> Row:
-    """A cell as a flat row; None where nothing was measured."""
+    """Return a data point as a flat row; values that were not measured are None."""
     scenario, reason = point.scenario, point.reason
     ratio = study.floor_ratio(point)
     row: Row = {
@@ -57,7 +57,7 @@ def _memory_source(point: Point) -> str | None:
 
 
 def as_json(study: Study) -> str:
-    """All cells, with where they come from."""
+    """Return all data points as JSON, with the machine, versions and settings of the sweep."""
     results = study.results
     content = {
         "schema": SCHEMA,
@@ -75,7 +75,7 @@ def as_json(study: Study) -> str:
 
 
 def as_csv(study: Study) -> str:
-    """All cells with a head line; empty where nothing was measured."""
+    """Return all data points as CSV with a header; values that were not measured are empty."""
     out = io.StringIO()
     rows = [as_row(study, point) | _host_columns(point) for point in study.points]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -90,8 +90,8 @@ def _hosts(point: Point) -> Row:
 
 
 def _host_columns(point: Point) -> Row:
-    """Each host's figures as columns: `host_redis_cpu_share`; with its role where the name does
-    not say it: `host_vm3_server_cpu_share`."""
+    """Return each host's figures as columns: `host_redis_cpu_share`. If the name does not contain
+    the role, the column does: `host_vm3_server_cpu_share`."""
     columns: Row = {}
     for host in point.hosts:
         name = hosts.label(host.role, host.name).replace(" (", "_").rstrip(")")
@@ -100,7 +100,7 @@ def _host_columns(point: Point) -> Row:
 
 
 def as_markdown(study: Study) -> str:
-    """A table for each scenario, to be put into a document."""
+    """Return a Markdown table for each scenario."""
     parts = []
     heads = [_head(key) for key in MARKDOWN]
     for scenario in study.all_scenarios:
@@ -134,7 +134,7 @@ def _line(point: Point) -> str:
 
 
 def _text(text: str) -> str:
-    """As text in one line of a document: no markup, no cell of its own."""
+    """Return the text escaped for one field of a Markdown table."""
     return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
 
 

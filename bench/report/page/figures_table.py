@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The table of all figures: a row for each cell, a column for each kind of figure measured."""
+"""The table of all figures: a row for each data point, a column for each measured figure."""
 
 from dataclasses import dataclass, field
 from urllib.parse import quote
@@ -24,7 +24,7 @@ SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
 @dataclass(frozen=True)
 class Column:
-    """A heading."""
+    """The heading of a column."""
 
     label: str
     unit: str = ""
@@ -33,7 +33,7 @@ class Column:
 
 @dataclass(frozen=True)
 class TableCell:
-    """One cell of the table. `sort` is what it is sorted by; empty comes last."""
+    """One field of the table. `sort` is its sort key; an empty key sorts last."""
 
     text: str
     sort: str | float = ""
@@ -43,7 +43,7 @@ class TableCell:
 
 @dataclass(frozen=True)
 class TableRow:
-    """One cell of the sweep."""
+    """The row of one data point."""
 
     s: str
     subject: str
@@ -52,7 +52,7 @@ class TableRow:
 
 
 def part(study: Study, _: Catalogue) -> dict[str, object]:
-    """The table, and the same to take along: the exports, inside of the page."""
+    """Return the table, and the exports for download from the page."""
     files = (
         ("CSV", "report.csv", "text/csv", export.as_csv(study)),
         ("JSON", "report.json", "application/json", export.as_json(study)),
@@ -69,26 +69,26 @@ def part(study: Study, _: Catalogue) -> dict[str, object]:
 
 
 def columns(study: Study) -> list[Column]:
-    """The headings: only of what was measured at all."""
+    """Return the headings of the figures that were measured."""
     heads = [Column("server"), Column("connections")]
     for metric in _metrics(study):
         heads.append(Column(metric.label, metric.unit.removeprefix("/s"), metric.about))
         if metric.key == "rate":
             heads.append(Column("state"))
         if metric.key == "cpu" and _floors(study):
-            heads.append(Column("over floor", "×", "CPU per request as a multiple of the floor's"))
-    about = "CPU of what this host may use; small: throttling, queue overflows, segments resent"
+            heads.append(Column("over baseline", "×", "CPU per request / the baseline's"))
+    about = "share of its CPU limit; small: throttling, queue overflows, retransmissions"
     return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
 
 
 def disturbed(point: Point) -> bool:
-    """Whether others used so much of the server's CPU that its rate is too low."""
+    """Return whether other programs used so much of the server's CPU that its rate is too low."""
     sliced = point.scenario.quota and point.bottleneck == "server"  # it got all of its quota
     return not sliced and (point.get("foreign_share") or 0) > QUIET
 
 
 def rows(study: Study) -> list[TableRow]:
-    """The rows, by level and in the order of the subjects."""
+    """Return the rows, sorted by scenario, level and server."""
     keys = study.keys
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}
     points = [p for p in study.points if p.scenario in study.scenarios]

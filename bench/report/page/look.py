@@ -13,11 +13,11 @@ TEMPLATES = Path(__file__).parent / "template"
 def look(
     subjects: Sequence[StudySubject], colours: Mapping[str, tuple[str, str]] | None = None
 ) -> dict[str, str]:
-    """For the template. `colours`: those that only this page has, each light and dark."""
+    """Return the style sheet and the two themes. `colours` (light, dark) are only on this page."""
     own = colours or {}
 
     def declared(theme: int) -> str:
-        """The colours as declarations for a style sheet."""
+        """Return the colours of a theme as CSS declarations."""
         values = style.tokens(subjects, theme) | {name: own[name][theme] for name in own}
         return " ".join(f"--{name}: {value};" for name, value in values.items())
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The page: everything in one HTML file that needs nothing else.
+"""The page of a report: one self-contained HTML file.
 
-A part of the page is a function in a module of its own. It is given the study and its charts, and
-returns what its part of the template `page.html.j2` shows. A new part: its module, its name in
-PARTS, and its place in the template.
+Each part of the page has a module with a function `part`. It gets the study and its charts, and
+returns the values of its part of the template `page.html.j2`. To add a part, write its module, add
+it to PARTS, and add it to the template.
 """
 
 from bench.report.charts.exhibits import Catalogue
@@ -23,7 +23,7 @@ PARTS = (
 
 
 def render(study: Study, charts: Catalogue) -> str:
-    """The whole page."""
+    """Return the page as HTML."""
     shown: dict[str, object] = {}
     for part in PARTS:
         shown |= part(study, charts)

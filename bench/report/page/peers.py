@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Beside the seven: a table of each load of each study, then and now."""
+"""The comparison with reference servers: published and measured results, a table for each load."""
 
 from dataclasses import dataclass
 
@@ -13,31 +13,30 @@ from bench.report.page.cost import ShownFlame, flame_shown
 from bench.report.study.study import Study, describe
 
 MOST_LIKE = {
-    "server": "itself",
+    "server": "server",
     "load": "load generator",
     "redis": "Redis",
     "nginx": "nginx",
-    "none": "nobody",
+    "none": "none",
     None: "–",
 }
-"""Who was at the limit, in a cell of a table; None: that is not known."""
+"""The bottleneck as a word in the table; the key None means unknown."""
 
 
 @dataclass(frozen=True)
 class ShownStudy:
-    """A study with all that is shown of it."""
+    """A study with its tables, flame graphs and memory figures."""
 
     said: PeerStudy
     tables: list[peers.PeersTable]
     flames: list[ShownFlame]
     sampled: str
     memory: list[tuple[str, str, str]]
-    """Of a connection: whose, how much, of how many."""
+    """(server, memory of a connection, number of connections) of each server."""
 
 
 def part(study: Study, charts: Catalogue) -> dict[str, object]:
-    """A section for each study; none where the sweep was made for none. And what the template puts
-    figures into words with."""
+    """Return each study of the sweep, and the template's functions that format figures."""
     del charts
     return {
         "peer_studies": [_study(study, asked) for asked in study.results.studies],
@@ -61,7 +60,7 @@ def _study(study: Study, asked: PeerStudy) -> ShownStudy:
 
 
 def limit_of(now: peers.Now) -> str:
-    """Who was at the limit, as it is said in a table."""
+    """Return the bottleneck as a word for the table."""
     return MOST_LIKE[now.point.bottleneck if now.point else None]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How pages are made from templates: in one way, for all rooms that make some."""
+"""Loading of templates, for all packages that make pages."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 
 def template_of(module: str, name: str) -> Template:
-    """One in the folder `template` beside a module, given as its `__file__`. Values are escaped; a
-    name that nobody gives is an error."""
+    """Return a template from the folder `template` next to a module (its `__file__`). Values are
+    escaped; an undefined name is an error."""
     known = Environment(
         loader=FileSystemLoader(Path(module).parent / "template"),
         autoescape=True,

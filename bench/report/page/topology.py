@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The drawing of the hosts: boxes, and arrows on the ways that requests took.
+"""The drawing of the hosts: boxes, and arrows for the paths of the requests.
 
-It is laid out twice, from left to right for a page and from top to bottom for a phone, in units of
+There are two layouts, from left to right for a page and from top to bottom for a phone; the unit is
 a pixel. The template `topology.svg.j2` draws it.
 """
 
@@ -19,30 +19,30 @@ from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study
 
 ROLE_WORDS = {
-    "load": "asks: the load generator",
-    "nginx": "shares out: nginx",
-    "server": "answers: the server",
-    "redis": "remembers: Redis",
+    "load": "load generator",
+    "nginx": "load balancer: nginx",
+    "server": "server under test",
+    "redis": "data store: Redis",
 }
 MOST_BOXES = 3
-"""More servers than this share one box."""
+"""If there are more servers, they share one box."""
 LINE = 18
 PAD = 14
 WIDE = (200, 50)
-"""Width of a box, and of the gap in which an arrow has room."""
+"""Width of a box, and of the gap for an arrow."""
 NARROW = (290, 46)
-"""The same for the narrow drawing: width, and height of the gap."""
+"""Width of a box, and height of the gap, in the narrow layout."""
 BYPASS = 34
-"""How far the way around nginx swings out."""
+"""Distance of the path around nginx from the boxes."""
 LETTERS = (9.0, 7.1)
-"""Mean width of a letter: of a title, and of the lines below it."""
+"""Mean width of a letter, in a title and in the lines below it."""
 HEAD = 7
 """Length of an arrow's head."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """A text in a box, and as much of it as has room."""
+    """A text in a box, and the part of it that fits."""
 
     y: float
     shown: str
@@ -51,7 +51,7 @@ class Text:
 
 @dataclass(frozen=True)
 class HostBox:
-    """A host; or several servers, if there are many."""
+    """The box of a host, or of several servers."""
 
     role: str
     title: str
@@ -63,12 +63,12 @@ class HostBox:
 
     @property
     def heading(self) -> Text:
-        """The title in its place."""
+        """Return the title with its position."""
         return self._text(self.y + 2 * PAD, self.title, LETTERS[0])
 
     @property
     def texts(self) -> list[Text]:
-        """The lines below it."""
+        """Return the lines below the title with their positions."""
         top = self.y + PAD + 2 * LINE - 5
         return [self._text(top + i * LINE, t, LETTERS[1]) for i, t in enumerate(self.lines)]
 
@@ -79,7 +79,7 @@ class HostBox:
 
 @dataclass(frozen=True)
 class Way:
-    """A way of requests, as an SVG path."""
+    """The path of requests, as an SVG path."""
 
     path: str
     dashed: bool = False
@@ -87,7 +87,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Link:
-    """A way from one rank of boxes to another."""
+    """A connection from one rank of boxes to another."""
 
     start: int
     end: int
@@ -110,7 +110,7 @@ Ranks = list[list[HostBox]]
 
 
 def part(study: Study, _: Catalogue) -> dict[str, object]:
-    """The drawing, with its title, its words, and what colours it on the page."""
+    """Return the drawings with title, description and colours; None if all ran on one machine."""
     drawn = drawings(study)
     colours = {name: f"var(--{name})" for name in style.COLOURS} | {"font": "inherit"}
     shown = {"title": title(study), "words": words(study), "drawings": drawn, "colours": colours}
@@ -118,7 +118,7 @@ def part(study: Study, _: Catalogue) -> dict[str, object]:
 
 
 def picture(study: Study) -> str:
-    """The drawing as a picture by itself; empty if there is one machine only."""
+    """Return the wide drawing as an SVG file; empty if everything ran on one machine."""
     drawn = drawings(study)
     if not drawn:
         return ""
@@ -128,7 +128,7 @@ def picture(study: Study) -> str:
 
 
 def title(study: Study) -> str:
-    """What there is, in one line: "Four hosts, each of 0.5 CPUs: load, nginx, zerohttpd, redis"."""
+    """Return one line: "Two hosts, each with one CPU: load and redis"; empty without hosts."""
     hosts = study.results.hosts
     if not hosts:
         return ""
@@ -140,7 +140,7 @@ def title(study: Study) -> str:
 
 
 def words(study: Study) -> str:
-    """The drawing for those who cannot see it."""
+    """Return the drawing in words, for a screen reader."""
     said = [
         f"{host.name} at {host.address} ({ROLE_WORDS[host.role]}; {_size(host)})"
         for host in in_order(study.results.hosts)
@@ -149,7 +149,7 @@ def words(study: Study) -> str:
     if _through(study):
         ways.append("load to nginx to the servers to Redis")
     if _straight(study):
-        ways.append("load straight to the server to Redis")
+        ways.append("load directly to the server to Redis")
     return f"{'; '.join(said)}. Requests go from {' and '.join(ways)}."
 
 
@@ -169,7 +169,7 @@ def _straight(study: Study) -> bool:
 
 
 def drawings(study: Study) -> list[HostsDrawing]:
-    """The wide and the narrow one; none if everything ran on one machine."""
+    """Return the wide and the narrow drawing; none if everything ran on one machine."""
     ranks = _ranks(study.results.hosts)
     if not ranks:
         return []
@@ -178,7 +178,7 @@ def drawings(study: Study) -> list[HostsDrawing]:
 
 
 def _ranks(hosts: Sequence[HostInfo]) -> Ranks:
-    """The boxes of each role, in the order of the roles."""
+    """Return the boxes of each role, in the order of ROLES."""
     ranks = []
     for role in ROLES:
         mine = [host for host in hosts if host.role == role]
@@ -196,8 +196,8 @@ def _box(host: HostInfo) -> HostBox:
 
 
 def _links(roles: Sequence[str], through: bool, straight: bool) -> list[Link]:
-    """Which ranks are linked. The way around nginx is dashed where requests went through it, too;
-    where none did, nginx stands aside."""
+    """Return the links of the ranks. The path around nginx is dashed if other requests went through
+    nginx; if none did, nginx has no links."""
     number = {role: index for index, role in enumerate(roles)}
     found = []
     for start, end in pairwise(roles):
@@ -235,14 +235,14 @@ def _wide(ranks: Ranks, links: Sequence[Link]) -> HostsDrawing:
 
 
 def _aside(a: HostBox, b: HostBox) -> str:
-    """From the right side of a box to the left side of another."""
+    """Return a path from the right side of a box to the left side of another."""
     x0, y0, x1, y1 = a.x + a.width, a.y + a.height / 2, b.x - HEAD, b.y + b.height / 2
     middle = (x0 + x1) / 2
     return f"M{x0} {y0}C{middle} {y0} {middle} {y1} {x1} {y1}"
 
 
 def _over(a: HostBox, b: HostBox) -> str:
-    """From top to top, above what stands between."""
+    """Return a path from top to top, above the boxes between."""
     x0, x1, y = a.x + a.width / 2, b.x + b.width / 2, PAD / 2
     return f"M{x0} {a.y}Q{x0} {y} {x0 + 50} {y}H{x1 - 50}Q{x1} {y} {x1} {b.y - HEAD}"
 
@@ -270,7 +270,7 @@ def _down(a: HostBox, b: HostBox) -> str:
 
 
 def _beside(a: HostBox, b: HostBox) -> str:
-    """From right side to right side, past what stands between."""
+    """Return a path from right side to right side, around the boxes between."""
     x, out = a.x + a.width, a.x + a.width + BYPASS - 6
     y0, y1 = a.y + a.height / 2, b.y + b.height / 2
     return f"M{x} {y0}Q{out} {y0} {out} {y0 + 40}V{y1 - 40}Q{out} {y1} {x + HEAD} {y1}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page of the report: the record as one HTML file that needs nothing else, and no script."""
+"""The page of a robustness test: one self-contained HTML file without a script."""
 
 from dataclasses import dataclass
 
@@ -18,13 +18,13 @@ COLOURS: dict[Verdict, tuple[str, str]] = {
     "left out": ("#5B6675", "#A3ADBA"),
     "not reached": ("#5B6675", "#A3ADBA"),
 }
-"""Light and dark; beside each stand a sign and a word."""
+"""Light and dark; each verdict also has a sign and a word."""
 WIDTH, HEIGHT = 132, 30
-"""Of the little drawings, in their own units."""
+"""Size of the small charts, in SVG units."""
 
 
 def render(record: Record) -> str:
-    """The whole page."""
+    """Return the page as HTML."""
     return template_of(__file__, "torture.html.j2").render(**_context(record)).lstrip()
 
 
@@ -62,7 +62,7 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True)
 class Course:
-    """The rate over the time of a cell, and when the attack was, in the units of the drawing."""
+    """The rate of a test over time, and the time of the attack, in SVG units."""
 
     path: str
     begin: float

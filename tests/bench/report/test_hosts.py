@@ -158,7 +158,7 @@ def test_names_of_hosts_stay_in_their_boxes() -> None:
         for text, letter in ((box.heading, 9), (box.texts[1], 7)):
             assert text.shown.endswith("…")
             assert len(text.shown) * letter < box.width - topology.PAD
-        assert box.texts[0].shown == box.texts[0].whole == "asks: the load generator"
+        assert box.texts[0].shown == box.texts[0].whole == "load generator"
     picture = topology.picture(study)
     assert f"<title>{name}</title>" in picture
     assert f"<title>{address}</title>" in picture

@@ -358,12 +358,12 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
     (shown,) = part(study, Catalogue(study, {}))["peer_studies"]
     limits = {row.subject: limit_of(row.now) for row in shown.tables[0].rows}
     assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
-    assert (limits["epoll"], limits["poll"]) == ("load generator", "nobody")
+    assert (limits["epoll"], limits["poll"]) == ("load generator", "none")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("how", "words"), [("perf", "perf sampled"), ("pprof", "the kernel only as the function")]
+    ("how", "words"), [("perf", "perf sampled"), ("pprof", "kernel time only as the function")]
 )
 def test_a_profile_of_a_study_is_drawn(
     tmp_path: Path, how: Literal["perf", "pprof"], words: str

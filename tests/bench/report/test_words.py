@@ -195,14 +195,14 @@ def test_the_table_has_every_figure_once() -> None:
     assert row["connections"] == ("100", "")
     assert row["requests/s"] == ("40,000", "")
     assert row["state"] == ("held, server at its limit", "")
-    assert (row["p99"], row["CPU/request"], row["over floor"]) == (
+    assert (row["p99"], row["CPU/request"], row["over baseline"]) == (
         ("3", ""),
         ("10.5", ""),
         ("2.1", ""),
     )
-    assert table_of(study, "floor-epoll", 100)["over floor"] == ("–", "")
+    assert table_of(study, "floor-epoll", 100)["over baseline"] == ("–", "")
     assert "nginx' CPU" not in row, "it was not measured"
-    assert "over floor" not in table_of(by_hand("epoll"), "epoll", 100)
+    assert "over baseline" not in table_of(by_hand("epoll"), "epoll", 100)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_the_table_of_a_terminal() -> None:
     assert "back 0.7 s" in text
     assert '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis' in text
     assert "10 of 40 requests in progress were dropped" in text
-    assert "asks no Redis: nginx / Redis killed" in text
+    assert "uses no Redis: nginx / Redis killed" in text
     assert "1 test is marked disturbed" in text
     assert "..." in terminal(torture_table(eventful(), ("epoll", "connect-only")))
     for line in terminal(torture_table(eventful()), 80).splitlines():

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 "use strict";
-/* The page's own script: draws the charts from their specifications, and listens to the controls.
-   What is chosen is kept in `state`; every control changes it and calls `apply`. */
+/* The page's script draws the charts from their specifications and handles the controls.
+   `state` has the current choice; every control changes it and calls `apply`. */
 (async () => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
@@ -16,7 +16,7 @@
     scale: { x: "log", y: "linear" },
   };
   const views = new Map();
-  // Charts are drawn and changed one after another: a choice that is made meanwhile stands in line.
+  // Charts are drawn and changed one after another; a choice made meanwhile waits in a queue.
   let drawing = Promise.resolve();
   const inTurn = (job) => (drawing = drawing.then(job));
   let asked = false;
@@ -43,14 +43,14 @@
     return typeof said === "string" ? said : (said[state.level] ?? "");
   };
 
-  /* A chart is as wide as its place, all in all. Vega-Lite's own "container" comes with an autosize
-     that it then complains about where there is a row for each subject; so Vega is told itself. */
+  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize
+     that it warns about if a chart has a row for each server, so `fitted` sets Vega's autosize. */
   const PICTURE = 820;
   const fitted = (compiled) => ({ ...compiled, autosize: { type: "fit-x", contains: "padding" } });
   const roomOf = (figure) => figure.querySelector(".chart").clientWidth || PICTURE;
 
-  /* A whole specification. On the page colours are CSS variables, so that a theme needs no redraw,
-     and the legend of the subjects is the row of buttons; a picture to take away has its own. */
+  /* Returns a whole specification. On the page colours are CSS variables, so a theme needs no redraw,
+     and the row of buttons is the legend of the servers; a downloaded picture has its own legend. */
   const specification = (key, forPage) => {
     const exhibit = data.exhibits[key];
     const colour = forPage ? (name) => `var(--${name})` : (name) => data.light[name] ?? `@${name}`;
@@ -73,7 +73,7 @@
     }
     return spec;
   };
-  // Level 1: errors only. An empty selection is no reason to warn.
+  // Log level 1: errors only, because an empty selection would log a warning.
   const embed = (place, spec, options) =>
     vegaEmbed(place, spec, { mode: "vega-lite", renderer: "svg", actions: false, defaultStyle: false,
       logLevel: 1, ...options });
@@ -85,7 +85,7 @@
     container.replaceChildren();
     const spec = { ...specification(key, true), width: roomOf(figure) };
     const { view } = await embed(container, spec, { tooltip: showTip, patch: fitted });
-    container.querySelector("svg").setAttribute("aria-hidden", "true"); // the container has its words
+    container.querySelector("svg").setAttribute("aria-hidden", "true"); // the container has a label
     view.addEventListener("click", (event, item) => showTip(null, event, item, item?.tooltip));
     views.set(key, view);
   };
@@ -118,7 +118,7 @@
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
     const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
-      && !(cell.hosts && m.unit === "cores"); // each host says that of itself
+      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show it
     const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;
@@ -126,7 +126,7 @@
       const unit = m.unit.startsWith("/") ? m.unit : ` ${m.unit}`;
       return element("tr", "", element("td", m.label), element("td", value + unit), element("td", "", element("small", spread)));
     });
-    if (cell.floor_ratio) rows.push(element("tr", "", element("td", "CPU over floor"), element("td", `${cell.floor_ratio} ×`)));
+    if (cell.floor_ratio) rows.push(element("tr", "", element("td", "CPU over baseline"), element("td", `${cell.floor_ratio} ×`)));
     for (const [name, words] of cell.hosts ?? []) {
       const wide = element("td", words);
       wide.colSpan = 2;
@@ -223,7 +223,7 @@
     body.append(...all("tr", body).sort(compare));
   });
 
-  // A theme that was chosen is remembered; where a browser keeps nothing for a file, it is not.
+  // The chosen theme is stored, unless the browser has no storage for a file.
   const remembered = (value) => {
     try {
       if (value === undefined) return localStorage.getItem("theme") ?? "";
@@ -237,8 +237,8 @@
   byId("theme").addEventListener("change", (event) => { wear(event.target.value); remembered(event.target.value); });
   addEventListener("beforeprint", () => all(".how").forEach((details) => { details.open = true; }));
   addEventListener("afterprint", () => all(".how").forEach((details) => { details.open = false; }));
-  // What is under the pointer moves away from it. The event comes a frame after the scrolling: on a
-  // busy machine that is after a tip was already shown at the new place, and that one must stay.
+  // Scrolling moves the chart away from the pointer, so the tip is hidden. The event comes a frame
+  // later; a tip that was shown at the new position meanwhile must stay.
   addEventListener("scroll", () => {
     if (String(whereScrolled()) !== String(shownAt)) byId("tip").hidden = true;
   }, { passive: true });

@@ -94,7 +94,7 @@ def stopped(scene: Scene) -> None:
 
 
 def back(scene: Scene) -> None:
-    """Clients come while Redis stands still and while it restarts; soon after each the guestbook
+    """Clients come while Redis is stopped and while it restarts; soon after each the guestbook
     works again."""
     stopped(scene)
     _returns(scene, "did not run for a moment")

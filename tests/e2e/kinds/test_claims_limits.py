@@ -103,7 +103,7 @@ def test_idle_client_holds_its_worker(start: Start) -> None:
     says(
         "a connection that was idle before holds its worker until IDLE_TIMEOUT",
         "a connection that was idle before holds its thread until IDLE_TIMEOUT",
-        "yes, while nobody waits; an idle client holds a worker for up to 5 s",
+        "yes, if no client waits; an idle client holds a worker for up to 5 s",
     )
     server = start("--workers", "1")
     with Client(server) as idle, Client(server) as late:

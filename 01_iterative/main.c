@@ -9,7 +9,7 @@
  *     C ---------+     |  B  C   |          | (then B, then C)         |
  *                      +---------+          +--------------------------+
  *
- * Who waits, and where?  The only process waits for the one client whom it
+ * Who waits, and where?  The only process waits for the one client that it
  * serves, in recv and send, and for Redis, in recv (and in poll, while it
  * connects).  All others wait for the process, in the kernel's backlog.
  *

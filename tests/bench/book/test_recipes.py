@@ -85,7 +85,7 @@ RECIPES = {
         "--workers 2",
         half(5),
         (r"^\$1 = 3$",),
-        "with --workers 2 and five clients who have sent half a request: 3.",
+        "with --workers 2 and five clients that have sent half a request: 3.",
     ),
     "06_poll": Recipe(
         "",
@@ -98,7 +98,7 @@ RECIPES = {
         f"{LEAVES}; printf '\\nstays\\n' >&2; {SMALL}",
         (r"^stays$", r"epoll_ctl\(\d+, EPOLL_CTL_ADD, "),
         "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
-        "for a client who stays.",
+        "for a client that stays.",
     ),
 }
 
@@ -144,9 +144,9 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
 
 def test_the_first_server_lives_on_seven_system_calls() -> None:
     told = (
-        "`strace build/floor/first 8000` shows each of them as it happens. (First come those that "
-        "start any program; and two that only set something, setsockopt and, for signal(), "
-        "rt_sigaction.)"
+        "`strace build/floor/first 8000` shows each of them as it happens. (Before them come the "
+        "calls that start any program, and two that only set something: setsockopt and, for "
+        "signal(), rt_sigaction.)"
     )
     assert told in comment_of("floors/first.c")
     skip_unless_straced()

@@ -44,6 +44,7 @@ PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}:/usr/sbin"
 MISSING = [name for name in NEEDED if shutil.which(name, path=PATH) is None]
 
 pytestmark = [
+    pytest.mark.slow,  # each test uses the hosts as the one before left them
     pytest.mark.xdist_group("deploy"),
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts can be made by root only"),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}"),
@@ -181,7 +182,6 @@ def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
     assert "The inventory needs the groups" in run.output
 
 
-@pytest.mark.slow
 def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
     run = hosts.deploy(*SWEEP)
     run.wait_for("[1/4]")
@@ -191,7 +191,6 @@ def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> 
     hosts.assert_no_way_in()
 
 
-@pytest.mark.slow
 def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     run = hosts.deploy("--resume")
     assert run.end() == 0, run.output
@@ -213,7 +212,6 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     hosts.assert_no_way_in()
 
 
-@pytest.mark.slow
 def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     before = set(Path("/tmp").glob("zerohttpd-deploy-*"))
     run = hosts.deploy(*SWEEP)
@@ -242,7 +240,6 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
     while True:
         there = hosts.on("load", f"cat {FOLDER}/.deploy/tree")
@@ -253,7 +250,6 @@ def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
     assert "changed" not in run.output
 
 
-@pytest.mark.slow
 def test_everything_can_be_taken_back(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
     run = hosts.deploy("--only", "remove")

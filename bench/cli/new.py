@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
         f"make serve SERVER={program}": "look at it in a browser",
         f"make grade SERVER={folder.name}": "see its points and its faults",
         f"make timeline SERVER={program}": "see its system calls in order",
-        f'make test-all ARGS="--server {program}"': "run the tests that the seven servers must pass",
+        f'make test-all ARGS="--server {program}"': "run the tests of the seven servers",
     }
     width = max(map(len, lines))
     print(f"{folder.name}/main.c is yours.")

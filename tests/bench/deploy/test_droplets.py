@@ -149,7 +149,7 @@ def test_the_token_of_another_account_does_not_end_the_fleet(fleet: Fleet) -> No
     (fleet.folder / "key").write_text("a key")
     ended = fleet.run("destroy")
     assert ended.returncode != 0
-    assert "the token that of another account" in " ".join(ended.stdout.split())
+    assert "the token for another account" in " ".join(ended.stdout.split())
     assert (fleet.folder / "key").exists()
 
 

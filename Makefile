@@ -81,8 +81,8 @@ else
 endif
 
 lab: ##- Benchmark: make four one-core hosts on this machine (root; installs Ansible); ARGS=down removes them
-	@$(SETUP) build bench hosts
-	@scripts/lab $(or $(filter down,$(ARGS)),up $(ARGS))
+	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
+	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
 # Exit status 1 is for scripts: here the printed text is enough.
 doctor: ##- Benchmark: check this machine and print fixes; ARGS as for bench
@@ -147,7 +147,7 @@ expected:
 	@$(MAKE) --no-print-directory slides ARGS='--expected $(ARGS)'
 lab-down:
 	@echo 'make lab-down is now: make lab ARGS=down' >&2
-	@$(MAKE) --no-print-directory lab ARGS=down
+	@$(MAKE) --no-print-directory lab ARGS='down $(ARGS)'
 
 fault: ## Learn: make a copy with a fault to find: make fault N=07; a hint: HINT=1, 2, 3, answer
 	@test -n $(call quoted,N) || { echo 'give a number, for example: make fault N=07'; exit 1; }

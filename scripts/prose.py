@@ -17,7 +17,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
-from pygments.token import Comment, String, _TokenType
+from pygments.token import Comment, String, is_token_subtype
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,10 +30,6 @@ MARKDOWN_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|``.+?``|`[^`]+`|\]\([^)]*\)"
 BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
 
 
-def _is_below(kind: _TokenType, parent: _TokenType) -> bool:
-    return kind[: len(parent)] == parent
-
-
 def pieces(path: Path) -> Iterator[tuple[int, str]]:
     """Yield each piece of a file's prose with the number of its first line."""
     text = path.read_text(encoding="utf-8")
@@ -43,9 +39,8 @@ def pieces(path: Path) -> Iterator[tuple[int, str]]:
     lexer = find_lexer_class_for_filename(path.name) or type(get_lexer_by_name("bash"))
     line, first, piece = 1, 1, ""
     for kind, value in lexer(stripnl=False).get_tokens(text):
-        is_prose = _is_below(kind, String) or (
-            _is_below(kind, Comment) and not _is_below(kind, Comment.Preproc)
-        )
+        is_comment = is_token_subtype(kind, Comment) and not is_token_subtype(kind, Comment.Preproc)
+        is_prose = is_comment or is_token_subtype(kind, String)
         if is_prose or (piece and value.isspace()):
             first = first if piece else line
             piece += value
@@ -68,25 +63,30 @@ def pattern(word: str) -> re.Pattern[str]:
 def main(names: list[str]) -> int:
     """Print each finding as FILE:LINE: WORD; WHAT TO WRITE. Return the exit status."""
     lists = tomllib.loads(WORDS.read_text(encoding="utf-8"))
-    rules = [(pattern(w), w, rule["instead"]) for rule in lists["rule"] for w in rule["words"]]
+    rules = [
+        (pattern(word + after), rule["instead"])
+        for kind, after in (("rule", ""), ("term", "(?!/)"))
+        for rule in lists[kind]
+        for word in rule["words"]
+    ]
     exceptions = [
-        (files, word)
+        (files, re.compile(word, re.IGNORECASE))
         for exception in lists["exception"]
         for files in exception["files"]
         for word in exception["words"]
     ]
     status = 0
     for name in names:
+        allowed = [word for files, word in exceptions if fnmatch(name, files)]
         for line, text in pieces(Path(name)):
             if " " not in text.strip():
                 continue
-            for expression, word, instead in rules:
+            for expression, instead in rules:
                 for match in expression.finditer(text):
-                    if any(word == w and fnmatch(name, files) for files, w in exceptions):
-                        continue
-                    at = line + text.count("\n", 0, match.start("word"))
-                    print(f"{name}:{at}: {match['word']}: {instead}")
-                    status = 1
+                    if not any(word.fullmatch(match["word"]) for word in allowed):
+                        at = line + text.count("\n", 0, match.start("word"))
+                        print(f"{name}:{at}: {match['word']}: {instead}")
+                        status = 1
     return status
 
 

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--commit") or is_named or config.getoption("keyword"):
         return
     slow = [item for item in items if item.get_closest_marker("slow") is not None]
-    items[:] = [item for item in items if item not in set(slow)]
+    items[:] = [item for item in items if item.get_closest_marker("slow") is None]
     config.hook.pytest_deselected(items=slow)
 
 

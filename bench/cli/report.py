@@ -10,7 +10,6 @@ from bench.readers.console import console
 from bench.records.errors import UserError
 from bench.records.store import load
 from bench.records.values import positive, value_of, words_of
-from bench.report.page.build import build
 
 FLEETS = "4,40,400"
 
@@ -37,7 +36,7 @@ def run(words: Sequence[str]) -> int:
         "--capacity",
         metavar="N,N",
         help="make no page; print how many requests per second N one-core hosts can serve, from "
-        "a sweep through nginx (docs/scaling.md); for example 4,40,400",
+        f"a sweep through nginx (docs/scaling.md); for example {FLEETS}",
     )
     chosen = parser.parse_args(words)
     if not chosen.results.exists():
@@ -50,6 +49,8 @@ def run(words: Sequence[str]) -> int:
     if chosen.capacity is not None:
         hosts = [value_of("--capacity", n, positive, FLEETS) for n in words_of([chosen.capacity])]
         return capacity.show(chosen.results, hosts, console())
+    from bench.report.page.build import build  # noqa: PLC0415 - its charts take half a second
+
     print(f"Making a page of {chosen.results}; the charts take most of the time.", flush=True)
     page, *others = build(chosen.results, chosen.output)
     print(f"Open {page} in a browser.")

@@ -40,11 +40,9 @@ def run(words: Sequence[str]) -> int:
     if options.renew:
         renew(chosen, options.renew)
         return 0
-    if options.hint == ANSWER:
-        print(answer(chosen))
-        return 0
     if options.hint:
-        print(paragraphs(chosen.hints[int(options.hint) - 1]))
+        is_answer = options.hint == ANSWER
+        print(answer(chosen) if is_answer else paragraphs(chosen.hints[int(options.hint) - 1]))
         return 0
     folder = options.into or COPIES / chosen.number
     make_copy(folder)

@@ -71,8 +71,6 @@ def stopped(scene: Scene) -> None:
     reply."""
     links = make_links(scene)
     first = next(iter(links))
-    if scene.get(f"/go/{first}").status not in REDIRECTS:  # from now on the server is connected
-        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
     scene.patience = REPLY_SECONDS
     scene.redis.stop()
     try:
@@ -133,11 +131,14 @@ def at_once(scene: Scene) -> str | None:
 
 
 def make_links(scene: Scene) -> dict[str, str]:
-    """Create short links in Redis; return their targets by name."""
+    """Create short links in Redis, and request the first, so that the server is connected. Return
+    their targets by name. Raises Failed."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
     with connect(scene.redis.url) as client:
         for name, target in links.items():
             client.set(f"link:{name}", target)
+    if scene.get(f"/go/{next(iter(links))}").status not in REDIRECTS:
+        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
     return links
 
 
@@ -151,8 +152,6 @@ def own_replies(scene: Scene) -> None:
     """Short links that many clients request at once lead to their targets, over few connections to
     Redis."""
     links = make_links(scene)
-    if scene.get(f"/go/{next(iter(links))}").status not in REDIRECTS:
-        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
 
     def follow(name: str) -> None:
         for _ in range(ROUNDS):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`make test` leaves out the slow tests, and runs them if they are named. 4 s."""
+"""`make test` leaves out the slow tests, and runs them if they are named. 7 s."""
 
 from __future__ import annotations
 

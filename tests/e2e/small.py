@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -66,8 +67,9 @@ def cpu_seconds(server: Server) -> float:
     """Return the CPU time of all its processes so far, also of those that have ended."""
     total = 0
     for pid in server.pids():
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        total += sum(map(int, fields[11:15]))
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has just ended
+            text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+            total += sum(map(int, text.rpartition(")")[2].split()[11:15]))
     return total / os.sysconf("SC_CLK_TCK")
 
 

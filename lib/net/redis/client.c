@@ -68,11 +68,12 @@ static bool fail_alone(struct redis_client *client, struct view reason) {
 }
 
 /* The connection is lost.  If Redis has replied on it, or to another call just
-   before, the next call shows whether Redis still accepts connections. */
+   before it began, the next call shows whether Redis still accepts connections.
+ */
 static bool lose(struct redis_client *client, struct view reason) {
-    bool answers =
-        client->heard || redis_answers(client->server, clock_milliseconds());
-    return answers ? fail_alone(client, reason) : fail(client, reason);
+    return client->heard || redis_answers(client->server, client->begun_at)
+               ? fail_alone(client, reason)
+               : fail(client, reason);
 }
 
 static bool fail_with(struct redis_client *client, int error) {

@@ -45,10 +45,12 @@ static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
 }
 
 /* The connection is lost.  If Redis has replied on it, or on another one just
-   before, the next command shows whether Redis still accepts connections. */
+   before it began, the next command shows whether Redis still accepts
+   connections. */
 static bool lose(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
-    return pipeline->heard || redis_answers(pipeline->server, now)
+    return pipeline->heard ||
+                   redis_answers(pipeline->server, pipeline->begun_at)
                ? fail_alone(pipeline, reason, now)
                : fail(pipeline, reason, now);
 }
@@ -87,6 +89,7 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
         pipeline->source.descriptor = redis_begin(server, pipeline->address);
         if (pipeline->source.descriptor >= 0) {
             pipeline->connecting = true;
+            pipeline->begun_at = now;
             pipeline->deadline = now + redis_connect_time(server);
             return true;
         }

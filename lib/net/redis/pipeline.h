@@ -21,8 +21,9 @@ struct redis_pipeline {
     const struct watcher *watcher;
     const struct redis_server *server;
     bool connecting;
-    bool pausing; /* the connection was refused: next try at the deadline */
-    bool heard;   /* Redis has replied on this connection */
+    bool pausing;     /* the connection was refused: next try at the deadline */
+    bool heard;       /* Redis has replied on this connection */
+    int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
     int64_t refused_at; /* for the first time since a reply; 0: it was not */
     unsigned address;   /* which one it is trying, or uses */
     unsigned tried;     /* addresses that have failed since the last success */

@@ -253,9 +253,9 @@ bool redis_may_try(const struct redis_server *server, int64_t now) {
                                           now + REDIS_RETRY);
 }
 
-bool redis_answers(const struct redis_server *server, int64_t now) {
+bool redis_answers(const struct redis_server *server, int64_t begun) {
     int64_t answered_at = atomic_load(&server->shared->answered_at);
-    return answered_at != 0 && now - answered_at < REDIS_RETRY;
+    return answered_at != 0 && begun - answered_at < REDIS_RETRY;
 }
 
 bool redis_is_scarce(const struct redis_server *server, int64_t now) {

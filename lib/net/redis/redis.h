@@ -86,9 +86,10 @@ bool redis_is_shortage(int error);
    threads may, every REDIS_RETRY; the others need not wait for nothing. */
 bool redis_may_try(const struct redis_server *server, int64_t now);
 
-/* Has it answered any call within REDIS_RETRY?  Then a new connection that
-   broke is no sign that Redis is down. */
-bool redis_answers(const struct redis_server *server, int64_t now);
+/* Has it answered any call since REDIS_RETRY before the time `begun`?  Then a
+   connection that was begun at that time and broke is no sign that Redis is
+   down. */
+bool redis_answers(const struct redis_server *server, int64_t begun);
 
 /* Returns true for REDIS_SCARCE after Redis rejected a connection (maxclients),
    or ports or the system's open files ran out.  Meanwhile idle connections to

@@ -4,6 +4,7 @@ Takes 15 s for all seven servers."""
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import Counter
@@ -111,12 +112,41 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
     over.set()
     for thread in threads:
         thread.join()
+    assert "unavailable" not in server.stderr, server.stderr
     assert set(statuses) <= {302, 503}
-    assert statuses.count(503) <= 50 * 8
-    assert "unavailable" not in server.stderr
+    assert statuses.count(503) <= 50 * 8, server.stderr
 
 
 @of("preforking", "epoll")
+@of("preforking", "epoll")
+def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
+    """If Redis closes a new connection before its first reply, however late, only the request on
+    it fails, provided that Redis replied shortly before the connection began."""
+    numbers = itertools.count()
+
+    def script(conversation: Conversation) -> None:
+        number = next(numbers)
+        if conversation.next_command() is None:
+            return
+        if number == 1:
+            time.sleep(0.4)  # longer than a server waits for a sign of Redis
+        else:
+            conversation.send(b"$6\r\n/there\r\n")
+
+    def attempt() -> None:
+        nonlocal numbers
+        numbers = itertools.count()
+        with FalseRedis(script) as false:
+            server = start("--workers", "1", redis=false.url)
+            statuses = [fetch(server, "/go/name").status]
+            time.sleep(0.1)  # the server notices that its first connection was closed
+            statuses += [fetch(server, "/go/name").status for _ in range(2)]
+            assert statuses == [302, 503, 302], server.stderr
+            assert "unavailable" not in server.stderr
+
+    undisturbed(0.7, attempt)
+
+
 @pytest.mark.waits
 def test_one_deadline_for_a_call(start: Start) -> None:
     """AUTH, SELECT and the command share one timeout; they do not have one each."""

@@ -320,6 +320,16 @@ WORKERS_PILE_UP = FaultKind(
     r"clone|exit",
     brings=("memory-leak", "dies-at-limit"),
 )
+WORKERS_END = FaultKind(
+    "workers-end",
+    "Your workers end under load",
+    "Clients came and were served, and afterwards the server had fewer processes or threads than "
+    "before. A worker that ends serves no more clients. A thread that is woken may find the queue "
+    "empty, because another thread was faster: it must wait again.",
+    "pthread_cond_wait(3): test the condition in a loop; `queue_take` in 05_prethreading/main.c",
+    r"exit|futex",
+    brings=("fails-under-load",),
+)
 NOT_JOINED = FaultKind(
     "not-joined",
     "You neither join nor detach your threads",

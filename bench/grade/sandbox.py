@@ -34,13 +34,16 @@ FIRST_USER, USERS = 61_184, 4_000
 """User IDs that systemd gives to services with a dynamic user: no account has them."""
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
+REDIS_PASSWORD = secrets.token_urlsafe(16)
+"""The password of the grader's own user of this Redis, `grader`, which may close connections."""
 REDIS_LIMITS = {
-    "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info",
+    "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
+    f"user grader on >{REDIS_PASSWORD} +client",
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore it accepts only commands for data."""
+rights. Therefore it accepts only commands for data from the program."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
 PR_SET_PDEATHSIG = 1

@@ -31,6 +31,7 @@ from bench.grade.faults import (
     WRONG_LENGTH,
     FaultKind,
 )
+from bench.grade.proof import trace_lines
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
 from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
@@ -58,6 +59,9 @@ BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that a line of a head must not have (RFC 9110, section 5.5)."""
+_CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
+"""The beginning of a line of strace: process, time."""
+_END = _CALL + r"\+\+\+ "
 ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
 """The fault that a signal shows if it terminates the server."""
 
@@ -329,30 +333,37 @@ class Scene:
         return [pid for pid in self.pids() if is_zombie(pid)]
 
     def fallen(self, before: Collection[int]) -> list[str]:
-        """Return the signals that terminated its processes, from the trace. Without a trace: an
-        entry for each process of `before` that has ended."""
-        if self.trace is not None and self.trace.exists():
-            return re.findall(r"\+\+\+ killed by (SIG\w+)", self.trace.read_text(errors="replace"))
-        return ["a signal or an exit"] * len(set(before) - set(self.pids()))
+        """Return how its processes ended that were killed by a signal, or that were among `before`
+        and exited with an error, from the trace. Without a trace: an entry for each process of
+        `before` that has ended."""
+        if self.trace is None or not self.trace.exists():
+            return ["a signal or an exit"] * len(set(before) - set(self.pids()))
+        killed = self._traced(_END + r"killed by SIG\w+")
+        exited = self._traced(_END + r"exited with [1-9]\d*")
+        return [line.split()[-1] for line in killed] + [
+            f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
+        ]
 
     def killed(self) -> list[str]:
         """Return the trace lines of processes that a signal killed; without SIGKILL, which the
         grader sends, and SIGSYS, which has its own fault."""
-        return self._traced(r".*\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
+        return self._traced(_END + r"killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
 
     def closed_twice(self) -> list[str]:
         """Return the calls of close in the trace that failed with EBADF, without close(-1)."""
-        return self._traced(r"\d+ +[\d.]+ (?:close\(\d|<\.\.\. close resumed).* = -1 EBADF.*")
+        return self._traced(_CALL + r"(?:close\(\d|<\.\.\. close resumed).* = -1 EBADF.*")
 
     def fruitless(self) -> list[str]:
         """Return the calls of recv in the trace that returned 0."""
-        return self._traced(r"(?:recv|read).* = 0 ")
+        return self._traced(_CALL + r"(?:recv|read).* = 0 ")
 
     def _traced(self, pattern: str) -> list[str]:
-        """Return the matches in the trace; an empty list if there is no trace."""
+        """Return the beginnings of trace lines that match; an empty list without a trace."""
         if self.trace is None or not self.trace.exists():
             return []
-        return re.findall(pattern, self.trace.read_text(errors="replace"))
+        wanted = re.compile(pattern)
+        found = map(wanted.match, trace_lines(self.trace))
+        return [line.group() for line in found if line]
 
     def demand_seconds(self) -> float:
         """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""

@@ -150,7 +150,10 @@ class World:
             stack.callback(bury_orphans)
             url = ""
             if check.redis_delay_ms:
-                slow = SlowRedis(self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch)
+                # In pieces: a server that takes the first piece for the whole reply is found.
+                slow = SlowRedis(
+                    self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch, split=True
+                )
                 stack.callback(slow.close)
                 url = slow.url
             scene = replace(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 """A slow Redis: a proxy that forwards commands at once and each reply after a fixed delay.
 
-It is started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS` (ADDRESS to
-listen on, HOST and PORT of the real Redis); it prints its port when it listens, and runs until it
-is ended. It delays without limiting the rate: replies that arrive together also leave together, so
-a pipelined connection is delayed once, not once for each reply.
+It is started as `python -m bench.services.slow_proxy ADDRESS HOST PORT MILLISECONDS [split]`
+(ADDRESS to listen on, HOST and PORT of the real Redis; with `split`, the last byte of what arrives
+together is sent a little later); it prints its port when it listens, and runs until it is ended. It
+delays without limiting the rate: replies that arrive together also leave together, so a pipelined
+connection is delayed once, not once for each reply.
 
 It has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
@@ -19,14 +20,17 @@ from collections.abc import Sequence
 
 CHUNK = 65536
 BACKLOG = 4096
+PIECES_SECONDS = 0.001
 
 
 class Proxy:
     """The proxy with its connections in pairs: one to a client, one to Redis."""
 
-    def __init__(self, address: str, target: tuple[str, int], delay: float) -> None:
+    def __init__(
+        self, address: str, target: tuple[str, int], delay: float, *, split: bool = False
+    ) -> None:
         """Listen on a free port of the address. `delay` is in seconds."""
-        self._target, self._delay = target, delay
+        self._target, self._delay, self._split = target, delay, split
         self._listener = socket.create_server((address, 0), backlog=BACKLOG)
         self._listener.setblocking(False)
         self.port: int = self._listener.getsockname()[1]
@@ -48,6 +52,10 @@ class Proxy:
             now = time.monotonic()
             while self._due and self._due[0][0] <= now:
                 _, client, reply = self._due.popleft()
+                if self._split:
+                    send(client, reply[:-1])
+                    time.sleep(PIECES_SECONDS)
+                    reply = reply[-1:]
                 send(client, reply)
 
     def _serve(self, descriptor: int) -> None:
@@ -108,8 +116,8 @@ def send(to: socket.socket, data: bytes) -> None:
 
 def main(arguments: Sequence[str]) -> None:
     """Run until a signal ends this process."""
-    address, host, port, milliseconds = arguments
-    proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000)
+    address, host, port, milliseconds, *split = arguments
+    proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000, split=bool(split))
     print(proxy.port, flush=True)
     proxy.run()
 

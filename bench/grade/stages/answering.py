@@ -5,6 +5,7 @@ import contextlib
 import html
 import socket
 import time
+from collections.abc import Collection
 from urllib.parse import quote_plus
 
 from bench.grade.check import Stage, Trial
@@ -18,6 +19,7 @@ from bench.grade.faults import (
     NEVER_CLOSES,
     NO_ANSWER,
     NO_REDIS,
+    NOT_KEPT,
     ONE_RECV,
     SHORT_WRITE,
     SIGPIPE,
@@ -31,8 +33,11 @@ from bench.grade.stage import Failed
 from bench.grade.stages.holding import burst
 from bench.grade.waiting import in_accept
 from bench.load.client import NoAnswer, request
+from bench.services.redis_server import connect
 
 LONG_BODY = 9000
+ALONE_SECONDS = 0.05
+OLD_REMARKS = 60
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS, SOON_SECONDS = 3, 0.4
 MANY = 30
@@ -49,13 +54,15 @@ BAD = (
     # A valid form with either of the two lengths.
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 28\r\n"
     b"Content-Length: 29\r\n\r\nguest-name=a&guest-remarks=bb",
-    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n"
-    b"\r\n0\r\n\r\n",
+    b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 40\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n1d\r\nguest-name=a&guest-remarks=bb\r\n0\r\n\r\n",
     b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
     b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
 )
 """Requests that must be answered with any error status."""
+ENDLESS = ("Content-Length: 1000000000", "Transfer-Encoding: chunked")
+"""Announcements of a body of 1 GB; the size of a chunk follows the second."""
 
 
 def files(scene: Scene) -> None:
@@ -93,6 +100,10 @@ def heads(scene: Scene) -> None:
     status = scene.get(missing).status
     if status != 404:
         raise Failed(WRONG_ANSWER, f"{missing} does not exist, but was answered {status}, not 404")
+    for asked, method, right in ((path, "DELETE", 405), ("/", "BREW", 501)):
+        status = scene.get(asked, method=method).status
+        if status != right:
+            raise Failed(WRONG_ANSWER, f"{method} {asked} was answered {status}, not {right}")
     head = scene.get(path, method="HEAD")
     if head.field("Content-Length") != str(len(scene.site.small[path])):
         raise Failed(WRONG_ANSWER, f"HEAD {path} did not return the file's length")
@@ -196,6 +207,8 @@ def guestbook(scene: Scene) -> None:
     page = scene.get("/guestbook")
     if page.status != 200:
         raise Failed(NO_REDIS, f"the guestbook was answered {page.status}, not 200")
+    with connect(scene.redis.url) as redis:
+        redis.rpush("guestbook_remarks", *["old"] * OLD_REMARKS)  # more than a page shows
     remark = f"{word(scene.dice)} <b>&{word(scene.dice)}"
     body = f"guest-name={word(scene.dice)}&guest-remarks={quote_plus(remark)}".encode()
     signed = scene.ask(request("POST", "/guestbook", CLOSE, FORM, body=body))
@@ -274,9 +287,23 @@ def pieces(scene: Scene) -> None:
         raise Failed(
             ONE_RECV, f"{path}, requested in pieces, was answered {answer.status}", client.port
         )
+    last_byte(scene)
     half_closed(scene)
     long_body(scene)
     ends_of_requests(scene)
+
+
+def last_byte(scene: Scene) -> None:
+    """The last byte of a long head comes alone; a short request follows on the same connection."""
+    long, short = scene.dice.sample(list(scene.site.small), 2)
+    data = request("GET", long, f"X-Padding: {700 * 'a'}")
+    with scene.client() as client:
+        client.send(data[:-1])
+        time.sleep(ALONE_SECONDS)
+        answer = scene.talk(client, data[-1:], fault=ONE_RECV)
+        scene.same(answer, long)
+        if not answer.closes:
+            scene.same(scene.talk(client, request("GET", short), fault=NOT_KEPT), short)
 
 
 def half_closed(scene: Scene) -> None:
@@ -320,6 +347,11 @@ def bad_requests(scene: Scene) -> None:
         answer = scene.ask(data)
         if not 400 <= answer.status < 600:
             raise Failed(BELIEVES, f"{data[:70]!r} was answered {answer.status}")
+    for field in ENDLESS:
+        data = request("POST", "/guestbook", FORM, field) + b"3b9aca00\r\n"
+        status = scene.ask(data, fault=BELIEVES).status
+        if not 400 <= status < 600:
+            raise Failed(BELIEVES, f"a body of 1 GB (`{field}`) was answered {status}")
     secret = next(scene.site.root.glob("*.secret")).name
     for path in (f"/../{secret}", f"/%2e%2e/{secret}", f"/files/..%2f..%2f{secret}"):
         answer = scene.get(path)
@@ -392,15 +424,20 @@ def resets(scene: Scene) -> None:
                 client.reset()
     # The server may notice only later that clients have left.
     scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
+    require_alive(scene, before, f"{RESETS} clients left in the middle of a response")
+    scene.file(next(iter(scene.site.small)))
+
+
+def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
+    """Raise Failed if a process of the server was killed by a signal, or if one of `before` exited
+    with an error. `what`: what has happened meanwhile."""
     scene.alive()
-    died = scene.fallen(before)
-    if died:
+    if died := scene.fallen(before):
         raise Failed(
             SIGPIPE if any(how == "SIGPIPE" for how in died) else CRASH,
-            f"{RESETS} clients left in the middle of a response; {len(died)} processes of the "
-            f"server ended meanwhile ({', '.join(sorted(set(died)))})",
+            f"{what}; {len(died)} processes of the server ended meanwhile "
+            f"({', '.join(sorted(set(died)))})",
         )
-    scene.file(next(iter(scene.site.small)))
 
 
 SERVES = Stage(

@@ -23,7 +23,7 @@ from bench.grade.faults import (
     SPINS,
 )
 from bench.grade.proof import shortened
-from bench.grade.scene import BUSY_SHARE, CLOSE, SMALL_BUFFER, Scene
+from bench.grade.scene import BUSY_SHARE, CLOSE, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed
 from bench.grade.waiting import sleeping, wake_ups
 from bench.load.client import Client, request
@@ -45,6 +45,9 @@ DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
 server's send buffer (4 MB at most) has room again within this timeout."""
+FIRST_SECONDS = 0.6
+"""The pause before the first sip: send(2) of a blocking server returns EAGAIN meanwhile (SEND_LOOK
+/ TIME_SCALE)."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 MANY_WAKE_UPS = 100
@@ -182,6 +185,34 @@ def kept(scene: Scene) -> None:
                     "a connection said Connection: close",
                     client.port,
                 )
+    if scene.stalled_by != "one":
+        released(scene)
+
+
+def released(scene: Scene) -> None:
+    """Each worker has a client that keeps its connection. A further client waits, and the others
+    send one more request: one of these connections is closed, and the further client is served."""
+    path = next(iter(scene.site.small))
+    data = request("GET", path)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in range(WORKERS)]
+        if any(scene.talk(client, data).closes for client in clients):
+            return
+        further = stack.enter_context(scene.client())
+        further.send(data)
+        scene.watch.sleep(SETTLE_SECONDS)
+        for client in clients:
+            with contextlib.suppress(OSError):  # it may have been closed for the further client
+                client.send(data)
+        with scene.unanswered(
+            ONE_STOPS_ALL,
+            f"{WORKERS} clients kept their connections open, another one came, and each of the "
+            f"{WORKERS} sent one more request; the other client got no response within "
+            f"{scene.patience:.0f} s",
+            further.port,
+            sure=False,
+        ):
+            scene.same(scene.talk(further, b""), path)
 
 
 def wordless(scene: Scene) -> None:
@@ -296,6 +327,7 @@ def reads_slowly(scene: Scene) -> None:
     received = bytearray()
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
+        scene.watch.sleep(FIRST_SECONDS)
         begun = time.monotonic()
         with contextlib.suppress(OSError):
             while piece := client.socket.recv(SIP):
@@ -307,9 +339,9 @@ def reads_slowly(scene: Scene) -> None:
         scene.alive()
         raise Failed(
             CUTS_SLOW_READER,
-            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client read "
-            f"{SIP >> 10} KB every {SIP_SECONDS} s and got only {len(received):,} bytes (head "
-            f"included) of {path}, which has {len(content):,}",
+            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
+            f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s, and got only "
+            f"{len(received):,} bytes (head included) of {path}, which has {len(content):,}",
             client.port,
             sure=False,
         )
@@ -319,7 +351,7 @@ def sleeps(scene: Scene) -> None:
     """With silent and idle clients only, the server uses no CPU time."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
-        scene.talk(idle, request("GET", next(iter(scene.site.small))))
+        scene.talk(idle, request("GET", "/guestbook"))  # so that it is connected to Redis
         held = hold(scene, stack, scene.dice.randint(2, 4))
         woken, before, begun = wake_ups(scene.pids()), scene.demand_seconds(), time.monotonic()
         scene.watch.sleep(WATCHED_SECONDS)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Leaks after clients have left, and the behaviour at the limit of processes."""
 
-from contextlib import suppress
+import signal
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from threading import Barrier, BrokenBarrierError
 
@@ -28,8 +29,9 @@ from bench.grade.sandbox import Limits
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
+from bench.grade.stages.answering import require_alive
 from bench.grade.stages.holding import SETTLE_SECONDS
-from bench.grade.stages.redis import redis_gone
+from bench.grade.stages.redis import cut_redis, redis_gone
 from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
@@ -41,6 +43,9 @@ ACCEPTED_IN = 1.0
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
+CUTS = 30
+"""How often Redis closes all connections: more than the connections that the server may have."""
+AT_ONCE = 6
 EACH_WORKER = 4
 """The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
@@ -49,7 +54,7 @@ SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 REPLACED, REPLACED_BYTES = 12, 40_000
 """The number of file replacements; the file is too large for a cache (SMALL_FILE)."""
-ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 15, 40
+ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
 """OF_EACH_KIND requests of each kind on one connection, and ALONE on new connections, a round."""
 LEAK_BYTES = 4096
 """Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
@@ -104,6 +109,7 @@ def reset(scene: Scene) -> None:
     body = b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n" + (
         b"Content-Type: application/x-www-form-urlencoded\r\n\r\nguest-name="
     )
+    before = scene.pids()
     for number in range(RESETS):
         with scene.client() as client:
             client.send(body if number % 2 else b"GET / HTTP/1.1\r\nHo")
@@ -116,6 +122,7 @@ def reset(scene: Scene) -> None:
             f"{RESETS} clients reset their connections in the middle of a head or a body; "
             f"{useless_descriptors(scene)} descriptors without a client are still open",
         )
+    require_alive(scene, before, f"{RESETS} clients left in the middle of a request")
 
 
 def descriptors(scene: Scene) -> None:
@@ -207,14 +214,17 @@ def redis(scene: Scene) -> None:
     def connections() -> int:
         return sum(one.inode != 0 for one in tcp_sockets(remote=scene.redis_port or 0))
 
-    if not scene.until(lambda: connections() <= WORKERS + SLACK):
-        raise Failed(
-            REDIS_LEAK,
-            f"{read} clients read the guestbook, one after another; now {connections()} "
-            "connections to Redis are open",
-        )
+    def require_few(what: str) -> None:
+        if not scene.until(lambda: connections() <= WORKERS + SLACK):
+            raise Failed(REDIS_LEAK, f"{what}; now {connections()} connections to Redis are open")
+
+    require_few(f"{read} clients read the guestbook, one after another")
     if unanswered is not None:
         raise unanswered
+    for _ in range(CUTS):
+        cut_redis(scene)
+        scene.get("/guestbook")
+    require_few(f"{CUTS} times Redis closed all connections, and a client read the guestbook")
 
 
 def processes(scene: Scene) -> None:
@@ -222,6 +232,7 @@ def processes(scene: Scene) -> None:
     must_look(scene)
     visit(scene, 10)
     scene.until(lambda: False, 0.3)
+    end_together(scene)
     count = scene.dice.randint(30, 40)
     for number in range(1, GROWTH_ROUNDS + 1):
         grown = growth(scene, count, QUIET_SECONDS if number < GROWTH_ROUNDS else scene.patience)
@@ -230,6 +241,28 @@ def processes(scene: Scene) -> None:
         if number == GROWTH_ROUNDS:
             raise grown
     workers_die(scene)
+
+
+def end_together(scene: Scene) -> None:
+    """Children end while their parent is stopped, so one SIGCHLD stands for all of them."""
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in range(AT_ONCE)]
+        for client in clients:
+            client.send(b"GET / HT")
+        scene.watch.sleep(SETTLE_SECONDS)
+        scene.kill([scene.pid], signal.SIGSTOP)
+        try:
+            for client in clients:
+                client.close()
+            scene.watch.sleep(SETTLE_SECONDS)
+        finally:
+            scene.kill([scene.pid], signal.SIGCONT)
+    if not scene.until(lambda: not scene.zombies()):
+        raise Failed(
+            ZOMBIES,
+            f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP); after it went "
+            f"on, {len(scene.zombies())} ended child processes stayed in the process table",
+        )
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from pathlib import Path
 
 from bench.grade.check import Stage, Trial
-from bench.grade.faults import DEAR, FAILS_UNDER_LOAD
+from bench.grade.faults import DEAR, FAILS_UNDER_LOAD, WORKERS_END
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed
 from bench.host.accounting import rusage_of_buried
@@ -29,6 +29,8 @@ from bench.sweep.checks import Evidence, first_failure, judge
 REQUESTS, CLIENTS = 1500, 30
 AB_SECONDS = 12.0
 END_SECONDS = 6.0
+REPLACED_SECONDS = 1.0
+"""The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
 """The limit: this many times the CPU time a request of the most expensive of the seven servers."""
 
@@ -60,10 +62,17 @@ def _loaded(scene: Scene) -> float:
     assert scene.running is not None
     path, content = next(iter(scene.site.small.items()))
     order = Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
+    before = scene.tasks()
     try:
         came = ab.run(order, (), scene.watch)
         scene.alive()
         _require_all(came, len(content))
+        if not scene.until(lambda: scene.tasks() >= before, REPLACED_SECONDS):
+            raise Failed(
+                WORKERS_END,
+                f"before {REQUESTS} requests from {CLIENTS} concurrent clients the server had "
+                f"{before} processes and threads, afterwards {scene.tasks()}",
+            )
         return _used(scene) / REQUESTS
     finally:
         scene.stop()

@@ -22,6 +22,8 @@ from bench.load.client import request
 RACERS, ROUNDS = 8, 2
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS = 0.02
+LONG_REMARK = 900
+"""The length of a remark; with it a page grows in large steps."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -146,7 +148,8 @@ def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
 def _race(scene: Scene) -> None:
     """Send requests of all kinds, some of them invalid, and let clients leave early."""
     small, big = next(iter(scene.site.small)), scene.site.big[0]
-    remark = request("POST", "/guestbook", FORM, body=b"guest-name=a&guest-remarks=b")
+    body = b"guest-name=a&guest-remarks=" + LONG_REMARK * b"b"
+    remark = request("POST", "/guestbook", FORM, body=body)
     for _ in range(ROUNDS):
         if _BEGUN.search(scene.said()):
             return

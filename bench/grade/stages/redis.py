@@ -16,6 +16,7 @@ from bench.grade.faults import (
     WRONG_ANSWER,
     WRONG_REPLY,
 )
+from bench.grade.sandbox import REDIS_PASSWORD
 from bench.grade.scene import Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
@@ -25,6 +26,8 @@ REDIRECTS = (302, 303, 307)
 BACK_SECONDS = 5.0
 REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
+UNUSED_SECONDS = 0.3
+"""Longer than a connection is used again without a look at it (REDIS_REST)."""
 DELAY_MS = 5.0
 """The delay of each reply, so that many requests overlap."""
 ROUNDS = 4
@@ -66,6 +69,13 @@ def down(scene: Scene) -> None:
                 raise Failed(REDIS_STOPS_ALL, f"without Redis {path} was not served")
 
 
+def cut_redis(scene: Scene) -> None:
+    """Let Redis close all its connections."""
+    url = scene.redis.url.replace("://", f"://grader:{REDIS_PASSWORD}@", 1)
+    with connect(url) as client:
+        client.client_kill_filter(_type="normal", skipme=True)
+
+
 def stopped(scene: Scene) -> None:
     """While Redis does not reply, a page is answered in time. No other client gets the late
     reply."""
@@ -92,13 +102,29 @@ def stopped(scene: Scene) -> None:
 
 
 def back(scene: Scene) -> None:
-    """Clients come while Redis is stopped and while it restarts; soon after each the guestbook
-    works again."""
+    """Redis closes its idle connections: the guestbook works. Clients come while Redis is stopped
+    and while it restarts; soon after each the guestbook works again."""
+    idle_cut(scene)
     stopped(scene)
     _returns(scene, "did not run for a moment")
     with redis_gone(scene):
         scene.ask_for("/guestbook", REDIS_STOPS_ALL)
     _returns(scene, "was restarted")
+
+
+def idle_cut(scene: Scene) -> None:
+    """Redis closes connections that the server does not use now; the next pages are served."""
+    scene.together([lambda: scene.get("/guestbook")] * AT_ONCE)
+    cut_redis(scene)
+    scene.watch.sleep(UNUSED_SECONDS)
+    statuses = scene.together([lambda: scene.get("/guestbook").status] * AT_ONCE)
+    if any(status != 200 for status in statuses):
+        raise Failed(
+            REDIS_NOT_BACK,
+            f"Redis closed its idle connections; {UNUSED_SECONDS} s later {AT_ONCE} clients "
+            f"requested the guestbook, and the statuses were {statuses}",
+            sure=False,
+        )
 
 
 def _returns(scene: Scene, what: str) -> None:

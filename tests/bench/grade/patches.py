@@ -394,6 +394,18 @@ PATCHES = (
         PUT,
         f"        {{\n{HERE}            if (client.socket < 0)\n    {PUT}\n        }}",
     ),
+    Patch(
+        "one-stops-all",
+        "silent",
+        "05_prethreading/main.c",
+        (("    return wait || room == 0;", "    return wait && room < 0;"),),
+    ),
+    Patch(
+        "workers-end",
+        "load",
+        "05_prethreading/main.c",
+        (("    while (queue.count == 0", "    if (queue.count == 0"),),
+    ),
     _whole("no-timeout", "silent", "while (time_left(serving) > 0 && ", "while ("),
     _whole(
         "no-send-timeout",

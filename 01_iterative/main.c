@@ -47,7 +47,7 @@ static const struct architecture architecture = {
    Called only while the client that is being served sends nothing. */
 static bool others_wait(const struct worker *worker) {
     (void)worker;
-    return server_somebody_waits();
+    return server_has_backlog();
 }
 
 int main(int argc, char **argv) {
@@ -65,11 +65,11 @@ int main(int argc, char **argv) {
     server_ready(&server);
     /* How does Ctrl-C end accept?  Its handler is installed without SA_RESTART,
        so the sleeping call ends with EINTR (process/stop.c). */
-    while (server_goes_on())
+    while (server_keep_accepting())
         if (server_accept(&server, 0, &client))
             blocking_serve(&worker, &client);
         else
-            redis_pool_spare(&redis); /* no client has come for a while */
+            redis_pool_close_idle(&redis); /* no client has come for a while */
 
     redis_pool_destroy(&redis);
     return server_end(&server);

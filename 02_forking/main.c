@@ -94,7 +94,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
     /* If there are no more processes, some child must end first. */
     while ((child = children_fork(&children, place)) < 0 &&
            !server_is_out_of_time()) {
-        server_is_out_of("processes");
+        server_report_exhausted("processes");
         children_sleep(&children, -1, PAUSE);
         look_after_children(worker->server);
     }
@@ -113,14 +113,14 @@ int main(int argc, char **argv) {
     server_accept_without_waiting(&server);
     size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
     children_init(&children, limit);
-    children_listen(&children);
+    children_watch_exits(&children);
     redis_lending_init(&lending, &server.redis, limit);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .others_wait = others_wait};
 
     server_ready(&server);
-    while (server_goes_on()) {
+    while (server_keep_accepting()) {
         bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
         look_after_children(&server);
         if (comes && server_accept(&server, 0, &client))

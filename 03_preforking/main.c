@@ -71,7 +71,7 @@ static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
         if (!atomic_load_explicit(&is_busy[i], memory_order_relaxed))
             return false;
-    return server_somebody_waits();
+    return server_has_backlog();
 }
 
 /* The main function of a worker. */
@@ -85,10 +85,11 @@ static void work(struct server *server, size_t number) {
                             .counters = &server->counters[number],
                             .redis = &redis,
                             .others_wait = others_wait};
-    while (server_goes_on()) {
+    while (server_keep_accepting()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_spare(&redis); /* woken for this, or idle for long */
+            redis_pool_close_idle(
+                &redis); /* woken for this, or idle for long */
             continue;
         }
         is_busy[number] = true;
@@ -118,7 +119,7 @@ static void replace_workers(struct server *server) {
     while (!children_are_complete(&workers) && start_worker(server)) {
     }
     if (!children_are_complete(&workers))
-        server_is_out_of("processes");
+        server_report_exhausted("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number)) {
         is_busy[number] = true; /* no worker is free here until the new one */
         budget_reset(&server->app.budget, number);
@@ -132,14 +133,15 @@ static void replace_workers(struct server *server) {
    kernel kills. */
 static size_t room_for_workers(struct options *options) {
     size_t wanted = options->workers;
-    struct news news = {0};
+    struct log_limit limit = {0};
 
     options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
     if (options->workers < wanted)
-        news_tell(&news,
-                  "memory for %zu of %zu workers only; raise the memory limit, "
-                  "or give fewer --workers",
-                  options->workers, wanted);
+        log_limited(
+            &limit,
+            "memory for %zu of %zu workers only; raise the memory limit, "
+            "or give fewer --workers",
+            options->workers, wanted);
     return options->workers;
 }
 
@@ -155,8 +157,8 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (!children_are_complete(&workers))
         if (!start_worker(&server)) /* the forked ones end with the parent */
-            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           *workers.alive + 1, strerror(errno));
+            server_fatal("cannot fork worker %zu (%s); give fewer --workers",
+                         *workers.alive + 1, strerror(errno));
 
     while (!server_is_stopping())
         replace_workers(&server);

@@ -157,7 +157,7 @@ static void create_thread_for(struct server *server,
             sem_post(&room_for_threads);
             return;
         }
-        server_is_out_of("threads or memory");
+        server_report_exhausted("threads or memory");
         poll(NULL, 0, PAUSE);
         if (server_is_stopping())
             wake_threads(); /* idle ones make room */
@@ -183,7 +183,7 @@ int main(int argc, char **argv) {
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 
     server_ready(&server);
-    while (server_goes_on()) {
+    while (server_keep_accepting()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
                 wake_threads(); /* idle ones make room */
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
             create_thread_for(&server, &client, &attributes);
         } else {
             sem_post(&room_for_threads);
-            redis_pool_spare(&redis); /* no client has come for a while */
+            redis_pool_close_idle(&redis); /* no client has come for a while */
         }
     }
 

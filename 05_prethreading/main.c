@@ -215,22 +215,21 @@ int main(int argc, char **argv) {
     queue.places = calloc(room, sizeof queue.places[0]);
     struct thread *threads = calloc(count, sizeof *threads);
     if (queue.places == NULL || threads == NULL)
-        server_give_up("no memory for %zu threads and a queue of %zu clients; "
-                       "give fewer --workers, or allow fewer descriptors",
-                       count, room);
+        server_fatal("no memory for %zu threads and a queue of %zu clients; "
+                     "give fewer --workers, or allow fewer descriptors",
+                     count, room);
     size_t threads_room =
         server_room_in_memory(count, THREAD_STACK + THREAD_HEAP, 1);
     if (threads_room < count)
-        server_give_up("memory for %zu threads only; give fewer --workers",
-                       threads_room);
+        server_fatal("memory for %zu threads only; give fewer --workers",
+                     threads_room);
     for (size_t i = 0; i < count; i++)
         if (!start_thread(&server, threads, i))
-            server_give_up(
-                "cannot create thread %zu (%s); give fewer --workers", i + 1,
-                strerror(errno));
+            server_fatal("cannot create thread %zu (%s); give fewer --workers",
+                         i + 1, strerror(errno));
 
     server_ready(&server);
-    while (server_goes_on()) {
+    while (server_keep_accepting()) {
         if (sem_wait(&room_for_clients) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
                 wake_threads(threads, count); /* idle ones make room */
@@ -240,7 +239,7 @@ int main(int argc, char **argv) {
             queue_put(&client);
         } else {
             sem_post(&room_for_clients);
-            redis_pool_spare(&redis); /* no client has come for a while */
+            redis_pool_close_idle(&redis); /* no client has come for a while */
         }
     }
 

@@ -65,8 +65,8 @@ static void loop_init(struct loop *loop) {
     loop->watched = calloc(loop->capacity, sizeof loop->watched[0]);
     loop->sources = calloc(loop->capacity, sizeof loop->sources[0]);
     if (loop->watched == NULL || loop->sources == NULL)
-        server_give_up("no memory for %zu connections; allow fewer descriptors",
-                       loop->capacity);
+        server_fatal("no memory for %zu connections; allow fewer descriptors",
+                     loop->capacity);
 }
 
 /* Notes the change in the array; the kernel sees it at the next poll().  The
@@ -104,7 +104,7 @@ static unsigned readiness_of(int events) {
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
         if (server_accept(server, SOCK_NONBLOCK, &client)) {
             evented_adopt(evented, &client);
             continue;
@@ -152,7 +152,7 @@ int main(int argc, char **argv) {
                               .descriptor = server.listener};
 
     server_ready(&server);
-    while (evented_goes_on(&evented)) {
+    while (evented_keep_running(&evented)) {
         evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }

@@ -59,7 +59,7 @@ struct loop {
 static void loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        server_give_up("cannot watch anything: %s", strerror(errno));
+        server_fatal("cannot watch anything: %s", strerror(errno));
 }
 
 /* Reports the change to the kernel, with one system call; the kernel remembers
@@ -92,7 +92,7 @@ static unsigned readiness_of(uint32_t events) {
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
         if (server_accept(server, SOCK_NONBLOCK, &client)) {
             evented_adopt(evented, &client);
             continue;
@@ -134,7 +134,7 @@ int main(int argc, char **argv) {
                               .descriptor = server.listener};
 
     server_ready(&server);
-    while (evented_goes_on(&evented)) {
+    while (evented_keep_running(&evented)) {
         evented_watch_listener(&evented, &listener);
         run_round(&loop, &server, &evented);
     }

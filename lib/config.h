@@ -102,7 +102,7 @@
    and 07 keep their only one.) */
 #define REDIS_SCARCE          5000
 /* The log reports at most once in this time that Redis has gone or is back. */
-#define REDIS_NEWS            1000
+#define REDIS_LOG_PAUSE       1000
 /* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
    another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
@@ -189,7 +189,7 @@
 #define PAUSE                20
 /* A shortage may last for days: the log repeats the message after this time,
    with the number of occurrences. */
-#define NEWS_PAUSE           60000
+#define LOG_PAUSE            60000
 /* How long the start and the end of a server wait for the reader of what they
    print.  A line printed meanwhile waits for none (process/output.h). */
 #define OUTPUT_TIMEOUT       1000

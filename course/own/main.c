@@ -186,7 +186,7 @@ int main(int argc, char **argv) {
     redis_pool_init(&redis, &server.redis, false); /* true: threads share it */
 
     server_ready(&server);
-    while (server_goes_on())
+    while (server_keep_accepting())
         if (server_accept(&server, 0, &client)) {
             struct serving serving = {.server = &server,
                                       .redis = &redis,

@@ -128,7 +128,7 @@ static void ask_redis(struct serving *serving) {
         return;
     }
     if (exchange_changes_something(exchange))
-        redis_client_distrust(client);
+        redis_client_check_before_use(client);
     bool called = redis_pool_call(serving->redis, &client,
                                   exchange_command(exchange), &reply);
     bool fits = called && exchange_accepts(exchange, &reply);
@@ -248,11 +248,11 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < count; i++) {
         numbers[i] = i;
         if (pthread_create(&threads[i], NULL, work, &numbers[i]) != 0)
-            server_give_up("cannot create thread %zu", i + 1);
+            server_fatal("cannot create thread %zu", i + 1);
     }
 
     server_ready(&server);
-    while (server_goes_on())
+    while (server_keep_accepting())
         if (server_accept(&server, 0, &client))
             queue_put(&client);
 

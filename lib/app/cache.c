@@ -211,8 +211,8 @@ static void write_validators(struct file *file) {
                  (unsigned long)status->st_mtim.tv_nsec);
     file->validators = (struct view){file->validators_text, (size_t)length};
     size_t etag = view_find(file->validators, '"');
-    file->etag = view_part(file->validators, etag,
-                           (size_t)length - etag - strlen("\r\n"));
+    file->etag = view_slice(file->validators, etag,
+                            (size_t)length - etag - strlen("\r\n"));
 }
 
 static struct entry *open_entry(struct cache *cache, const char *name) {

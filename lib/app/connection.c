@@ -179,7 +179,7 @@ static void advance_head(struct connection *connection) {
 static void renew_views(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct view head =
-        view_part(buffer_view(&connection->input), 0, exchange->head);
+        view_slice(buffer_view(&connection->input), 0, exchange->head);
     ssize_t result = http_parse_head(head, 0, &exchange->request);
 
     assert(result == (ssize_t)exchange->head); /* as it was the first time */
@@ -237,7 +237,7 @@ void connection_replied(struct connection *connection,
 static struct view behind(struct view view, uint64_t *skip) {
     size_t step = *skip < view.length ? (size_t)*skip : view.length;
     *skip -= step;
-    return view_from(view, step);
+    return view_skip(view, step);
 }
 
 struct pending connection_pending(const struct connection *connection) {
@@ -255,7 +255,7 @@ struct pending connection_pending(const struct connection *connection) {
     struct view head = buffer_view(&response->head);
     if (exchange->request.method == HTTP_HEAD) {
         pending.first =
-            behind(view_part(head, 0, response->head_length), &skip);
+            behind(view_slice(head, 0, response->head_length), &skip);
         return pending;
     }
     pending.first = behind(head, &skip);

@@ -131,7 +131,7 @@ enum exchange_result exchange_answer(struct exchange *exchange,
     exchange->page.request = &exchange->request;
     exchange->page.path = &exchange->path;
     exchange->page.response = &exchange->response;
-    exchange->page.body = view_part(input, exchange->head, exchange->body);
+    exchange->page.body = view_slice(input, exchange->head, exchange->body);
     exchange->page.step = 0;
     return call_handler(exchange, NULL);
 }

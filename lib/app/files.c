@@ -56,7 +56,7 @@ static struct view content_type_of(struct view name) {
     /* A name without a dot has no ending, even if it is "html". */
     struct view ending = VIEW("");
     if (dot > 0 && name.data[dot - 1] == '.')
-        ending = view_from(name, dot);
+        ending = view_skip(name, dot);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (view_equal_ignoring_case(ending, types[i].ending))
             return types[i].type;
@@ -179,7 +179,7 @@ static void append_encoded(struct buffer *buffer, struct view path) {
             (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
             (byte >= 'a' && byte <= 'z') || strchr("-._~/", byte) != NULL;
         char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
-        buffer_append(buffer, plain ? view_part(path, i, 1)
+        buffer_append(buffer, plain ? view_slice(path, i, 1)
                                     : (struct view){escape, sizeof escape});
     }
 }

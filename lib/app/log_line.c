@@ -9,7 +9,7 @@ static void append_printable(struct buffer *line, struct view text) {
         unsigned char byte = (unsigned char)text.data[i];
         char escaped[5];
         if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
-            buffer_append(line, view_part(text, i, 1));
+            buffer_append(line, view_slice(text, i, 1));
         } else {
             snprintf(escaped, sizeof escaped, "\\x%02x", byte);
             buffer_append(line, view_of(escaped));

@@ -51,8 +51,8 @@ static struct view next_word(struct view *line) {
     while (end < line->length && line->data[end] != ' ' &&
            line->data[end] != '\t')
         end++;
-    struct view word = view_part(*line, 0, end);
-    *line = view_from(*line, end);
+    struct view word = view_slice(*line, 0, end);
+    *line = view_skip(*line, end);
     return word;
 }
 
@@ -96,7 +96,7 @@ static const char *add(struct redirect **table, const struct path *path,
 
 /* Returns NULL, or what is wrong with the line. */
 static const char *load_line(struct redirect **table, struct view line) {
-    struct view words = view_part(line, 0, view_find(line, '#'));
+    struct view words = view_slice(line, 0, view_find(line, '#'));
     char path_text[PATH_SIZE];
     struct path path = {.text = path_text};
     int status = 302;
@@ -106,7 +106,7 @@ static const char *load_line(struct redirect **table, struct view line) {
         if (line.data[at] == '#' &&
             (at == 0 || line.data[at - 1] == ' ' || line.data[at - 1] == '\t'))
             break;
-        words = view_part(line, 0, at + 1);
+        words = view_slice(line, 0, at + 1);
     }
     struct view from = next_word(&words);
     struct view target = next_word(&words);
@@ -183,7 +183,7 @@ void redirect_page(struct page *page) {
 }
 
 void link_page(struct page *page) {
-    struct view name = view_from(path_view(page->path), strlen("/go/"));
+    struct view name = view_skip(path_view(page->path), strlen("/go/"));
 
     switch (page->step) {
     case 0:

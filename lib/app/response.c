@@ -93,7 +93,7 @@ void response_field(struct response *response, struct view name,
 static void start_page(struct response *response) {
     struct view text = text_of(response->status);
     struct view heading =
-        text.length == 0 ? VIEW("Unknown") : view_from(text, strlen("200 "));
+        text.length == 0 ? VIEW("Unknown") : view_skip(text, strlen("200 "));
     struct buffer *body = &response->body;
 
     buffer_append(&response->head,
@@ -143,8 +143,8 @@ struct view response_body(const struct response *response) {
         return buffer_view(&response->body);
     if (file->text.length == 0)
         return VIEW("");
-    return view_part(buffer_view(&file->text), (size_t)response->offset,
-                     (size_t)response->count);
+    return view_slice(buffer_view(&file->text), (size_t)response->offset,
+                      (size_t)response->count);
 }
 
 uint64_t response_length(const struct response *response) {

@@ -64,7 +64,7 @@ void sorted_page(struct page *page) {
     for (size_t i = 0; i < STRINGS; i++) {
         size_t start = text->length;
         append_string(text, &state, i == 0 ? WORDS_IN_FIRST : WORDS_IN_OTHERS);
-        strings[i] = view_part(buffer_view(text), start, text->length - start);
+        strings[i] = view_slice(buffer_view(text), start, text->length - start);
     }
     qsort(strings, STRINGS, sizeof strings[0], compare);
 

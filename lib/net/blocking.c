@@ -30,7 +30,8 @@ static bool others_wait(const struct worker *worker) {
 }
 
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() && !server_is_short() && !others_wait(worker);
+    return !server_is_stopping() && !server_is_under_pressure() &&
+           !others_wait(worker);
 }
 
 /* Sets the timeout of the next recv: one deadline for a whole request, however
@@ -138,7 +139,7 @@ static void receive(struct serving *serving) {
 
     char *room = connection_room(connection, &size);
     if (room == NULL)
-        server_is_out_of("memory");
+        server_report_exhausted("memory");
     if (room == NULL || server_is_out_of_time()) {
         connection_abandon(connection);
         return;
@@ -155,7 +156,7 @@ static void receive(struct serving *serving) {
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
-        redis_pool_spare(serving->worker->redis);
+        redis_pool_close_idle(serving->worker->redis);
     }
 }
 
@@ -168,7 +169,7 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
         pool, redis, exchange_command(&connection->exchange), &reply);
     moment_set(&serving->worker->moment, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
-        redis_misbehaves(pool->server, &reply);
+        redis_report_nonsense(pool->server, &reply);
         /* It may be the reply to another command, followed by ours.  Only its
            type is used after that. */
         if (reply.type != RESP_ERROR)
@@ -188,7 +189,7 @@ static void ask_redis(struct serving *serving) {
         return;
     }
     if (exchange_changes_something(&connection->exchange))
-        redis_client_distrust(redis);
+        redis_client_check_before_use(redis);
     while (connection_need(connection) == NEED_ASK_REDIS)
         ask_once(serving, &redis);
     redis_pool_return(serving->worker->redis, redis);

@@ -131,7 +131,7 @@ static void receive(struct evented *evented, struct serving *serving) {
 
     char *room = connection_room(connection, &size);
     if (room == NULL) {
-        server_is_out_of("memory");
+        server_report_exhausted("memory");
         connection_abandon(connection);
         return;
     }
@@ -165,7 +165,7 @@ static bool send_some(struct evented *evented, struct serving *serving) {
 /* A client that takes the last slot is not kept alive, because otherwise the
    first clients could keep out all others. */
 static bool may_keep(const struct evented *evented) {
-    return !server_is_stopping() && !server_is_short() &&
+    return !server_is_stopping() && !server_is_under_pressure() &&
            evented->count < evented->limit;
 }
 
@@ -277,8 +277,8 @@ static void give_reply(struct evented *evented,
 /* The first in the queue gets this reply, or NULL; the others get NULL.  If a
    client asks again at once, it joins the end: the loop stops at the connection
    that is last now. */
-static void give_up_redis(struct evented *evented,
-                          const struct resp_reply *reply) {
+static void fail_redis(struct evented *evented,
+                       const struct resp_reply *reply) {
     struct serving *last = evented->last_asker;
 
     if (evented->first_asker == NULL)
@@ -300,10 +300,10 @@ static int take_reply(struct evented *evented) {
     if (result <= 0)
         return result;
     if (!exchange_accepts(&evented->first_asker->connection.exchange, &reply)) {
-        redis_misbehaves(&evented->server->redis, &reply);
+        redis_report_nonsense(&evented->server->redis, &reply);
         if (reply.type != RESP_ERROR) {
             redis_pipeline_close(redis);
-            give_up_redis(evented, &reply);
+            fail_redis(evented, &reply);
             return 0;
         }
     }
@@ -324,7 +324,7 @@ static void redis_ready(struct evented *evented, unsigned readiness) {
     while (works && result > 0)
         result = take_reply(evented);
     if (!works || result < 0)
-        give_up_redis(evented, NULL);
+        fail_redis(evented, NULL);
 }
 
 /* ---- Rounds ---- */
@@ -388,7 +388,7 @@ void evented_end_round(struct evented *evented) {
        anew, so that a long iteration does not count against Redis' time. */
     if (!redis_pipeline_check(redis, evented->now) ||
         !redis_pipeline_flush(redis, clock_milliseconds()))
-        give_up_redis(evented, NULL);
+        fail_redis(evented, NULL);
     redis_pipeline_watch(redis);
     DL_FOREACH_SAFE (evented->closed, serving, next)
         slab_give_back(&evented->memory, serving);
@@ -398,14 +398,14 @@ void evented_end_round(struct evented *evented) {
 
 /* Memory is allocated before the client is accepted: if there is none, the
    client stays in the backlog. */
-bool evented_has_room(struct evented *evented) {
+bool evented_reserve_room(struct evented *evented) {
     if (evented->count >= evented->limit ||
-        evented->now < evented->paused_till || !server_goes_on())
+        evented->now < evented->paused_till || !server_keep_accepting())
         return false;
     if (evented->next == NULL)
         evented->next = slab_take(&evented->memory);
     if (evented->next == NULL) {
-        server_is_out_of("memory");
+        server_report_exhausted("memory");
         evented_pause(evented);
     }
     return evented->next != NULL;
@@ -416,13 +416,13 @@ void evented_pause(struct evented *evented) {
 }
 
 void evented_watch_listener(struct evented *evented, struct source *listener) {
-    unsigned interest = evented_has_room(evented) ? READABLE : 0;
+    unsigned interest = evented_reserve_room(evented) ? READABLE : 0;
 
     if (!source_watch(&evented->watcher, listener, interest))
         evented_pause(evented); /* and then again */
 }
 
-bool evented_goes_on(struct evented *evented) {
+bool evented_keep_running(struct evented *evented) {
     struct serving *serving, *next;
 
     if (!server_is_stopping())
@@ -437,7 +437,8 @@ bool evented_goes_on(struct evented *evented) {
                 connection_is_idle(&serving->connection))
                 close_connection(evented, serving);
         }
-    return (server_goes_on() || evented->count > 0) && !server_is_out_of_time();
+    return (server_keep_accepting() || evented->count > 0) &&
+           !server_is_out_of_time();
 }
 
 void evented_free(struct evented *evented) {

@@ -65,9 +65,10 @@ void evented_ready(struct evented *evented, struct source *source,
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
 
-/* evented_has_room() returns true if another connection may be accepted now;
-   evented_pause() stops that for a PAUSE, because something has run out. */
-bool evented_has_room(struct evented *evented);
+/* Reserves memory for one more connection.  Returns false if none may be
+   accepted now; evented_pause() causes this for a PAUSE, because something has
+   run out. */
+bool evented_reserve_room(struct evented *evented);
 void evented_pause(struct evented *evented);
 
 /* Watches the listening socket while there is room; call it each iteration. */
@@ -77,7 +78,7 @@ void evented_watch_listener(struct evented *evented, struct source *listener);
 int evented_timeout(const struct evented *evented);
 
 /* Returns false when the server was stopped and all is done, or time is up. */
-bool evented_goes_on(struct evented *evented);
+bool evented_keep_running(struct evented *evented);
 
 void evented_free(struct evented *evented);
 

@@ -23,7 +23,7 @@ static struct timeval timeval_of(int milliseconds) {
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
     if (setsockopt(descriptor, level, name, value, size) < 0)
-        server_give_up("cannot set %s: %s", what, strerror(errno));
+        server_fatal("cannot set %s: %s", what, strerror(errno));
 }
 
 /*
@@ -102,8 +102,8 @@ give_up_listening(const struct options *options) {
         cure = "stop the program that uses it, or give another --port";
     if (errno == EACCES)
         cure = "ports below 1024 need root; give another --port";
-    server_give_up("cannot listen on port %s of %s (%s); %s", options->port,
-                   options->address, strerror(errno), cure);
+    server_fatal("cannot listen on port %s of %s (%s); %s", options->port,
+                 options->address, strerror(errno), cure);
 }
 
 /* Returns a socket that listens at the address; -1 with errno set. */
@@ -131,7 +131,7 @@ int listener_open(const struct options *options) {
 
     int result = getaddrinfo(options->address, options->port, &hints, &found);
     if (result != 0)
-        server_give_up(
+        server_fatal(
             "cannot listen on '%s' (%s); give --address an address of this "
             "machine",
             options->address, gai_strerror(result));
@@ -155,8 +155,8 @@ int listener_open_beside(const struct options *options, int first) {
     int on = 1;
 
     if (getsockname(first, (struct sockaddr *)&address, &length) < 0)
-        server_give_up("cannot tell the address of the listening socket: %s",
-                       strerror(errno));
+        server_fatal("cannot tell the address of the listening socket: %s",
+                     strerror(errno));
     int descriptor = make_socket(options, address.ss_family);
     if (descriptor < 0)
         give_up_listening(options);
@@ -184,8 +184,8 @@ static void note_address(struct client *client,
 void listener_never_waits(int listener) {
     int flags = fcntl(listener, F_GETFL);
     if (fcntl(listener, F_SETFL, flags | O_NONBLOCK) < 0)
-        server_give_up("cannot make the socket non-blocking: %s",
-                       strerror(errno));
+        server_fatal("cannot make the socket non-blocking: %s",
+                     strerror(errno));
 }
 
 bool listener_accept(int listener, bool log, int flags, struct client *client) {
@@ -204,7 +204,7 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
            server stops, and this process will receive the signal, too. */
         bool closed = errno == EINVAL;
         if (short_of_something)
-            server_is_out_of("descriptors or memory");
+            server_report_exhausted("descriptors or memory");
         else
             errno = EAGAIN;
         if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)

@@ -87,8 +87,8 @@ static uint64_t parse_number(const char *what, const char *text,
     uint64_t number;
 
     if (!view_number(view_of(text), highest, &number) || number < lowest)
-        server_give_up("%s must be a number from %ju to %ju, not '%s'" SEE_HELP,
-                       what, (uintmax_t)lowest, (uintmax_t)highest, text);
+        server_fatal("%s must be a number from %ju to %ju, not '%s'" SEE_HELP,
+                     what, (uintmax_t)lowest, (uintmax_t)highest, text);
     return number;
 }
 
@@ -111,7 +111,7 @@ static void set_default_root(struct options *options) {
 
 static void set_root(struct options *options, const char *text) {
     if (strlen(text) >= sizeof options->root)
-        server_give_up("the root folder's name is too long" SEE_HELP);
+        server_fatal("the root folder's name is too long" SEE_HELP);
     memcpy(options->root, text, strlen(text) + 1);
 }
 
@@ -120,13 +120,13 @@ static void parse_positional(struct options *options, int count, char **words) {
     static char url[300];
 
     if (count > 2)
-        server_give_up("'%s' is one word too many" SEE_HELP, words[2]);
+        server_fatal("'%s' is one word too many" SEE_HELP, words[2]);
     if (count > 0)
         set_port(options, words[0]);
     if (count > 1) {
         bool bare_ipv6 = strchr(words[1], ':') != NULL && words[1][0] != '[';
         if (strlen(words[1]) > 255 || words[1][0] == '\0')
-            server_give_up("'%s' is no host name" SEE_HELP, words[1]);
+            server_fatal("'%s' is no host name" SEE_HELP, words[1]);
         snprintf(url, sizeof url, bare_ipv6 ? "redis://[%s]" : "redis://%s",
                  words[1]);
         options->redis = url;
@@ -212,14 +212,14 @@ void options_parse(struct options *options,
             printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
             exit(EXIT_SUCCESS);
         case ':':
-            server_give_up("the option %s needs a value" SEE_HELP,
-                           argv[optind - 1]);
+            server_fatal("the option %s needs a value" SEE_HELP,
+                         argv[optind - 1]);
         default:
             /* An unknown letter.  If others follow it in the same word, as in
                -xl, optind still points to that word: so the letter is named. */
             if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
-                server_give_up("'-%c' is not understood" SEE_HELP, optopt);
-            server_give_up("'%s' is not understood" SEE_HELP, argv[optind - 1]);
+                server_fatal("'-%c' is not understood" SEE_HELP, optopt);
+            server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
         }
     }
     parse_positional(options, argc - optind, argv + optind);

@@ -26,7 +26,7 @@
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
-        server_give_up("no memory: %s", strerror(errno));
+        server_fatal("no memory: %s", strerror(errno));
 }
 
 /* With an access log on standard output they go to standard error. */
@@ -35,7 +35,7 @@ static void print_notes(struct server *server) {
     bool whole = ferror(server->notes) == 0;
 
     if (fclose(server->notes) != 0 || !whole || server->text == NULL)
-        server_give_up("no memory for what it prints: %s", strerror(ENOMEM));
+        server_fatal("no memory for what it prints: %s", strerror(ENOMEM));
     output_text(descriptor, server->text, server->text_length);
     free(server->text);
 }
@@ -51,7 +51,7 @@ static void print_url(const struct server *server) {
             0 ||
         getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        server_give_up("cannot tell the address of the listening socket");
+        server_fatal("cannot tell the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
     fprintf(server->notes, "url           http://%s%s%s:%s/\n",
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
@@ -87,16 +87,16 @@ static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
     if (user == NULL)
-        server_give_up("--user: this system has no user '%s'", name);
+        server_fatal("--user: this system has no user '%s'", name);
     if (initgroups(name, user->pw_gid) < 0 || setgid(user->pw_gid) < 0 ||
         setuid(user->pw_uid) < 0)
-        server_give_up("--user: cannot become '%s' (%s); only root can", name,
-                       strerror(errno));
+        server_fatal("--user: cannot become '%s' (%s); only root can", name,
+                     strerror(errno));
 }
 
 static void give_up_confinement(void) {
-    server_give_up("cannot confine itself (%s); give --no-confinement",
-                   strerror(errno));
+    server_fatal("cannot confine itself (%s); give --no-confinement",
+                 strerror(errno));
 }
 
 /* The port of Redis; 0 for a Unix socket. */
@@ -117,7 +117,7 @@ static void open_listeners(struct server *server) {
 
     server->listeners = calloc(count, sizeof server->listeners[0]);
     if (server->listeners == NULL)
-        server_give_up("no memory for %zu listening sockets", count);
+        server_fatal("no memory for %zu listening sockets", count);
     server->listeners[0] = server->listener = listener_open(options);
     for (size_t i = 1; i < count; i++)
         server->listeners[i] = listener_open_beside(options, server->listener);
@@ -145,9 +145,9 @@ __attribute__((constructor)) static void need_stack(void) {
     if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_LEAST)
         return;
     if (limit.rlim_max < STACK_LEAST)
-        server_give_up("%ju bytes of stack are too few; allow it %d (ulimit "
-                       "-s)",
-                       (uintmax_t)limit.rlim_max, STACK_LEAST);
+        server_fatal("%ju bytes of stack are too few; allow it %d (ulimit "
+                     "-s)",
+                     (uintmax_t)limit.rlim_max, STACK_LEAST);
     limit.rlim_cur = STACK_LEAST;
     (void)setrlimit(RLIMIT_STACK, &limit);
 }
@@ -162,21 +162,20 @@ void server_start(struct server *server,
     descriptors_open_standard();
     options_parse(options, architecture, argc, argv);
     if (output_open() < 0)
-        server_give_up("no memory to share (%s); allow it more",
-                       strerror(errno));
+        server_fatal("no memory to share (%s); allow it more", strerror(errno));
     open_notes(server);
     descriptors_raise_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
-        server_give_up("%s", error);
+        server_fatal("%s", error);
     open_listeners(server);
     if (options->user != NULL)
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
-        server_give_up("%s", error);
+        server_fatal("%s", error);
     open_budget(server);
     server->counters = statistics_create(options->workers);
     if (server->counters == NULL)
-        server_give_up("no memory for the statistics: %s", strerror(errno));
+        server_fatal("no memory for the statistics: %s", strerror(errno));
     trouble_init();
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
@@ -186,7 +185,7 @@ void server_start(struct server *server,
        and not in every child. */
     tzset();
     if (output_start_writers(options->log) < 0)
-        server_give_up("cannot start a log writer: %s", strerror(errno));
+        server_fatal("cannot start a log writer: %s", strerror(errno));
     if (options->confined)
         server->files_confined =
             confine_files_and_ports(options->root, redis_port(&server->redis));

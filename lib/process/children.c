@@ -80,16 +80,17 @@ pid_t children_fork(struct children *children, size_t place) {
 /* A child should end by itself: if a signal has ended it, that is logged.  But
    not when time is up, because then the parent kills those that still run. */
 static void tell_of_crash(pid_t child, int status) {
-    static struct news crashes;
+    static struct log_limit crashes;
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
     atomic_fetch_add(&crashes.untold, 1);
-    if (news_are_due(&crashes, clock_milliseconds(), NEWS_PAUSE))
-        news_tell(&crashes,
-                  "child %d was ended by signal %d (%s); the kernel's log may "
-                  "tell why (dmesg)",
-                  (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    if (log_limit_claim(&crashes, clock_milliseconds(), LOG_PAUSE))
+        log_limited(
+            &crashes,
+            "child %d was ended by signal %d (%s); the kernel's log may "
+            "tell why (dmesg)",
+            (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
 bool children_reap(struct children *children, bool wait, size_t *place) {
@@ -118,7 +119,7 @@ static void on_child(int signal_number) {
 /* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) unblocks it, while it
    sleeps, by the previous mask.  Otherwise a child could end between a check
    for ended children and the sleep, and stay a zombie until another event. */
-void children_listen(struct children *children) {
+void children_watch_exits(struct children *children) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};
     sigset_t child_ended;

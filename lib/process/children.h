@@ -40,7 +40,7 @@ bool children_reap(struct children *children, bool wait, size_t *place);
 
 /* From now on the end of a child ends children_sleep().  Call it before
    server_ready(). */
-void children_listen(struct children *children);
+void children_watch_exits(struct children *children);
 
 /* Sleeps until a child has ended, the time is over, or a client waits at the
    listener (-1: none) and a slot is free: then it returns true. */

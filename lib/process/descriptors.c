@@ -23,8 +23,8 @@ void descriptors_open_standard(void) {
         descriptor = open("/", O_PATH);
     } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
     if (descriptor < 0)
-        server_give_up("cannot open a descriptor (%s); allow more (ulimit -n)",
-                       strerror(errno));
+        server_fatal("cannot open a descriptor (%s); allow more (ulimit -n)",
+                     strerror(errno));
     close(descriptor);
 }
 
@@ -32,11 +32,11 @@ void descriptors_raise_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        server_give_up("cannot ask for the limit of descriptors: %s",
-                       strerror(errno));
+        server_fatal("cannot ask for the limit of descriptors: %s",
+                     strerror(errno));
     if (limit.rlim_max < DESCRIPTORS_LEAST)
-        server_give_up("%ju descriptors are too few; allow it %d (ulimit -n)",
-                       (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
+        server_fatal("%ju descriptors are too few; allow it %d (ulimit -n)",
+                     (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */

@@ -153,9 +153,9 @@ size_t memory_init(void) {
 
 void server_need_memory(size_t size) {
     if (!is_there(size + RESERVED_MEMORY))
-        server_give_up("cannot get the %zu bytes of memory that one client and "
-                       "the reserve need; raise the limit (ulimit -v, -d)",
-                       size + RESERVED_MEMORY);
+        server_fatal("cannot get the %zu bytes of memory that one client and "
+                     "the reserve need; raise the limit (ulimit -v, -d)",
+                     size + RESERVED_MEMORY);
 }
 
 size_t server_room_in_memory(size_t most, size_t each, size_t real) {

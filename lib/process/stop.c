@@ -28,14 +28,14 @@ static struct {
 
 /* A socket that has been shut down is readable too, but reports POLLHUP as
    well. */
-static bool somebody_waits_at(int listener) {
+static bool has_backlog_at(int listener) {
     struct pollfd entry = {.fd = listener, .events = POLLIN};
 
     return poll(&entry, 1, 0) > 0 && entry.revents == POLLIN;
 }
 
-bool server_somebody_waits(void) {
-    return somebody_waits_at(stop.listener);
+bool server_has_backlog(void) {
+    return has_backlog_at(stop.listener);
 }
 
 /* Shuts down the listening sockets at which no client waits.  When the last
@@ -45,13 +45,13 @@ bool server_somebody_waits(void) {
    to stop alone leaves its socket to the others, or to the one forked in its
    place.  Returns false if a client still waits at one, which therefore stays
    open. */
-static bool close_doors_behind_last(void) {
+static bool shut_down_listeners(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *doors = owner ? stop.listeners : &stop.listener;
     size_t count = owner ? stop.count : *stop.everybody;
 
     for (size_t i = 0; i < count; i++)
-        if (somebody_waits_at(doors[i]))
+        if (has_backlog_at(doors[i]))
             closed = false;
         else
             shutdown(doors[i], SHUT_RD);
@@ -65,7 +65,7 @@ static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
     long pause = left > 0 ? (long)left : PAUSE;
 
-    if (!close_doors_behind_last())
+    if (!shut_down_listeners())
         stop.pause = PAUSE;
     if (pause > stop.pause)
         pause = stop.pause;
@@ -156,8 +156,7 @@ bool server_is_out_of_time(void) {
 /* A client that came between a check of the backlog and the next tick would be
    accepted by the kernel and never served.  So a worker that will accept no
    more shuts the socket down itself. */
-bool server_goes_on(void) {
-    return !stop.stopping ||
-           (!server_is_out_of_time() &&
-            (server_somebody_waits() || !close_doors_behind_last()));
+bool server_keep_accepting(void) {
+    return !stop.stopping || (!server_is_out_of_time() &&
+                              (server_has_backlog() || !shut_down_listeners()));
 }

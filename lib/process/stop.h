@@ -29,7 +29,7 @@
 
 /* From now on SIGINT, SIGTERM and SIGHUP stop the server.  These are its
    listening sockets, one or more: the process that calls this owns them, and
-   the array must stay where it is.  server_somebody_waits() checks the first.
+   the array must stay where it is.  server_has_backlog() checks the first.
    Call it before any fork; if there is no memory to share, it exits 1. */
 void stop_init(const int *listeners, size_t count);
 
@@ -37,19 +37,18 @@ void stop_init(const int *listeners, size_t count);
    No tick comes before time is up. */
 void stop_end(void);
 
-/* In a worker with its own listener: server_somebody_waits() checks it. */
+/* In a worker with its own listener: server_has_backlog() checks it. */
 void stop_look_at(int listener);
 
-/*
- * True until the server was stopped by a signal and no client waits in the
- * backlog any more, or time is up.  For the loops that accept.
- */
-bool server_goes_on(void);
+/* For the loops that accept.  Returns true until the server was stopped by a
+   signal and no client waits in the backlog any more, or time is up.  Before it
+   returns false because no client waits, it shuts the listening socket down. */
+bool server_keep_accepting(void);
 
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since then */
 
 /* Is there a connection in the backlog, not accepted yet?  One system call. */
-bool server_somebody_waits(void);
+bool server_has_backlog(void);
 
 #endif

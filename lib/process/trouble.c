@@ -17,7 +17,7 @@
 
 /* What all processes know. */
 struct shortage {
-    struct news news;
+    struct log_limit log;
     _Atomic int64_t until;
 };
 static struct shortage *shortage;
@@ -30,12 +30,11 @@ void *server_share(size_t size) {
     void *memory = shared_memory(size);
 
     if (memory == NULL)
-        server_give_up("no memory to share (%s); allow it more",
-                       strerror(errno));
+        server_fatal("no memory to share (%s); allow it more", strerror(errno));
     return memory;
 }
 
-void server_give_up(const char *format, ...) {
+void server_fatal(const char *format, ...) {
     static char text[3 * PATH_MAX]; /* the stack may be short */
     va_list arguments;
 
@@ -50,15 +49,15 @@ void server_give_up(const char *format, ...) {
     exit(EXIT_FAILURE);
 }
 
-bool news_are_due(struct news *news, int64_t now, int pause) {
-    int64_t next_at = atomic_load(&news->next_at);
+bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
+    int64_t next_at = atomic_load(&limit->next_at);
 
     return now >= next_at && atomic_compare_exchange_strong(
-                                 &news->next_at, &next_at, now + pause);
+                                 &limit->next_at, &next_at, now + pause);
 }
 
-void news_tell(struct news *news, const char *format, ...) {
-    unsigned times = atomic_exchange(&news->untold, 0);
+void log_limited(struct log_limit *limit, const char *format, ...) {
+    unsigned times = atomic_exchange(&limit->untold, 0);
     char text[1000], count[64] = "", line[1200];
     va_list arguments;
 
@@ -78,21 +77,21 @@ void news_tell(struct news *news, const char *format, ...) {
     output_line(STDERR_FILENO, line, (size_t)length);
 }
 
-void server_is_out_of(const char *what) {
+void server_report_exhausted(const char *what) {
     int error = errno;
     int64_t now = clock_milliseconds();
 
     atomic_store(&shortage->until, now + SHORTAGE);
-    atomic_fetch_add(&shortage->news.untold, 1);
-    if (news_are_due(&shortage->news, now, NEWS_PAUSE))
-        news_tell(
-            &shortage->news,
+    atomic_fetch_add(&shortage->log.untold, 1);
+    if (log_limit_claim(&shortage->log, now, LOG_PAUSE))
+        log_limited(
+            &shortage->log,
             "out of %s (%s); clients wait or are turned away, allow it more",
             what, strerror(error));
     errno = error;
 }
 
-bool server_is_short(void) {
+bool server_is_under_pressure(void) {
     int64_t until =
         atomic_load_explicit(&shortage->until, memory_order_relaxed);
     return until != 0 && clock_milliseconds() < until;

@@ -11,7 +11,7 @@ static bool is_blank(char byte) {
 
 struct view view_trim(struct view view) {
     while (view.length > 0 && is_blank(view.data[0]))
-        view = view_from(view, 1);
+        view = view_skip(view, 1);
     while (view.length > 0 && is_blank(view.data[view.length - 1]))
         view.length--;
     return view;
@@ -36,8 +36,8 @@ void byte_set_fill(struct byte_set *set, bool (*holds)(char byte)) {
 
 struct view view_cut(struct view *rest, char separator) {
     size_t end = view_find(*rest, separator);
-    struct view first = view_part(*rest, 0, end);
-    *rest = view_from(*rest, end < rest->length ? end + 1 : end);
+    struct view first = view_slice(*rest, 0, end);
+    *rest = view_skip(*rest, end < rest->length ? end + 1 : end);
     return first;
 }
 

@@ -33,15 +33,15 @@ struct view {
 /* The next functions are in the header, so that the compiler can inline them.
    A request calls them some three hundred times, and a call takes longer than
    the work of most of them. */
-static inline struct view view_part(struct view view, size_t offset,
-                                    size_t length) {
+static inline struct view view_slice(struct view view, size_t offset,
+                                     size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
     /* Even NULL + 0 is undefined in C, and an empty view may hold NULL. */
     return (struct view){offset == 0 ? view.data : view.data + offset, length};
 }
 
-static inline struct view view_from(struct view view, size_t offset) {
-    return view_part(view, offset, view.length - offset); /* which checks it */
+static inline struct view view_skip(struct view view, size_t offset) {
+    return view_slice(view, offset, view.length - offset); /* which checks it */
 }
 
 /* memcmp must not see the NULL of an empty view, whatever the length. */
@@ -52,7 +52,7 @@ static inline bool view_equal(struct view a, struct view b) {
 
 static inline bool view_starts_with(struct view view, struct view prefix) {
     return view.length >= prefix.length &&
-           view_equal(view_part(view, 0, prefix.length), prefix);
+           view_equal(view_slice(view, 0, prefix.length), prefix);
 }
 
 /* Up to its NUL, without it. */
@@ -73,7 +73,7 @@ static inline bool view_equal_ignoring_case(struct view a, struct view b) {
 static inline bool view_starts_with_ignoring_case(struct view view,
                                                   struct view prefix) {
     return view.length >= prefix.length &&
-           view_equal_ignoring_case(view_part(view, 0, prefix.length), prefix);
+           view_equal_ignoring_case(view_slice(view, 0, prefix.length), prefix);
 }
 
 /* Returns the offset of the first such byte; view.length if there is none. */
@@ -104,8 +104,8 @@ static inline size_t view_span(struct view view, const struct byte_set *set) {
 /* Takes them off its front. */
 static inline struct view view_take(struct view *rest,
                                     const struct byte_set *set) {
-    struct view first = view_part(*rest, 0, view_span(*rest, set));
-    *rest = view_from(*rest, first.length);
+    struct view first = view_slice(*rest, 0, view_span(*rest, set));
+    *rest = view_skip(*rest, first.length);
     return first;
 }
 

@@ -51,7 +51,7 @@ int64_t utf8_count(struct view text) {
         size_t length = utf8_character(text);
         if (length == 0)
             return -1;
-        text = view_from(text, length);
+        text = view_skip(text, length);
         count++;
     }
     return count;

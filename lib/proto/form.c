@@ -9,7 +9,7 @@ static char next_byte(struct view *text) {
     int decoded = percent_decode(*text);
     char byte = text->data[0];
 
-    *text = view_from(*text, decoded >= 0 ? 3 : 1);
+    *text = view_skip(*text, decoded >= 0 ? 3 : 1);
     if (decoded >= 0)
         return (char)decoded;
     return byte == '+' ? ' ' : byte;

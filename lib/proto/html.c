@@ -67,24 +67,24 @@ static struct view take_piece(struct view *text, struct view *instead) {
 
     *instead = (struct view){NULL, 0};
     for (;;) {
-        plain += view_span(view_from(rest, plain), &plain_bytes);
+        plain += view_span(view_skip(rest, plain), &plain_bytes);
         if (plain == rest.length)
             break;
         unsigned char byte = (unsigned char)rest.data[plain];
         size_t length =
-            byte < 0x80 ? 1 : utf8_character(view_from(rest, plain));
+            byte < 0x80 ? 1 : utf8_character(view_skip(rest, plain));
         if (length == 1)
             *instead = reference_for(rest.data[plain]);
         else if (length == 0 ||
-                 is_unwanted(code_point(view_from(rest, plain), length)))
+                 is_unwanted(code_point(view_skip(rest, plain), length)))
             *instead = REPLACEMENT;
         if (instead->length > 0) {
-            *text = view_from(rest, plain + (length > 0 ? length : 1));
-            return view_part(rest, 0, plain);
+            *text = view_skip(rest, plain + (length > 0 ? length : 1));
+            return view_slice(rest, 0, plain);
         }
         plain += length;
     }
-    *text = view_from(rest, plain);
+    *text = view_skip(rest, plain);
     return rest;
 }
 

@@ -52,12 +52,12 @@ static bool is_made_of(struct view view, const struct byte_set *set) {
 /* RFC 3986, section 3.2.2: a name or an IPv4 address. */
 static bool is_registered_name(struct view view) {
     for (;;) {
-        view = view_from(view, view_span(view, &host_bytes));
+        view = view_skip(view, view_span(view, &host_bytes));
         if (view.length == 0)
             return true;
         if (percent_decode(view) < 0)
             return false;
-        view = view_from(view, 3);
+        view = view_skip(view, 3);
     }
 }
 
@@ -79,13 +79,13 @@ static bool is_host(struct view view) {
 
     if (literal && end == view.length)
         return false;
-    struct view rest = view_from(view, literal ? end + 1 : end);
-    bool host_is_good = literal ? is_ipv6(view_part(view, 1, end - 1))
-                                : is_registered_name(view_part(view, 0, end));
+    struct view rest = view_skip(view, literal ? end + 1 : end);
+    bool host_is_good = literal ? is_ipv6(view_slice(view, 1, end - 1))
+                                : is_registered_name(view_slice(view, 0, end));
     return host_is_good &&
            (rest.length == 0 || (rest.data[0] == ':' && rest.length == 1) ||
             (rest.data[0] == ':' &&
-             view_number(view_from(rest, 1), 65535, &port)));
+             view_number(view_skip(rest, 1), 65535, &port)));
 }
 
 /* RFC 9112, section 3.2.3: a host and a port, neither of them empty. */
@@ -138,14 +138,14 @@ static ssize_t parse_target(struct http_request *request, struct view method,
     if (view_equal(method, VIEW("CONNECT")))
         return bad(request, 400, "CONNECT names a host and a port.");
     if (view_starts_with_ignoring_case(target, scheme)) {
-        struct view rest = view_from(target, scheme.length);
+        struct view rest = view_skip(target, scheme.length);
         size_t slash = view_find(rest, '/');
         size_t question = view_find(rest, '?');
         size_t end = slash < question ? slash : question;
         if (end == 0 || rest.data[0] == ':' ||
-            !is_host(view_part(rest, 0, end)))
+            !is_host(view_slice(rest, 0, end)))
             return bad(request, 400, "The request target has no valid host.");
-        target = view_from(rest, end);
+        target = view_skip(rest, end);
         is_absolute = true;
     }
     bool has_query = view_find(target, '?') < target.length;
@@ -314,11 +314,11 @@ static ssize_t parse_field_line(struct http_request *request,
     struct view name = view_take(rest, &token_bytes);
     if (name.length == 0 || !view_starts_with(*rest, VIEW(":")))
         return bad(request, 400, "A header line does not read name: value.");
-    *rest = view_from(*rest, 1);
+    *rest = view_skip(*rest, 1);
     struct view value = view_take(rest, &value_bytes);
     if (!view_starts_with(*rest, VIEW("\r\n")))
         return bad(request, 400, "A header field has a control byte in it.");
-    *rest = view_from(*rest, 2);
+    *rest = view_skip(*rest, 2);
     return parse_field(request, gathered, name, view_trim(value));
 }
 
@@ -359,10 +359,10 @@ static ssize_t judge(struct http_request *request,
 static ssize_t find_end(struct view input, size_t start, size_t seen,
                         struct http_request *request) {
     size_t at = seen > start ? seen : start;
-    size_t line_end = start + view_find(view_from(input, start), '\n');
+    size_t line_end = start + view_find(view_skip(input, start), '\n');
 
     while (at < input.length) {
-        at += view_find(view_from(input, at), '\n');
+        at += view_find(view_skip(input, at), '\n');
         if (at == input.length)
             break;
         if (at == start || input.data[at - 1] != '\r')
@@ -382,14 +382,14 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
    HEAD has no body, even if the rest of the request is wrong. */
 static enum http_method find_method(struct view input) {
     size_t end = view_find(input, ' ');
-    return end < input.length ? method_of(view_part(input, 0, end))
+    return end < input.length ? method_of(view_slice(input, 0, end))
                               : HTTP_UNKNOWN;
 }
 
 size_t http_empty_lines(struct view input) {
     size_t length = 0;
 
-    while (view_starts_with(view_from(input, length), VIEW("\r\n")))
+    while (view_starts_with(view_skip(input, length), VIEW("\r\n")))
         length += 2;
     return length;
 }
@@ -404,13 +404,13 @@ ssize_t http_parse_head(struct view input, size_t seen,
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))
         return bad(request, 400, "This is not an HTTP request.");
-    request->method = find_method(view_from(input, start));
+    request->method = find_method(view_skip(input, start));
     ssize_t end = find_end(input, start, seen, request);
     if (end <= 0)
         return end;
 
     /* All lines, each with its CR LF, but not the blank one. */
-    struct view rest = view_part(input, start, (size_t)end - start - 2);
+    struct view rest = view_slice(input, start, (size_t)end - start - 2);
     struct view line = view_cut(&rest, '\n');
     line.length--; /* its CR, which find_end has seen */
     ssize_t result = parse_request_line(request, line);
@@ -425,7 +425,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
 bool http_next_line(struct view *fields, struct view name, struct view *value) {
     while (fields->length > 0) {
         struct view line = view_cut(fields, '\n');
-        struct view text = view_part(line, 0, line.length - 1); /* its CR */
+        struct view text = view_slice(line, 0, line.length - 1); /* its CR */
         bool found = view_equal_ignoring_case(view_cut(&text, ':'), name);
         if (found) {
             *value = view_trim(text);

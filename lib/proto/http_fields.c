@@ -55,7 +55,7 @@ bool http_parse_date(struct view value, time_t *time) {
 }
 
 static struct view without_weakness(struct view etag) {
-    return view_starts_with(etag, VIEW("W/")) ? view_from(etag, 2) : etag;
+    return view_starts_with(etag, VIEW("W/")) ? view_skip(etag, 2) : etag;
 }
 
 static bool is_same(struct view a, struct view b,
@@ -126,13 +126,13 @@ enum http_range http_parse_range(struct view value, uint64_t size,
     uint64_t low, high = UINT64_MAX;
 
     if (!view_starts_with_ignoring_case(value, unit) ||
-        !only_element(view_from(value, unit.length), &value))
+        !only_element(view_skip(value, unit.length), &value))
         return HTTP_RANGE_NONE;
     size_t dash = view_find(value, '-');
     if (dash == value.length)
         return HTTP_RANGE_NONE;
-    struct view from = view_part(value, 0, dash);
-    struct view to = view_from(value, dash + 1);
+    struct view from = view_slice(value, 0, dash);
+    struct view to = view_skip(value, dash + 1);
 
     if (from.length == 0)
         return parse_suffix(to, size, first, last);

@@ -11,7 +11,7 @@ static int decode(struct view encoded, struct path *path) {
     for (size_t at = 0; at < encoded.length; at++) {
         int byte = (unsigned char)encoded.data[at];
         if (byte == '%') {
-            byte = percent_decode(view_from(encoded, at));
+            byte = percent_decode(view_skip(encoded, at));
             at += 2; /* the loop takes the third of its bytes */
         }
         if (byte <= 0)
@@ -34,7 +34,7 @@ static size_t without_last_segment(const char *text, size_t length) {
 /* Removes dot segments and double slashes, in place: what is kept is never
    longer than what was read, so writing never overtakes reading. */
 static int remove_dot_segments(struct path *path) {
-    struct view rest = view_from(path_view(path), 1);
+    struct view rest = view_skip(path_view(path), 1);
     size_t length = 0; /* of what is kept: "" or "/a/b" */
     bool ends_in_slash = true;
 

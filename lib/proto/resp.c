@@ -12,7 +12,7 @@
 /* Returns where the line that starts at `at` ends, without its CR LF: 0 if it
    is not yet whole. */
 static size_t line_end(struct view input, size_t at) {
-    size_t lf = at + view_find(view_from(input, at), '\n');
+    size_t lf = at + view_find(view_skip(input, at), '\n');
     if (lf == input.length || lf == at || input.data[lf - 1] != '\r')
         return 0;
     return lf - 1;
@@ -34,7 +34,7 @@ static bool parse_integer(struct view text, int64_t *integer) {
 
     if (text.length > NUMBER_LIMIT)
         return false;
-    if (!view_number(view_from(text, has_sign ? 1 : 0), limit, &number))
+    if (!view_number(view_skip(text, has_sign ? 1 : 0), limit, &number))
         return false;
     /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
     *integer = (int64_t)(negative ? -number : number);
@@ -59,7 +59,7 @@ static ssize_t parse_string(struct view input, size_t start, int64_t length,
     if (input.data[end] != '\r' || input.data[end + 1] != '\n')
         return RESP_MALFORMED;
     reply->type = RESP_STRING;
-    reply->text = view_part(input, start, (size_t)length);
+    reply->text = view_slice(input, start, (size_t)length);
     return (ssize_t)end + 2;
 }
 
@@ -78,7 +78,7 @@ static ssize_t parse_array(struct view input, size_t start, int64_t count,
     reply->all_strings = true;
     for (int64_t i = 0; i < count; i++) {
         struct resp_reply item;
-        ssize_t used = parse(view_from(input, at), depth + 1, &item);
+        ssize_t used = parse(view_skip(input, at), depth + 1, &item);
         if (used <= 0)
             return used;
         reply->all_strings &= item.type == RESP_STRING;
@@ -86,7 +86,7 @@ static ssize_t parse_array(struct view input, size_t start, int64_t count,
     }
     reply->type = RESP_ARRAY;
     reply->count = (size_t)count;
-    reply->items = view_part(input, start, at - start);
+    reply->items = view_slice(input, start, at - start);
     return (ssize_t)at;
 }
 
@@ -102,7 +102,7 @@ static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
     size_t end = line_end(input, 1);
     if (end == 0) /* a line without an end so far, or a bare LF */
         return view_find(input, '\n') < input.length ? RESP_MALFORMED : 0;
-    struct view line = view_part(input, 1, end - 1);
+    struct view line = view_slice(input, 1, end - 1);
     if (is_line(type)) {
         if (view_find(line, '\r') < line.length)
             return RESP_MALFORMED;
@@ -226,7 +226,7 @@ bool resp_next(struct view *items, struct resp_reply *item) {
     ssize_t used = parse(*items, 1, item);
     if (used <= 0)
         return false;
-    *items = view_from(*items, (size_t)used);
+    *items = view_skip(*items, (size_t)used);
     return true;
 }
 

@@ -22,7 +22,7 @@ static int read_status(struct view line) {
     uint64_t status;
 
     must(view_starts_with(line, VIEW("HTTP/1.1 ")) && line.length > 13);
-    must(view_number(view_part(line, 9, 3), 599, &status) && status >= 200);
+    must(view_number(view_slice(line, 9, 3), 599, &status) && status >= 200);
     must(line.data[12] == ' ');
     return (int)status;
 }
@@ -39,7 +39,7 @@ struct view answer_field(const struct answer *answer, struct view name) {
             continue;
         must(found.data == NULL); /* none of ours comes twice */
         must(line.length >= 2 && line.data[0] == ' ');
-        found = view_part(line, 1, line.length - 2);
+        found = view_slice(line, 1, line.length - 2);
     }
     return found;
 }
@@ -72,7 +72,7 @@ struct answer read_answer(struct view bytes, bool is_head) {
 
     answer.continued = view_starts_with(bytes, interim);
     if (answer.continued)
-        bytes = view_from(bytes, interim.length);
+        bytes = view_skip(bytes, interim.length);
     answer.head = bytes;
     answer.status = read_status(take_line(&bytes));
     read_fields(&answer, &bytes);

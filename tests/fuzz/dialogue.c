@@ -43,7 +43,7 @@ unsigned script_next(void) {
     if (worker.script.length == 0)
         return 0;
     unsigned byte = (unsigned char)worker.script.data[0];
-    worker.script = view_from(worker.script, 1);
+    worker.script = view_skip(worker.script, 1);
     return byte;
 }
 
@@ -104,10 +104,10 @@ static void must_agree(const struct dialogue *dialogue) {
 /* The request as it came, from its first byte that is not a blank line. */
 static bool is_head_request(const struct dialogue *dialogue) {
     struct view request =
-        view_from(buffer_view(&dialogue->delivered), dialogue->start);
+        view_skip(buffer_view(&dialogue->delivered), dialogue->start);
 
     while (view_starts_with(request, VIEW("\r\n")))
-        request = view_from(request, 2);
+        request = view_skip(request, 2);
     return view_starts_with(request, VIEW("HEAD "));
 }
 
@@ -183,8 +183,8 @@ static void compose(struct dialogue *dialogue, unsigned how) {
     } else if (how % 2 == 0) {
         count = script_next() % 32;
         count = count < worker.script.length ? count : worker.script.length;
-        buffer_append(outbox, view_part(worker.script, 0, count));
-        worker.script = view_from(worker.script, count);
+        buffer_append(outbox, view_slice(worker.script, 0, count));
+        worker.script = view_skip(worker.script, count);
     } else {
         count = next_size();
         fill(outbox, (char)script_next(), count);
@@ -217,7 +217,7 @@ static void deliver(struct dialogue *dialogue, size_t count) {
         return;
     memcpy(room, outbox->data, count);
     buffer_append(&dialogue->delivered,
-                  view_part(buffer_view(outbox), 0, count));
+                  view_slice(buffer_view(outbox), 0, count));
     buffer_consume(outbox, count);
     received(dialogue, count);
 }
@@ -314,7 +314,7 @@ static size_t take(struct buffer *out, const struct pending *pending,
     for (size_t i = 0; i < 2; i++) {
         size_t left = most - taken;
         size_t count = views[i].length < left ? views[i].length : left;
-        buffer_append(out, view_part(views[i], 0, count));
+        buffer_append(out, view_slice(views[i], 0, count));
         taken += count;
     }
     if (taken == most || pending->count == 0)

@@ -14,7 +14,7 @@ static size_t take_count(struct view *rest, char type) {
     must(rest->length > 0 && rest->data[0] == type);
     struct view line = view_cut(rest, '\n');
     must(line.length > 2 && line.data[line.length - 1] == '\r');
-    must(view_number(view_part(line, 1, line.length - 2), SIZE_MAX, &count));
+    must(view_number(view_slice(line, 1, line.length - 2), SIZE_MAX, &count));
     return (size_t)count;
 }
 
@@ -25,9 +25,9 @@ static size_t take_words(struct view command, struct view words[WORDS_LIMIT]) {
     for (size_t i = 0; i < count; i++) {
         size_t length = take_count(&command, '$');
         must(command.length >= length + 2);
-        words[i] = view_part(command, 0, length);
-        must(view_equal(view_part(command, length, 2), VIEW("\r\n")));
-        command = view_from(command, length + 2);
+        words[i] = view_slice(command, 0, length);
+        must(view_equal(view_slice(command, length, 2), VIEW("\r\n")));
+        command = view_skip(command, length + 2);
     }
     must(command.length == 0);
     return count;
@@ -73,7 +73,7 @@ static void append_link(struct view key, struct buffer *reply,
             return;
         }
     buffer_append(link, VIEW("/to/"));
-    buffer_append(link, view_from(key, strlen("link:")));
+    buffer_append(link, view_skip(key, strlen("link:")));
     append_string(reply, buffer_view(link));
 }
 

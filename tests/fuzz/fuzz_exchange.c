@@ -38,8 +38,8 @@ static void reply_again(struct dialogue *dialogue, struct view *replies) {
     uint64_t length;
 
     must(view_number(view_cut(replies, ' '), SIZE_MAX, &length));
-    struct view bytes = view_part(*replies, 0, (size_t)length);
-    *replies = view_from(*replies, (size_t)length);
+    struct view bytes = view_slice(*replies, 0, (size_t)length);
+    *replies = view_skip(*replies, (size_t)length);
     dialogue_reply(dialogue, bytes);
 }
 

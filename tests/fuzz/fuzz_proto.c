@@ -75,7 +75,7 @@ static void fuzz_head(struct view input) {
 
     ssize_t result = 0;
     for (size_t length = 0; result == 0 && length <= input.length; length++) {
-        char *prefix = copy_of(view_part(input, 0, length));
+        char *prefix = copy_of(view_slice(input, 0, length));
         result = http_parse_head((struct view){prefix, length},
                                  length > 0 ? length - 1 : 0, &request);
         must(result <= 0 || result == (ssize_t)length);
@@ -142,7 +142,7 @@ static void must_skip_alike(struct view input, ssize_t parsed) {
 
     resp_skip_begin(&skip);
     for (; used > 0 && skip.replies > 0 && at < input.length; at++)
-        used = resp_skip(&skip, view_part(input, at, 1));
+        used = resp_skip(&skip, view_slice(input, at, 1));
     if (parsed > 0)
         must(skip.replies == 0 && at == (size_t)parsed);
     if (parsed == 0) /* resp_skip() may reject a line that has not ended */
@@ -166,7 +166,7 @@ static void fuzz_resp(struct view input) {
     }
     ssize_t result = 0;
     for (size_t length = 0; result == 0 && length <= input.length; length++) {
-        char *prefix = copy_of(view_part(input, 0, length));
+        char *prefix = copy_of(view_slice(input, 0, length));
         result = resp_parse((struct view){prefix, length}, &reply);
         must(result <= 0 || result == (ssize_t)length);
         free(prefix);
@@ -240,7 +240,7 @@ static void fuzz_path(struct view input) {
         return;
     must(path.length > 0 && path.length < PATH_SIZE);
     must(strlen(path.text) == path.length && path.text[0] == '/');
-    struct view rest = view_from(path_view(&path), 1);
+    struct view rest = view_skip(path_view(&path), 1);
     while (rest.length > 0) {
         struct view segment = view_cut(&rest, '/');
         must(segment.length > 0 && !view_equal(segment, VIEW(".")) &&

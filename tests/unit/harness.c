@@ -108,14 +108,14 @@ static void feed_bytes(parser parse, const void *row, struct view vector,
     size_t until = expected > 0 ? (size_t)expected : vector.length;
 
     for (size_t length = 0; length < until; length++) {
-        struct view prefix = view_part(vector, 0, length);
+        struct view prefix = view_slice(vector, 0, length);
         ssize_t got = parse(guarded(prefix, GUARD_BEHIND),
                             length > 0 ? length - 1 : 0, row);
         if (got < 0 && got == expected)
             return;
         expect(got, 0, "byte by byte", length);
     }
-    struct view all = view_part(vector, 0, until);
+    struct view all = view_slice(vector, 0, until);
     expect(parse(guarded(all, GUARD_BEHIND), until > 0 ? until - 1 : 0, row),
            expected, "byte by byte", until);
 }
@@ -126,7 +126,7 @@ static void feed_pieces(parser parse, const void *row, struct view vector,
     size_t step = vector.length / 500 + 1;
 
     for (size_t cut = 1; cut < vector.length; cut += step) {
-        struct view piece = view_part(vector, 0, cut);
+        struct view piece = view_slice(vector, 0, cut);
         if (parse(guarded(piece, GUARD_BEHIND), 0, row) != 0)
             return; /* decided early; feed_bytes has checked that */
         expect(parse(guarded(vector, GUARD_BEHIND), cut, row), expected,

@@ -24,15 +24,15 @@ static void parts_of_a_view(void **state) {
     struct view view = guarded(VIEW("abcdef"), GUARD_BEHIND);
     (void)state;
 
-    assert_view_equal(view_from(view, 0), VIEW("abcdef"));
-    assert_view_equal(view_from(view, 4), VIEW("ef"));
-    assert_view_equal(view_from(view, 6), nothing);
-    assert_view_equal(view_part(view, 0, 0), nothing);
-    assert_view_equal(view_part(view, 1, 3), VIEW("bcd"));
-    assert_view_equal(view_part(view, 6, 0), nothing);
-    assert_ptr_equal(view_part(view, 2, 1).data, view.data + 2);
-    assert_null(view_from(nothing, 0).data);
-    assert_null(view_part(nothing, 0, 0).data);
+    assert_view_equal(view_skip(view, 0), VIEW("abcdef"));
+    assert_view_equal(view_skip(view, 4), VIEW("ef"));
+    assert_view_equal(view_skip(view, 6), nothing);
+    assert_view_equal(view_slice(view, 0, 0), nothing);
+    assert_view_equal(view_slice(view, 1, 3), VIEW("bcd"));
+    assert_view_equal(view_slice(view, 6, 0), nothing);
+    assert_ptr_equal(view_slice(view, 2, 1).data, view.data + 2);
+    assert_null(view_skip(nothing, 0).data);
+    assert_null(view_slice(nothing, 0, 0).data);
 }
 
 struct trim_row {
@@ -120,7 +120,7 @@ static void find(void **state) {
     assert_int_equal(view_find(view, '\xff'), 4);
     assert_int_equal(view_find(view, 'x'), 5);
     assert_int_equal(view_find(nothing, 'x'), 0);
-    assert_int_equal(view_find(view_part(view, 0, 2), 'c'), 2);
+    assert_int_equal(view_find(view_slice(view, 0, 2), 'c'), 2);
     assert_int_equal(view_find(guarded(VIEW(""), GUARD_BEFORE), '4'), 0);
 }
 
@@ -252,7 +252,7 @@ static void append_number(void **state) {
     buffer_append(&buffer, VIEW("x"));
     buffer_append_number(&buffer, row->number);
     assert_false(buffer.failed);
-    assert_view_equal(view_from(buffer_view(&buffer), 1), row->digits);
+    assert_view_equal(view_skip(buffer_view(&buffer), 1), row->digits);
     buffer_free(&buffer);
 }
 

@@ -90,7 +90,7 @@ static void field(void **state) {
         assert_int_equal(
             form_append_field(guarded(row->body, guard), row->field, &value),
             row->found);
-        assert_view_equal(view_from(buffer_view(&value), 6), row->value);
+        assert_view_equal(view_skip(buffer_view(&value), 6), row->value);
     }
     buffer_free(&value);
 }

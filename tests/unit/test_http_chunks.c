@@ -95,7 +95,7 @@ static ssize_t decode_anew(struct view input, size_t seen, const void *vector) {
     ssize_t result =
         http_decode_chunks(&chunks, (char *)input.data, input.length, &decoded);
     assert_true(decoded <= input.length);
-    struct view body = view_part(input, 0, decoded);
+    struct view body = view_slice(input, 0, decoded);
     assert_true(row->status != 0 || view_starts_with(row->body, body));
     if (result > 0)
         assert_view_equal(body, row->body);
@@ -110,7 +110,7 @@ static ssize_t decode_piece(struct http_chunks *chunks, struct view piece,
     ssize_t result =
         http_decode_chunks(chunks, (char *)input.data, input.length, &decoded);
     assert_true(decoded <= input.length);
-    buffer_append(body, view_part(input, 0, decoded));
+    buffer_append(body, view_slice(input, 0, decoded));
     return result;
 }
 
@@ -125,7 +125,7 @@ static ssize_t decode_pieces(struct view input, size_t first, size_t size,
     for (size_t next = first; used < input.length; next = size) {
         size_t count = next < input.length - used ? next : input.length - used;
         ssize_t result =
-            decode_piece(&chunks, view_part(input, used, count), body);
+            decode_piece(&chunks, view_slice(input, used, count), body);
         if (result < 0)
             return result;
         if (result > 0)
@@ -159,7 +159,7 @@ static void empty_pieces_change_nothing(void **state) {
 
     for (size_t i = 0; i < input.length; i++) {
         assert_int_equal(decode_piece(&chunks, VIEW(""), &body), 0);
-        assert_int_equal(decode_piece(&chunks, view_part(input, i, 1), &body),
+        assert_int_equal(decode_piece(&chunks, view_slice(input, i, 1), &body),
                          i + 1 == input.length);
     }
     assert_view_equal(buffer_view(&body), VIEW("hello"));

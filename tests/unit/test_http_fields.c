@@ -93,7 +93,7 @@ static void prefixes_are_no_dates(void **state) {
     for (size_t i = 0; i < ROWS(forms); i++)
         for (size_t length = 0; length < forms[i].length; length++)
             assert_false(http_parse_date(
-                guarded(view_part(forms[i], 0, length), GUARD_BEHIND), &time));
+                guarded(view_slice(forms[i], 0, length), GUARD_BEHIND), &time));
     assert_false(http_parse_date((struct view){NULL, 0}, &time));
 }
 

@@ -189,7 +189,7 @@ static bool reference(struct view decoded, struct buffer *path) {
     bool folder = true;
 
     buffer_clear(path);
-    struct view rest = view_from(decoded, 1);
+    struct view rest = view_skip(decoded, 1);
     while (rest.length > 0) {
         size_t before = rest.length;
         struct view segment = view_cut(&rest, '/');

@@ -195,7 +195,7 @@ static ssize_t skip_in_pieces(struct view input, size_t size) {
     while (skip.replies > 0 && at < input.length) {
         size_t rest = input.length - at;
         ssize_t used =
-            resp_skip(&skip, view_part(input, at, size < rest ? size : rest));
+            resp_skip(&skip, view_slice(input, at, size < rest ? size : rest));
         if (used < 0)
             return used;
         at += (size_t)used;
@@ -247,8 +247,8 @@ static void expect_large_and_seven(struct buffer *all) {
     assert_false(all->failed);
     for (size_t at = 0; at < all->length; at += 4096) {
         size_t rest = all->length - at;
-        buffer_append(
-            &input, view_part(buffer_view(all), at, rest < 4096 ? rest : 4096));
+        buffer_append(&input, view_slice(buffer_view(all), at,
+                                         rest < 4096 ? rest : 4096));
         int result = 1;
         while (result > 0) {
             result =
@@ -302,7 +302,7 @@ static void commands(void **state) {
                            "$5\r\na\r\n\0b\r\n$0\r\n\r\n"));
     resp_append_command(&command, words, 1); /* after the existing one */
     struct view all = buffer_view(&command);
-    assert_view_equal(view_from(all, all.length - 15),
+    assert_view_equal(view_skip(all, all.length - 15),
                       VIEW("*1\r\n$5\r\nRPUSH\r\n"));
     buffer_free(&command);
 }
@@ -347,7 +347,7 @@ static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     assert_int_equal(resp_parse(all, &reply_read), expected);
     for (size_t length = 0; length < all.length;
          length += length + 200 < all.length && length > 200 ? 49999 : 1) {
-        ssize_t got = resp_parse(view_part(all, 0, length), &reply_read);
+        ssize_t got = resp_parse(view_slice(all, 0, length), &reply_read);
         if (got != 0)
             assert_int_equal(got, expected);
         if (got < 0)

@@ -71,7 +71,7 @@ static void append(void **state) {
         buffer_clear(&html);
         buffer_append(&html, VIEW("before"));
         template_append(&html, guarded(row->text, guard), values, ROWS(values));
-        assert_view_equal(view_from(buffer_view(&html), 6), row->html);
+        assert_view_equal(view_skip(buffer_view(&html), 6), row->html);
     }
     buffer_free(&html);
 }

@@ -244,7 +244,7 @@ def processes(scene: Scene) -> None:
 
 
 def end_together(scene: Scene) -> None:
-    """Children end while their parent is stopped, so one SIGCHLD stands for all of them."""
+    """Children end while their parent is stopped, so one SIGCHLD reports all of them."""
     with ExitStack() as stack:
         clients = [stack.enter_context(scene.client()) for _ in range(AT_ONCE)]
         for client in clients:

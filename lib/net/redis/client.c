@@ -124,7 +124,7 @@ static bool send_all(struct redis_client *client, struct view bytes) {
             return true;
         if (count < 0)
             return fail_with(client, errno);
-        bytes = view_from(bytes, (size_t)count);
+        bytes = view_skip(bytes, (size_t)count);
     }
     return true;
 }
@@ -173,7 +173,7 @@ static bool receive_reply(struct redis_client *client,
     client->used_at = clock_milliseconds();
     if (!client->heard && redis_is_refusal(reply)) {
         client->call = CALL_REFUSED;
-        redis_refuses(client->server, reply, client->used_at);
+        redis_report_refusal(client->server, reply, client->used_at);
         return fail(client, reply->text);
     }
     client->heard = true;
@@ -200,7 +200,7 @@ static bool make_ready(struct redis_client *client) {
     if (deadline > client->deadline)
         deadline = client->deadline;
     if (!wait_for(client, POLLOUT, deadline) ||
-        redis_outcome(client->descriptor) < 0)
+        redis_connect_result(client->descriptor) < 0)
         return errno == ETIMEDOUT ? fail(client, view_of(strerror(errno)))
                                   : fail_with(client, errno);
     int flags = fcntl(client->descriptor, F_GETFL);
@@ -230,27 +230,27 @@ static bool make_ready(struct redis_client *client) {
 static bool begin(struct redis_client *client, unsigned address) {
     client->call = CALL_CONNECTS;
     client->begun_at = clock_milliseconds();
-    client->descriptor = redis_begin(client->server, address);
+    client->descriptor = redis_connect_start(client->server, address);
     if (client->descriptor >= 0)
         return true;
     if (redis_is_shortage(errno)) {
         client->call = CALL_REFUSED;
-        redis_refuses(client->server, NULL, client->begun_at);
+        redis_report_refusal(client->server, NULL, client->begun_at);
     }
     return false;
 }
 
-void redis_client_begin(struct redis_client *client) {
+void redis_client_connect_start(struct redis_client *client) {
     client->descriptor =
-        redis_begin(client->server, client->server->shared->address);
+        redis_connect_start(client->server, client->server->shared->address);
     client->begun_at = client->used_at = clock_milliseconds();
 }
 
-void redis_client_distrust(struct redis_client *client) {
+void redis_client_check_before_use(struct redis_client *client) {
     client->suspect = true;
 }
 
-bool redis_client_is_spare(const struct redis_client *client, int64_t now) {
+bool redis_client_should_close(const struct redis_client *client, int64_t now) {
     return redis_is_scarce(client->server, now) ||
            now - client->used_at >= REDIS_IDLE;
 }
@@ -308,22 +308,22 @@ enum redis_answer redis_client_call(struct redis_client *client,
                                     struct resp_reply *reply) {
     int64_t begun = clock_milliseconds();
 
-    if (!redis_may_try(client->server, begun))
+    if (!redis_claim_try(client->server, begun))
         return REDIS_FAILS;
     client->call = CALL_CONNECTS;
     client->deadline = begun + REDIS_REPLY_TIMEOUT;
     if (call(client, command, reply)) {
-        redis_is_up(client->server, client->used_at);
+        redis_report_answer(client->server, client->used_at);
         return REDIS_REPLIED;
     }
     if (client->call == CALL_REFUSED)
         return REDIS_REFUSES;
     int64_t now = clock_milliseconds();
     if (client->call == CALL_BROKEN) {
-        redis_fails_one(client->server, client->reason, now);
+        redis_report_failure(client->server, client->reason, now);
         return REDIS_FAILS;
     }
-    bool down = redis_is_down(client->server, client->reason, begun, now);
+    bool down = redis_report_down(client->server, client->reason, begun, now);
     /* Others are answered: Redis was only too busy to accept us. */
     return down || client->call == CALL_ASKS ? REDIS_FAILS : REDIS_REFUSES;
 }

@@ -54,15 +54,15 @@ enum redis_answer redis_client_call(struct redis_client *client,
 
 /* Makes the next call check first, by a system call, for a reply that was not
    requested: it would be taken for ours. */
-void redis_client_distrust(struct redis_client *client);
+void redis_client_check_before_use(struct redis_client *client);
 
 /* Should an unused connection be closed?  Yes, if Redis connections are scarce,
    or if it was idle for REDIS_IDLE. */
-bool redis_client_is_spare(const struct redis_client *client, int64_t now);
+bool redis_client_should_close(const struct redis_client *client, int64_t now);
 
 /* Begins to connect without waiting, so that a forked child finds the
    connection under way and the parent still owns it. */
-void redis_client_begin(struct redis_client *client);
+void redis_client_connect_start(struct redis_client *client);
 
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);

@@ -15,7 +15,7 @@ void redis_lending_init(struct redis_lending *lending,
     lending->clients = calloc(count, sizeof(struct redis_client *));
     lending->loans = server_share(count * sizeof *lending->loans);
     if (lending->clients == NULL)
-        server_give_up("no memory for %zu children", count);
+        server_fatal("no memory for %zu children", count);
 }
 
 /* Returns a connection to lend.  NULL while Redis has never answered, is down
@@ -30,7 +30,7 @@ static struct redis_client *begin(const struct redis_server *server) {
     struct redis_client *client = redis_client_create(server);
     if (client == NULL)
         return NULL;
-    redis_client_begin(client);
+    redis_client_connect_start(client);
     if (client->descriptor >= 0 &&
         (size_t)client->descriptor < server_room_for_clients(0, 0))
         return client;
@@ -88,7 +88,8 @@ void redis_lending_take_back(struct redis_lending *lending, size_t place) {
     } else if (client != NULL && loan->left_as == LOAN_READY) {
         client->ready = client->heard = true;
         client->used_at = clock_milliseconds();
-        redis_client_distrust(client); /* the next child looks before it asks */
+        redis_client_check_before_use(
+            client); /* the next child looks before it asks */
     }
 }
 
@@ -104,7 +105,7 @@ void redis_lending_spare(struct redis_lending *lending, const pid_t *children) {
         if (children[i] > 0) {
             if (scarce && lending->loans[i].keeping)
                 kill(children[i], SIGALRM);
-        } else if (client != NULL && redis_client_is_spare(client, now)) {
+        } else if (client != NULL && redis_client_should_close(client, now)) {
             end(lending, i);
         }
     }

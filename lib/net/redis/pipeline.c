@@ -17,7 +17,7 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 }
 
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
-    redis_is_missed(pipeline->server, pipeline->due);
+    redis_count_missed(pipeline->server, pipeline->due);
     source_close(pipeline->watcher, &pipeline->source);
     pipeline->connecting = pipeline->pausing = pipeline->heard = false;
     pipeline->refused_at = 0;
@@ -31,7 +31,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
 
 static bool fail(struct redis_pipeline *pipeline, const char *reason,
                  int64_t now) {
-    redis_is_down(pipeline->server, reason, now, now);
+    redis_report_down(pipeline->server, reason, now, now);
     redis_pipeline_close(pipeline);
     return false;
 }
@@ -39,7 +39,7 @@ static bool fail(struct redis_pipeline *pipeline, const char *reason,
 /* Only this connection has failed: the next command begins another. */
 static bool fail_alone(struct redis_pipeline *pipeline, const char *reason,
                        int64_t now) {
-    redis_fails_one(pipeline->server, reason, now);
+    redis_report_failure(pipeline->server, reason, now);
     redis_pipeline_close(pipeline);
     return false;
 }
@@ -59,7 +59,7 @@ static bool lose(struct redis_pipeline *pipeline, const char *reason,
    same commands, until their timeout. */
 static bool pause_refused(struct redis_pipeline *pipeline,
                           const struct resp_reply *refusal, int64_t now) {
-    redis_refuses(pipeline->server, refusal, now);
+    redis_report_refusal(pipeline->server, refusal, now);
     if (pipeline->refused_at == 0)
         pipeline->refused_at = now;
     if (now - pipeline->refused_at >= REDIS_REPLY_TIMEOUT) {
@@ -86,7 +86,8 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     for (; pipeline->tried < server->count; pipeline->tried++) {
         pipeline->address =
             (server->shared->address + pipeline->tried) % server->count;
-        pipeline->source.descriptor = redis_begin(server, pipeline->address);
+        pipeline->source.descriptor =
+            redis_connect_start(server, pipeline->address);
         if (pipeline->source.descriptor >= 0) {
             pipeline->connecting = true;
             pipeline->begun_at = now;
@@ -116,7 +117,7 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     struct buffer *output = &pipeline->output;
 
     /* Also during a try: a new command would wait as long. */
-    if (!redis_may_try(pipeline->server, now))
+    if (!redis_claim_try(pipeline->server, now))
         return false;
     /* Does an unexpected reply wait?  It would be taken for this command's. */
     if (pipeline->due + pipeline->handshake == 0 &&
@@ -148,7 +149,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            int64_t now) {
     bool appended = append(pipeline, command, now);
 
-    redis_is_missed(pipeline->server, !appended);
+    redis_count_missed(pipeline->server, !appended);
     return appended;
 }
 
@@ -176,14 +177,14 @@ static size_t count_begun(struct redis_pipeline *pipeline, struct view sent) {
         }
         ssize_t used = resp_skip(leaving, sent);
         assert(used > 0); /* they are our own */
-        sent = view_from(sent, (size_t)used);
+        sent = view_skip(sent, (size_t)used);
     }
     return begun;
 }
 
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
     struct view rest =
-        view_from(buffer_view(&pipeline->output), pipeline->gone);
+        view_skip(buffer_view(&pipeline->output), pipeline->gone);
 
     if (pipeline->source.descriptor < 0 || rest.length == 0)
         return true;
@@ -205,7 +206,7 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     if ((size_t)count < rest.length) {
         pipeline->expected +=
-            count_begun(pipeline, view_part(rest, 0, (size_t)count));
+            count_begun(pipeline, view_slice(rest, 0, (size_t)count));
     } else {
         pipeline->expected = pipeline->due + pipeline->handshake;
         pipeline->leaving = (struct resp_skip){0};
@@ -275,7 +276,7 @@ static int take_due(struct redis_pipeline *pipeline, int64_t now) {
         return talks_nonsense(pipeline, now);
     pipeline->tried = 0;
     pipeline->server->shared->address = pipeline->address;
-    redis_is_up(pipeline->server, now);
+    redis_report_answer(pipeline->server, now);
     return 1;
 }
 
@@ -283,7 +284,7 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
                         struct resp_reply *reply, int64_t now) {
     for (;;) {
         struct view rest =
-            view_from(buffer_view(&pipeline->input), pipeline->taken);
+            view_skip(buffer_view(&pipeline->input), pipeline->taken);
         size_t used;
         int result = resp_read(&pipeline->skip, rest, &used, reply);
         pipeline->taken += used;

@@ -41,14 +41,14 @@ static void note(struct redis_pool *pool, bool keeping) {
         *pool->keeping = keeping;
 }
 
-void redis_pool_spare(struct redis_pool *pool) {
+void redis_pool_close_idle(struct redis_pool *pool) {
     int64_t now = clock_milliseconds();
     struct redis_client *client, *next;
 
     pthread_mutex_lock(&pool->lock);
     pool->looked_at = now;
     LL_FOREACH_SAFE (pool->idle, client, next)
-        if (redis_client_is_spare(client, now)) {
+        if (redis_client_should_close(client, now)) {
             LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
             redis_client_destroy(client);
         }
@@ -121,12 +121,12 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     }
     serve_next(pool);
     pthread_mutex_unlock(&pool->lock);
-    redis_is_missed(pool->server, client == NULL);
+    redis_count_missed(pool->server, client == NULL);
     return client;
 }
 
 /* It is not new any more: another may begin (REDIS_NEW_AT_ONCE). */
-static void is_known(struct redis_pool *pool, struct redis_client *client) {
+static void mark_known(struct redis_pool *pool, struct redis_client *client) {
     pool->fresh -= client->fresh;
     client->fresh = false;
 }
@@ -137,7 +137,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
 
     redis_client_shrink(client);
     pthread_mutex_lock(&pool->lock);
-    is_known(pool, client);
+    mark_known(pool, client);
     if (keep && redis_is_scarce(pool->server, now))
         keep = pool->refused + pool->borrowing > 0 &&
                now - client->begun_at < REDIS_RETRY;
@@ -152,7 +152,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     if (!keep)
         redis_client_destroy(client);
     if (look)
-        redis_pool_spare(pool);
+        redis_pool_close_idle(pool);
 }
 
 /* Redis has rejected a connection of this client.  Waits for a PAUSE, and takes
@@ -169,7 +169,7 @@ static void swap_refused(struct redis_pool *pool,
         wait_for_signal(pool, &pool->given_back, &pool->refused, PAUSE);
     struct redis_client *other = take_idle(pool);
     if (other != NULL)
-        is_known(pool, *client);
+        mark_known(pool, *client);
     serve_next(pool);
     pthread_mutex_unlock(&pool->lock);
     if (other != NULL) {
@@ -187,6 +187,6 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                REDIS_REFUSES &&
            clock_milliseconds() < deadline && !server_is_out_of_time())
         swap_refused(pool, client);
-    redis_is_missed(pool->server, answer != REDIS_REPLIED);
+    redis_count_missed(pool->server, answer != REDIS_REPLIED);
     return answer == REDIS_REPLIED;
 }

@@ -56,6 +56,6 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
 /* Closes unused connections that others may need.  Call it after a process was
    woken or was idle for a while; while connections are returned, that calls it.
  */
-void redis_pool_spare(struct redis_pool *pool);
+void redis_pool_close_idle(struct redis_pool *pool);
 
 #endif

@@ -35,7 +35,7 @@ static bool copy_decoded(char *string, size_t size, struct view text) {
         if (length + 1 >= size)
             return false;
         string[length++] = decoded > 0 ? (char)decoded : text.data[0];
-        text = view_from(text, decoded > 0 ? 3 : 1);
+        text = view_skip(text, decoded > 0 ? 3 : 1);
     }
     string[length] = '\0';
     return true;
@@ -67,11 +67,11 @@ static bool split_port(struct view authority, struct view *host,
 
     if (bracketed && end == authority.length)
         return false;
-    *host = view_part(authority, bracketed, end - bracketed);
-    struct view rest = view_from(authority, end + bracketed);
+    *host = view_slice(authority, bracketed, end - bracketed);
+    struct view rest = view_skip(authority, end + bracketed);
     if (rest.length > 0 && rest.data[0] != ':')
         return false;
-    *port = rest.length > 0 ? view_from(rest, 1) : VIEW("6379");
+    *port = rest.length > 0 ? view_skip(rest, 1) : VIEW("6379");
     return host->length > 0;
 }
 
@@ -108,8 +108,8 @@ static int parse_tcp(struct redis_server *server, struct view rest, char *error,
     while (at > 0 && authority.data[at - 1] != '@')
         at--;
     if (at > 0) {
-        credentials = view_part(authority, 0, at - 1);
-        authority = view_from(authority, at);
+        credentials = view_slice(authority, 0, at - 1);
+        authority = view_skip(authority, at);
         struct view user = view_cut(&credentials, ':');
         if (!copy_decoded(server->user, sizeof server->user, user) ||
             !copy_decoded(server->password, sizeof server->password,
@@ -146,15 +146,15 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
         return -1;
     }
     if (view_starts_with(text, VIEW("unix:")))
-        return parse_unix(server, view_from(text, 5), error, size);
+        return parse_unix(server, view_skip(text, 5), error, size);
     if (view_starts_with(text, VIEW("redis://")))
-        return parse_tcp(server, view_from(text, 8), error, size);
+        return parse_tcp(server, view_skip(text, 8), error, size);
     return complain(error, size, "this is no URL of a Redis server");
 }
 
 /* ---- The beginning of a connection ---- */
 
-int redis_begin(const struct redis_server *server, unsigned address) {
+int redis_connect_start(const struct redis_server *server, unsigned address) {
     const struct redis_address *to = &server->addresses[address];
     int on = 1;
     int descriptor = socket(to->socket.ss_family,
@@ -181,7 +181,7 @@ int redis_connect_time(const struct redis_server *server) {
     return REDIS_CONNECT_TIMEOUT / (int)server->count;
 }
 
-int redis_outcome(int descriptor) {
+int redis_connect_result(int descriptor) {
     int error = 0;
     socklen_t length = sizeof error;
 
@@ -228,21 +228,21 @@ bool redis_is_shortage(int error) {
 
 /* ---- The state that all processes share, and the log ---- */
 
-static void say(const struct redis_server *server, struct news *news,
+static void say(const struct redis_server *server, struct log_limit *limit,
                 const char *what, struct view why) {
-    news_tell(news, "Redis at %s %s: %.*s", server->text, what,
-              (int)(why.length < 200 ? why.length : 200), why.data);
+    log_limited(limit, "Redis at %s %s: %.*s", server->text, what,
+                (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
 /* For what may last for days: logged at once, and then once in a while. */
-static void tell(const struct redis_server *server, struct news *news,
+static void tell(const struct redis_server *server, struct log_limit *limit,
                  const char *what, struct view why, int64_t now) {
-    atomic_fetch_add(&news->untold, 1);
-    if (news_are_due(news, now, NEWS_PAUSE))
-        say(server, news, what, why);
+    atomic_fetch_add(&limit->untold, 1);
+    if (log_limit_claim(limit, now, LOG_PAUSE))
+        say(server, limit, what, why);
 }
 
-bool redis_may_try(const struct redis_server *server, int64_t now) {
+bool redis_claim_try(const struct redis_server *server, int64_t now) {
     int64_t retry_at = atomic_load(&server->shared->retry_at);
 
     if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
@@ -263,16 +263,16 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now) {
                                       memory_order_relaxed);
 }
 
-void redis_fails_one(const struct redis_server *server, const char *reason,
-                     int64_t now) {
+void redis_report_failure(const struct redis_server *server, const char *reason,
+                          int64_t now) {
     tell(server, &server->shared->failure, "failed on one connection",
          view_of(reason), now);
 }
 
 /* Called at each failed try.  So a later call logs what came too soon after the
-   last message (REDIS_NEWS). */
-bool redis_is_down(const struct redis_server *server, const char *reason,
-                   int64_t since, int64_t now) {
+   last message (REDIS_LOG_PAUSE). */
+bool redis_report_down(const struct redis_server *server, const char *reason,
+                       int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
     int64_t answered_at = atomic_load(&shared->answered_at);
@@ -280,14 +280,14 @@ bool redis_is_down(const struct redis_server *server, const char *reason,
     /* The clock's steps have some milliseconds: a call that begins and fails in
        one step may have seen a reply to another call in between. */
     if (answered_at > since || answered_at >= now) {
-        redis_fails_one(server, reason, now);
+        redis_report_failure(server, reason, now);
         return false;
     }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
     if (!atomic_exchange(&shared->down, true))
         atomic_fetch_add(&shared->gone.untold, 1);
     if (!atomic_load(&shared->told_down) &&
-        news_are_due(&shared->gone, now, REDIS_NEWS)) {
+        log_limit_claim(&shared->gone, now, REDIS_LOG_PAUSE)) {
         atomic_store(&shared->told_down, true);
         say(server, &shared->gone, "is unavailable", view_of(reason));
     }
@@ -309,8 +309,8 @@ static const char *cure_of(int error) {
     }
 }
 
-void redis_refuses(const struct redis_server *server,
-                   const struct resp_reply *refusal, int64_t now) {
+void redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *refusal, int64_t now) {
     struct redis_shared *shared = server->shared;
     int error = errno;
     bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
@@ -329,23 +329,23 @@ void redis_refuses(const struct redis_server *server,
     if (scarce)
         atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
     if (refusal != NULL)
-        redis_is_up(server, now); /* its own message shows that */
+        redis_report_answer(server, now); /* its own message shows that */
 }
 
-void redis_misbehaves(const struct redis_server *server,
-                      const struct resp_reply *reply) {
+void redis_report_nonsense(const struct redis_server *server,
+                           const struct resp_reply *reply) {
     tell(server, &server->shared->nonsense, "gives an unexpected reply",
          reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
          clock_milliseconds());
 }
 
-void redis_is_missed(const struct redis_server *server, size_t requests) {
+void redis_count_missed(const struct redis_server *server, size_t requests) {
     if (requests > 0)
         atomic_fetch_add(&server->shared->unanswered, requests);
 }
 
 /* Called for each reply, so all but the first check is for the rare case. */
-void redis_is_up(const struct redis_server *server, int64_t now) {
+void redis_report_answer(const struct redis_server *server, int64_t now) {
     struct redis_shared *shared = server->shared;
 
     if (atomic_load_explicit(&shared->answered_at, memory_order_relaxed) < now)
@@ -353,9 +353,9 @@ void redis_is_up(const struct redis_server *server, int64_t now) {
     if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
     if (atomic_load_explicit(&shared->told_down, memory_order_relaxed) &&
-        news_are_due(&shared->back, now, REDIS_NEWS) &&
+        log_limit_claim(&shared->back, now, REDIS_LOG_PAUSE) &&
         atomic_exchange(&shared->told_down, false))
-        news_tell(&shared->back,
-                  "Redis at %s is back; %zu requests have done without it",
-                  server->text, atomic_exchange(&shared->unanswered, 0));
+        log_limited(&shared->back,
+                    "Redis at %s is back; %zu requests have done without it",
+                    server->text, atomic_exchange(&shared->unanswered, 0));
 }

@@ -30,7 +30,7 @@ struct redis_shared {
     _Atomic int64_t retry_at;     /* while it is down */
     _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
     _Atomic int64_t scarce_until; /* 0: no such shortage yet */
-    struct news gone, back, failure, refusal, nonsense;
+    struct log_limit gone, back, failure, refusal, nonsense;
 };
 
 struct redis_server {
@@ -59,14 +59,14 @@ int redis_parse(struct redis_server *server, const char *url, char *error,
 
 /* Begins to connect to one of the addresses, without waiting.  Returns the
    descriptor, non-blocking, or -1 with errno set. */
-int redis_begin(const struct redis_server *server, unsigned address);
+int redis_connect_start(const struct redis_server *server, unsigned address);
 
 /* Returns how long one of its addresses may take to connect, in milliseconds:
    all of them together have REDIS_CONNECT_TIMEOUT. */
 int redis_connect_time(const struct redis_server *server);
 
 /* Has a connection that began been made?  0, or -1 with errno set. */
-int redis_outcome(int descriptor);
+int redis_connect_result(int descriptor);
 
 /* Appends what a new connection must send first (AUTH, SELECT) and returns how
    many replies that brings, each of which must be +OK. */
@@ -77,14 +77,16 @@ unsigned redis_append_handshake(const struct redis_server *server,
    to spare (its maxclients)?  It then closes, and has done nothing. */
 bool redis_is_refusal(const struct resp_reply *reply);
 
-/* Does that errno, of redis_begin(), mean a shortage on our side, perhaps not
-   for long: descriptors, ports, memory, or room in the queue of a Unix socket?
+/* Does that errno, of redis_connect_start(), mean a shortage on our side,
+   perhaps not for long: descriptors, ports, memory, or room in the queue of a
+   Unix socket?
  */
 bool redis_is_shortage(int error);
 
-/* May the caller try Redis now?  While it is down, one of all processes and
-   threads may, every REDIS_RETRY; the others need not wait for nothing. */
-bool redis_may_try(const struct redis_server *server, int64_t now);
+/* Claims a try: returns whether the caller may try Redis now.  While it is
+   down, one of all processes and threads may, every REDIS_RETRY; the others
+   need not wait for nothing. */
+bool redis_claim_try(const struct redis_server *server, int64_t now);
 
 /* Has it answered any call since REDIS_RETRY before the time `begun`?  Then a
    connection that was begun at that time and broke is no sign that Redis is
@@ -104,22 +106,22 @@ bool redis_is_scarce(const struct redis_server *server, int64_t now);
  * in time.  Returns false if any call was answered since then: then only this
  * one has failed.
  */
-bool redis_is_down(const struct redis_server *server, const char *reason,
-                   int64_t since, int64_t now);
+bool redis_report_down(const struct redis_server *server, const char *reason,
+                       int64_t since, int64_t now);
 /* Only the requests on one connection have failed: the next one may connect. */
-void redis_fails_one(const struct redis_server *server, const char *reason,
-                     int64_t now);
+void redis_report_failure(const struct redis_server *server, const char *reason,
+                          int64_t now);
 /* No connection is available now: because Redis sent this refusal or, if it is
    NULL, because of a shortage of our own, which is in errno. */
-void redis_refuses(const struct redis_server *server,
-                   const struct resp_reply *refusal, int64_t now);
+void redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *refusal, int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
-void redis_misbehaves(const struct redis_server *server,
-                      const struct resp_reply *reply);
+void redis_report_nonsense(const struct redis_server *server,
+                           const struct resp_reply *reply);
 /* Counts requests that were answered without Redis; the log reports the number
    when it is back. */
-void redis_is_missed(const struct redis_server *server, size_t requests);
+void redis_count_missed(const struct redis_server *server, size_t requests);
 /* It has answered. */
-void redis_is_up(const struct redis_server *server, int64_t now);
+void redis_report_answer(const struct redis_server *server, int64_t now);
 
 #endif

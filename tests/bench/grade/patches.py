@@ -104,7 +104,7 @@ GROWING_POOL = _whole(
     static int pairs[WORKERS_LIMIT][2];
     for (size_t i = 0; i < most; i++)
         if (socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]) != 0)
-            server_give_up("cannot create pair %zu", i + 1);
+            server_fatal("cannot create pair %zu", i + 1);
 """,
 ).more(
     PUT,
@@ -474,7 +474,9 @@ PATCHES = (
         "if (server_is_stopping() && connection_is_idle(&serving->connection))",
         "if (server_is_stopping())",
     ),
-    _whole("deaf", "ends", "    while (server_goes_on())", "    while (poll(NULL, 0, 1) < 1)"),
+    _whole(
+        "deaf", "ends", "    while (server_keep_accepting())", "    while (poll(NULL, 0, 1) < 1)"
+    ),
     _whole("bad-status", "ends", "return server_end(&server);", "return 1 + server_end(&server);"),
     _whole(
         "orphans",

@@ -56,7 +56,7 @@ static unsigned readiness_of(uint32_t events) {
 static void accept_clients(struct server *server, struct evented *evented) {
     struct client client;
 
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_has_room(evented); i++) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
         if (server_accept(server, SOCK_NONBLOCK, &client)) {
             evented_adopt(evented, &client);
             continue;
@@ -97,7 +97,7 @@ static void work(struct server *server, size_t number) {
         return;
     server->counters += number;
     evented_init(&evented, server, (struct watcher){watch, &set});
-    while (evented_goes_on(&evented)) {
+    while (evented_keep_running(&evented)) {
         evented_watch_listener(&evented, &listener);
         run_round(set, server, &evented);
     }
@@ -124,8 +124,8 @@ int main(int argc, char **argv) {
     children_init(&workers, server.options.workers);
     while (!children_are_complete(&workers))
         if (!start_worker(&server))
-            server_give_up("cannot fork worker %zu (%s); give fewer --workers",
-                           *workers.alive + 1, strerror(errno));
+            server_fatal("cannot fork worker %zu (%s); give fewer --workers",
+                         *workers.alive + 1, strerror(errno));
     while (!server_is_stopping()) {
         bool whole = children_are_complete(&workers) || start_worker(&server);
         (void)children_reap(&workers, whole, &number);

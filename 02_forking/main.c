@@ -89,7 +89,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
     size_t place = children_free_place(&children);
     pid_t child;
 
-    moment_set(&worker->moment, time(NULL));
+    cached_time_set(&worker->cached_time, time(NULL));
     redis_lending_prepare(&lending, place);
     /* If there are no more processes, some child must end first. */
     while ((child = children_fork(&children, place)) < 0 &&

@@ -107,17 +107,18 @@ static void *serve(void *context) {
    none is joined: a detached thread leaves nothing behind. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
-    static struct moment moment; /* the date, formatted once for all threads */
+    static struct cached_time
+        cached_time; /* the date, formatted once for all threads */
     struct thread *thread = calloc(1, sizeof *thread);
 
     if (thread == NULL)
         return false;
-    moment_set(&moment, time(NULL));
+    cached_time_set(&cached_time, time(NULL));
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
                                      .redis = &redis,
-                                     .moment = moment,
+                                     .cached_time = cached_time,
                                      .others_wait = others_wait};
     /* Under the lock, which the thread needs to leave the list: otherwise it
        could end, and free its memory, before pthread_create() has written the

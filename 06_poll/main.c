@@ -16,9 +16,9 @@
  * and it waits for all clients.  Every other call on a socket returns at once;
  * if it would have to wait, the loop goes on with another client.
  *
- * Where does a half-done request live?  In its `struct serving`, on the heap: a
- * state machine instead of a stack.  A request that waits for Redis is in a
- * queue, because all share one connection to it and replies come in order.
+ * Where does a half-done request live?  In its `struct event_conn`, on the
+ * heap: a state machine instead of a stack.  A request that waits for Redis is
+ * in a queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The array is the program's, so a change of interest is
  * an assignment and costs no system call.  But each poll() hands all of it to

@@ -16,9 +16,9 @@
  * network, and it waits for all clients.  Every other call on a socket returns
  * at once; if it would have to wait, the loop goes on with another client.
  *
- * Where does a half-done request live?  In its `struct serving`, on the heap: a
- * state machine instead of a stack.  A request that waits for Redis is in a
- * queue, because all share one connection to it and replies come in order.
+ * Where does a half-done request live?  In its `struct event_conn`, on the
+ * heap: a state machine instead of a stack.  A request that waits for Redis is
+ * in a queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The kernel keeps the set between calls, so the cost of
  * epoll_wait() depends on what is ready, not on what is watched: ten thousand

@@ -146,7 +146,8 @@ BAD_HEAD = FaultKind(
     "The head of your response is not valid HTTP",
     "The head has bytes that HTTP forbids. One of its lines is the date: the application knows it "
     "only after your server has passed the time to it.",
-    "moment_set in lib/app/moment.h; RFC 9110, section 5.5: the bytes that a field may have",
+    "cached_time_set in lib/app/cached_time.h; RFC 9110, section 5.5: the bytes that a field may "
+    "have",
     r"send|write",
 )
 WRONG_LENGTH = FaultKind(

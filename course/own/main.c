@@ -57,13 +57,13 @@ static const struct architecture architecture = {
 };
 
 /* The data of one client. */
-struct serving {
+struct blocking_conn {
     struct server *server;
     struct redis_pool *redis;
     struct counters *counters;
     const struct client *client;
-    struct moment moment;         /* the time, for the application */
-    struct connection connection; /* knows what to do next */
+    struct cached_time cached_time; /* the time, for the application */
+    struct connection connection;   /* knows what to do next */
 };
 
 /*
@@ -71,8 +71,9 @@ struct serving {
  *
  *   - connection_room() returns where to put bytes, and how many;
  *   - recv(2) puts them there.  It may return only a part of the request;
- *   - moment_set(&serving->moment, time(NULL)) gives the application the time;
- *   - connection_received(&serving->connection, (size_t)count) reports the
+ *   - cached_time_set(&conn->cached_time, time(NULL)) gives the application
+ *     the time;
+ *   - connection_received(&conn->connection, (size_t)count) reports the
  *     bytes received (0: the client sends no more).  Then the need is known.
  *
  * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
@@ -85,8 +86,8 @@ struct serving {
  * when this limit began (clock_milliseconds()); otherwise a client that sends
  * a byte from time to time blocks the server for ever.
  */
-static void receive(struct serving *serving) {
-    connection_abandon(&serving->connection);
+static void receive(struct blocking_conn *conn) {
+    connection_abandon(&conn->connection);
 }
 
 /*
@@ -95,7 +96,7 @@ static void receive(struct serving *serving) {
  *   - transmit() sends some of connection_pending(), with one system call, and
  *     returns how many bytes it sent.  The socket may not have room for all
  *     of them;
- *   - connection_sent(&serving->connection, (uint64_t)count) reports the bytes
+ *   - connection_sent(&conn->connection, (uint64_t)count) reports the bytes
  *     sent.  If more are pending, the need is NEED_SEND again.
  *
  * If transmit fails, or sends nothing (0: the file is shorter now), call
@@ -104,8 +105,8 @@ static void receive(struct serving *serving) {
  * client that reads slowly but steadily: each byte starts SEND_TIMEOUT
  * again.
  */
-static void send_some(struct serving *serving) {
-    connection_abandon(&serving->connection);
+static void send_some(struct blocking_conn *conn) {
+    connection_abandon(&conn->connection);
 }
 
 /*
@@ -119,38 +120,38 @@ static void send_some(struct serving *serving) {
  * `ask_once` in net/blocking.c closes such a connection, `ask_redis` checks
  * for one before a remark is stored.
  */
-static void ask_redis(struct serving *serving) {
-    connection_replied(&serving->connection, NULL);
+static void ask_redis(struct blocking_conn *conn) {
+    connection_replied(&conn->connection, NULL);
 }
 
 /* Serves one client from its first byte to its last.  Stage 1: after you have
    written receive() and send_some(), delete the three lines of `hello`. */
-static void serve(struct serving *serving) {
+static void serve(struct blocking_conn *conn) {
     static const char hello[] = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n"
                                 "Connection: close\r\n\r\nHello!\n";
-    send(serving->client->socket, hello, strlen(hello), MSG_NOSIGNAL);
-    struct connection *connection = &serving->connection;
+    send(conn->client->socket, hello, strlen(hello), MSG_NOSIGNAL);
+    struct connection *connection = &conn->connection;
     enum connection_need need;
 
-    connection_init(connection, &serving->server->app, &serving->moment,
+    connection_init(connection, &conn->server->app, &conn->cached_time,
                     architecture.requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_RECEIVE:
-            receive(serving);
+            receive(conn);
             break;
         case NEED_ASK_REDIS:
-            ask_redis(serving);
+            ask_redis(conn);
             break;
         case NEED_KEEP: /* stage 5: not while server_is_stopping() */
             connection_keep(connection, true);
             break;
         case NEED_SEND:
-            send_some(serving);
+            send_some(conn);
             break;
         case NEED_DONE:
-            server_exchange_done(serving->server, serving->counters,
-                                 serving->client, connection);
+            server_exchange_done(conn->server, conn->counters, conn->client,
+                                 connection);
             connection_next(connection);
             break;
         case NEED_CLOSE:
@@ -158,7 +159,7 @@ static void serve(struct serving *serving) {
         }
     }
     connection_free(connection);
-    close(serving->client->socket);
+    close(conn->client->socket);
 }
 
 /*
@@ -188,11 +189,11 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_keep_accepting())
         if (server_accept(&server, 0, &client)) {
-            struct serving serving = {.server = &server,
-                                      .redis = &redis,
-                                      .counters = server.counters,
-                                      .client = &client};
-            serve(&serving);
+            struct blocking_conn conn = {.server = &server,
+                                         .redis = &redis,
+                                         .counters = server.counters,
+                                         .client = &client};
+            serve(&conn);
         }
 
     redis_pool_destroy(&redis);

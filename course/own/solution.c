@@ -29,12 +29,12 @@ static const struct architecture architecture = {
 #define QUEUE_FOR 1024
 
 /* The data of one client. */
-struct serving {
+struct blocking_conn {
     struct server *server;
     struct redis_pool *redis;
     struct counters *counters;
     const struct client *client;
-    struct moment moment;
+    struct cached_time cached_time;
     struct connection connection;
     enum patience awaited; /* the kind of the current time limit */
     int64_t since;         /* when it began, clock_milliseconds() */
@@ -47,25 +47,24 @@ static struct counters *counters;
 /* ---- Stage 3: timeouts ---- */
 
 /* Returns the milliseconds that the client has left. */
-static int64_t time_left(struct serving *serving) {
-    enum patience patience = connection_patience(&serving->connection);
+static int64_t time_left(struct blocking_conn *conn) {
+    enum patience patience = connection_patience(&conn->connection);
 
-    if (patience != serving->awaited) {
-        serving->awaited = patience;
-        serving->since = clock_milliseconds();
+    if (patience != conn->awaited) {
+        conn->awaited = patience;
+        conn->since = clock_milliseconds();
     }
-    int whole =
-        options_time(&serving->server->options, patience_time(patience));
-    return serving->since + whole - clock_milliseconds();
+    int whole = options_time(&conn->server->options, patience_time(patience));
+    return conn->since + whole - clock_milliseconds();
 }
 
 /* Sleeps until the client is ready, at most LOOK at a time.  False: its time is
    over, or the server stops and the client is idle. */
-static bool wait_for(struct serving *serving, short event) {
-    struct pollfd client = {.fd = serving->client->socket, .events = event};
+static bool wait_for(struct blocking_conn *conn, short event) {
+    struct pollfd client = {.fd = conn->client->socket, .events = event};
 
-    while (time_left(serving) > 0 && !server_is_out_of_time()) {
-        if (server_is_stopping() && connection_is_idle(&serving->connection))
+    while (time_left(conn) > 0 && !server_is_out_of_time()) {
+        if (server_is_stopping() && connection_is_idle(&conn->connection))
             return false;
         if (poll(&client, 1, LOOK) > 0)
             return true;
@@ -75,8 +74,8 @@ static bool wait_for(struct serving *serving, short event) {
 
 /* ---- Stage 1: bytes in, bytes out ---- */
 
-static void receive(struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void receive(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
     size_t size;
 
     char *room = connection_room(connection, &size);
@@ -84,12 +83,12 @@ static void receive(struct serving *serving) {
         connection_abandon(connection);
         return;
     }
-    if (!wait_for(serving, POLLIN)) {
+    if (!wait_for(conn, POLLIN)) {
         connection_timed_out(connection);
         return;
     }
-    ssize_t count = recv(serving->client->socket, room, size, MSG_DONTWAIT);
-    moment_set(&serving->moment, time(NULL));
+    ssize_t count = recv(conn->client->socket, room, size, MSG_DONTWAIT);
+    cached_time_set(&conn->cached_time, time(NULL));
     if (count >= 0)
         connection_received(connection, (size_t)count);
     else if (errno != EAGAIN && errno != EINTR)
@@ -97,30 +96,30 @@ static void receive(struct serving *serving) {
 }
 
 /* Sends some of the pending bytes; the connection knows the rest. */
-static void send_some(struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void send_some(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
 
-    if (!wait_for(serving, POLLOUT)) {
+    if (!wait_for(conn, POLLOUT)) {
         connection_abandon(connection);
         return;
     }
     ssize_t count =
-        transmit(serving->client->socket, connection_pending(connection));
+        transmit(conn->client->socket, connection_pending(connection));
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return; /* not sent: the need stays, and this is called again */
     if (count <= 0)
         connection_abandon(connection);
     else
         connection_sent(connection, (uint64_t)count);
-    serving->since = clock_milliseconds();
+    conn->since = clock_milliseconds();
 }
 
 /* ---- Stage 2: Redis ---- */
 
-static void ask_redis(struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void ask_redis(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
     struct exchange *exchange = &connection->exchange;
-    struct redis_client *client = redis_pool_borrow(serving->redis);
+    struct redis_client *client = redis_pool_borrow(conn->redis);
     struct resp_reply reply;
 
     if (client == NULL) {
@@ -129,49 +128,49 @@ static void ask_redis(struct serving *serving) {
     }
     if (exchange_changes_something(exchange))
         redis_client_check_before_use(client);
-    bool called = redis_pool_call(serving->redis, &client,
+    bool called = redis_pool_call(conn->redis, &client,
                                   exchange_command(exchange), &reply);
     bool fits = called && exchange_accepts(exchange, &reply);
     connection_replied(connection, fits ? &reply : NULL);
     if (called && !fits && reply.type != RESP_ERROR)
         redis_client_close(client); /* its next reply may not be for us */
-    redis_pool_return(serving->redis, client);
+    redis_pool_return(conn->redis, client);
 }
 
 /* ---- One client ---- */
 
-static void serve(struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void serve(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
     enum connection_need need;
 
-    connection_init(connection, &serving->server->app, &serving->moment,
+    connection_init(connection, &conn->server->app, &conn->cached_time,
                     architecture.requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_RECEIVE:
-            receive(serving);
+            receive(conn);
             break;
         case NEED_ASK_REDIS:
-            ask_redis(serving);
+            ask_redis(conn);
             break;
         case NEED_KEEP:
             connection_keep(connection, !server_is_stopping());
             break;
         case NEED_SEND:
-            send_some(serving);
+            send_some(conn);
             break;
         case NEED_DONE:
-            server_exchange_done(serving->server, serving->counters,
-                                 serving->client, connection);
+            server_exchange_done(conn->server, conn->counters, conn->client,
+                                 connection);
             connection_next(connection);
-            serving->awaited = PATIENCE_NONE;
+            conn->awaited = PATIENCE_NONE;
             break;
         case NEED_CLOSE:
             break;
         }
     }
     connection_free(connection);
-    close(serving->client->socket);
+    close(conn->client->socket);
 }
 
 /* ---- Stage 4: many at once ---- */
@@ -216,11 +215,11 @@ static void *work(void *number) {
     struct client client;
 
     while (queue_take(&client)) {
-        struct serving serving = {.server = &server,
-                                  .redis = &redis,
-                                  .counters = &counters[*(size_t *)number],
-                                  .client = &client};
-        serve(&serving);
+        struct blocking_conn conn = {.server = &server,
+                                     .redis = &redis,
+                                     .counters = &counters[*(size_t *)number],
+                                     .client = &client};
+        serve(&conn);
     }
     return NULL;
 }

@@ -46,8 +46,8 @@ void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
 
 /*
  * Borrows the regular file of that name, relative to the folder, as it is in
- * that loop iteration (app/moment.h).  Returns NULL with errno set: EISDIR for
- * a folder, EACCES for anything else that is no file, EXDEV for a path that
+ * that loop iteration (app/cached_time.h).  Returns NULL with errno set: EISDIR
+ * for a folder, EACCES for anything else that is no file, EXDEV for a path that
  * leaves the folder, or the errno of openat2(2).
  */
 struct file *cache_borrow(struct cache *cache, const char *name,

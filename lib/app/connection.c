@@ -31,10 +31,10 @@
 #include <assert.h>
 
 void connection_init(struct connection *connection, const struct app *app,
-                     const struct moment *moment, int requests) {
+                     const struct cached_time *cached_time, int requests) {
     *connection = (struct connection){.requests_left = requests};
     connection->exchange.app = app;
-    connection->exchange.response.moment = moment;
+    connection->exchange.response.cached_time = cached_time;
 }
 
 void connection_free(struct connection *connection) {

@@ -61,12 +61,11 @@ struct connection {
 };
 
 /*
- * Starts a connection's life.  `moment` is the time, which the driver keeps
- * current; app and moment must outlive the connection.  After `requests`
- * requests it is closed.
+ * Starts a connection's life.  The driver keeps `cached_time` current; it and
+ * app must outlive the connection.  After `requests` requests it is closed.
  */
 void connection_init(struct connection *connection, const struct app *app,
-                     const struct moment *moment, int requests);
+                     const struct cached_time *cached_time, int requests);
 void connection_free(struct connection *connection);
 
 enum connection_need connection_need(const struct connection *connection);

@@ -205,8 +205,8 @@ void files_page(struct page *page) {
         length += sizeof index_name - 1;
     }
     name[length] = '\0';
-    struct file *file =
-        cache_borrow(page->app->public, name, page->response->moment->round);
+    struct file *file = cache_borrow(page->app->public, name,
+                                     page->response->cached_time->round);
     if (file != NULL) {
         serve(page, file, (struct view){name, length});
         return;

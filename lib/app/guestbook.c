@@ -184,8 +184,8 @@ static void finish_page(struct page *page, int status,
     };
     struct buffer html[VALUES] = {0}; /* all but the remarks, which are kept */
 
-    struct file *file =
-        cache_borrow(templates, GUESTBOOK_TEMPLATE, response->moment->round);
+    struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
+                                     response->cached_time->round);
     if (file == NULL) {
         response_error(response, 500,
                        "The guestbook's template cannot be read.");

@@ -23,7 +23,7 @@ void log_line_append(struct buffer *line, const char *address,
     char time[40];
     struct tm tm;
 
-    time_t now = exchange->response.moment->now;
+    time_t now = exchange->response.cached_time->now;
     localtime_r(&now, &tm);
     strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S %z", &tm);
     buffer_append(line, view_of(address));

@@ -77,8 +77,9 @@ void response_start(struct response *response, int status) {
     buffer_append(head, VIEW("HTTP/1.1 "));
     append_status(head, status);
     buffer_append(head, VIEW("\r\n"));
-    buffer_append(head, (struct view){response->moment->fields,
-                                      sizeof response->moment->fields - 1});
+    buffer_append(head,
+                  (struct view){response->cached_time->fields,
+                                sizeof response->cached_time->fields - 1});
 }
 
 void response_field(struct response *response, struct view name,

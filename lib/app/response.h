@@ -10,10 +10,10 @@
 #define APP_RESPONSE_H
 
 #include "app/cache.h"
-#include "app/moment.h"
+#include "app/cached_time.h"
 
 struct response {
-    const struct moment *moment; /* for the Date field */
+    const struct cached_time *cached_time; /* for the Date field */
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;

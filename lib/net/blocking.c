@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* A connection while it is served. */
-struct serving {
+struct blocking_conn {
     struct worker *worker;
     const struct client *client;
     struct connection connection;
@@ -38,24 +38,24 @@ static bool may_keep(const struct worker *worker) {
    many pieces it comes in.  A first request in one piece is there already and
    costs no call here; a kept connection costs one, once.  Returns false if the
    deadline has passed. */
-static bool set_timeout(struct serving *serving) {
-    const struct server *server = serving->worker->server;
-    enum patience awaited = connection_patience(&serving->connection);
+static bool set_timeout(struct blocking_conn *conn) {
+    const struct server *server = conn->worker->server;
+    enum patience awaited = connection_patience(&conn->connection);
     int64_t now = clock_milliseconds();
 
-    if (awaited != serving->awaited) {
-        serving->awaited = awaited;
-        serving->deadline =
+    if (awaited != conn->awaited) {
+        conn->awaited = awaited;
+        conn->deadline =
             now + options_time(&server->options, patience_time(awaited));
     }
-    int wanted = (int)(serving->deadline - now);
-    if (wanted <= 0 || wanted == serving->timeout)
+    int wanted = (int)(conn->deadline - now);
+    if (wanted <= 0 || wanted == conn->timeout)
         return wanted > 0;
     struct timeval time = {.tv_sec = wanted / 1000,
                            .tv_usec = wanted % 1000 * 1000};
-    if (setsockopt(serving->client->socket, SOL_SOCKET, SO_RCVTIMEO, &time,
+    if (setsockopt(conn->client->socket, SOL_SOCKET, SO_RCVTIMEO, &time,
                    sizeof time) == 0)
-        serving->timeout = wanted;
+        conn->timeout = wanted;
     return true;
 }
 
@@ -80,61 +80,61 @@ static bool kernel_has_waited(const struct server *server, int socket) {
 
 /* Nothing has come on a new connection: may it hold this worker?  Until the
    request's timeout, as long as no other client needs the worker. */
-static bool may_stay_silent(struct serving *serving) {
-    const struct worker *worker = serving->worker;
+static bool may_stay_silent(struct blocking_conn *conn) {
+    const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();
 
-    if (serving->silent_till == 0) {
+    if (conn->silent_till == 0) {
         if (others_wait(worker) &&
-            kernel_has_waited(worker->server, serving->client->socket))
+            kernel_has_waited(worker->server, conn->client->socket))
             return false;
-        serving->silent_till =
+        conn->silent_till =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
-    } else if (now >= serving->silent_till || others_wait(worker)) {
+    } else if (now >= conn->silent_till || others_wait(worker)) {
         return false;
     }
     if (server_is_stopping())
         return false;
-    serving->awaited = connection_patience(&serving->connection);
-    serving->deadline =
+    conn->awaited = connection_patience(&conn->connection);
+    conn->deadline =
         now + options_time(&worker->server->options, FIRST_TIMEOUT);
     return true;
 }
 
 /* The first recv of a connection need not sleep: its bytes should be there.  A
    stopping server waits for the rest of a request, but not for a new one. */
-static bool may_sleep(const struct serving *serving) {
-    if (serving->is_new && serving->silent_till == 0)
+static bool may_sleep(const struct blocking_conn *conn) {
+    if (conn->is_new && conn->silent_till == 0)
         return false;
-    return !server_is_stopping() || !connection_is_idle(&serving->connection);
+    return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
 /* EAGAIN, though the socket blocks: its receive timeout (SO_RCVTIMEO) is over,
    or recv was called with MSG_DONTWAIT. */
-static void nothing_came(struct serving *serving) {
-    if (!serving->is_new)
-        connection_timed_out(&serving->connection);
-    else if (!may_stay_silent(serving))
-        connection_abandon(&serving->connection);
+static void nothing_came(struct blocking_conn *conn) {
+    if (!conn->is_new)
+        connection_timed_out(&conn->connection);
+    else if (!may_stay_silent(conn))
+        connection_abandon(&conn->connection);
 }
 
 /* From a client whose time is over one more piece is read: it may have come
    while the server was suspended (SIGSTOP).  Only one, because a client that
    sends a byte every millisecond would never be disconnected. */
-static void something_came(struct serving *serving, bool late) {
-    struct connection *connection = &serving->connection;
+static void something_came(struct blocking_conn *conn, bool late) {
+    struct connection *connection = &conn->connection;
 
-    if (late && !serving->is_new &&
-        connection_patience(connection) == serving->awaited)
+    if (late && !conn->is_new &&
+        connection_patience(connection) == conn->awaited)
         connection_timed_out(connection);
-    if (serving->is_new) /* the time for a request begins now */
-        serving->awaited = PATIENCE_NONE;
-    serving->is_new = false;
+    if (conn->is_new) /* the time for a request begins now */
+        conn->awaited = PATIENCE_NONE;
+    conn->is_new = false;
 }
 
-static void receive(struct serving *serving) {
-    struct connection *connection = &serving->connection;
-    bool sleeps = may_sleep(serving);
+static void receive(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
+    bool sleeps = may_sleep(conn);
     size_t size;
 
     char *room = connection_room(connection, &size);
@@ -144,30 +144,30 @@ static void receive(struct serving *serving) {
         connection_abandon(connection);
         return;
     }
-    bool late = sleeps && !set_timeout(serving);
-    ssize_t count = recv(serving->client->socket, room, size,
+    bool late = sleeps && !set_timeout(conn);
+    ssize_t count = recv(conn->client->socket, room, size,
                          sleeps && !late ? 0 : MSG_DONTWAIT);
-    moment_set(&serving->worker->moment, time(NULL));
+    cached_time_set(&conn->worker->cached_time, time(NULL));
     if (count >= 0) {
         connection_received(connection, (size_t)count);
-        something_came(serving, late);
+        something_came(conn, late);
     } else if (errno == EAGAIN) {
-        nothing_came(serving);
+        nothing_came(conn);
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
-        redis_pool_close_idle(serving->worker->redis);
+        redis_pool_close_idle(conn->worker->redis);
     }
 }
 
-static void ask_once(struct serving *serving, struct redis_client **redis) {
-    struct connection *connection = &serving->connection;
-    struct redis_pool *pool = serving->worker->redis;
+static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
+    struct connection *connection = &conn->connection;
+    struct redis_pool *pool = conn->worker->redis;
     struct resp_reply reply;
 
     bool called = redis_pool_call(
         pool, redis, exchange_command(&connection->exchange), &reply);
-    moment_set(&serving->worker->moment, time(NULL));
+    cached_time_set(&conn->worker->cached_time, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
         redis_report_nonsense(pool->server, &reply);
         /* It may be the reply to another command, followed by ours.  Only its
@@ -180,9 +180,9 @@ static void ask_once(struct serving *serving, struct redis_client **redis) {
 
 /* Runs all commands of the exchange, one after another.  Then the connection to
    Redis is returned at once, because sending the response may take long. */
-static void ask_redis(struct serving *serving) {
-    struct connection *connection = &serving->connection;
-    struct redis_client *redis = redis_pool_borrow(serving->worker->redis);
+static void ask_redis(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
+    struct redis_client *redis = redis_pool_borrow(conn->worker->redis);
 
     if (redis == NULL) {
         connection_replied(connection, NULL);
@@ -191,28 +191,29 @@ static void ask_redis(struct serving *serving) {
     if (exchange_changes_something(&connection->exchange))
         redis_client_check_before_use(redis);
     while (connection_need(connection) == NEED_ASK_REDIS)
-        ask_once(serving, &redis);
-    redis_pool_return(serving->worker->redis, redis);
+        ask_once(conn, &redis);
+    redis_pool_return(conn->worker->redis, redis);
 }
 
 /* Does the client take what it is sent?  send() sleeps at most SEND_LOOK
    (SO_SNDTIMEO), then returns what it has sent, or EAGAIN. */
-static bool takes_bytes(struct serving *serving, ssize_t count, int64_t begun) {
-    const struct options *options = &serving->worker->server->options;
+static bool takes_bytes(struct blocking_conn *conn, ssize_t count,
+                        int64_t begun) {
+    const struct options *options = &conn->worker->server->options;
     int64_t now = clock_milliseconds();
 
     if (count > 0 && now - begun < options_time(options, SEND_LOOK)) {
-        serving->progress.since = now;
+        conn->progress.since = now;
         return true;
     }
-    return transmit_stalled(serving->client->socket, &serving->progress, now) <
+    return transmit_stalled(conn->client->socket, &conn->progress, now) <
            options_time(options, SEND_TIMEOUT);
 }
 
 /* Sleeps until there is room, SEND_LOOK at most.  After a short write the rest
    is still pending: the need stays NEED_SEND, and this is called again. */
-static void send_some(struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void send_some(struct blocking_conn *conn) {
+    struct connection *connection = &conn->connection;
     int64_t begun = clock_milliseconds();
 
     if (server_is_out_of_time()) {
@@ -220,45 +221,45 @@ static void send_some(struct serving *serving) {
         return;
     }
     ssize_t count =
-        transmit(serving->client->socket, connection_pending(connection));
+        transmit(conn->client->socket, connection_pending(connection));
     if (count < 0 && errno == EINTR)
         return;
     if (count == 0 || (count < 0 && errno != EAGAIN) ||
-        !takes_bytes(serving, count, begun))
+        !takes_bytes(conn, count, begun))
         connection_abandon(connection);
     else if (count > 0)
         connection_sent(connection, (uint64_t)count);
 }
 
 void blocking_serve(struct worker *worker, const struct client *client) {
-    struct serving serving = {
+    struct blocking_conn conn = {
         .worker = worker,
         .client = client,
         .is_new = true,
         .timeout = options_time(&worker->server->options, REQUEST_TIMEOUT)};
-    struct connection *connection = &serving.connection;
+    struct connection *connection = &conn.connection;
     enum connection_need need;
 
-    connection_init(connection, &worker->server->app, &worker->moment,
+    connection_init(connection, &worker->server->app, &worker->cached_time,
                     worker->server->architecture->requests_per_connection);
     while ((need = connection_need(connection)) != NEED_CLOSE) {
         switch (need) {
         case NEED_RECEIVE:
-            receive(&serving);
+            receive(&conn);
             break;
         case NEED_ASK_REDIS:
-            ask_redis(&serving);
+            ask_redis(&conn);
             break;
         case NEED_KEEP:
             connection_keep(connection, may_keep(worker));
             break;
         case NEED_SEND:
-            send_some(&serving);
+            send_some(&conn);
             break;
         case NEED_DONE:
             server_exchange_done(worker->server, worker->counters, client,
                                  connection);
-            serving.awaited = PATIENCE_NONE; /* the next has its own time */
+            conn.awaited = PATIENCE_NONE; /* the next has its own time */
             connection_next(connection);
             break;
         case NEED_CLOSE:

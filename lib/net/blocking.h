@@ -12,7 +12,7 @@ struct worker {
     struct server *server;
     struct counters *counters;
     struct redis_pool *redis;
-    struct moment moment;
+    struct cached_time cached_time;
     /* Does a connection wait for which no worker is free?  Then none is kept
        alive.  Called once per request, and at times while nothing has come on a
        new connection.  NULL: one is always free. */

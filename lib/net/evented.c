@@ -12,7 +12,7 @@
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher) {
     *evented = (struct evented){.server = server, .watcher = watcher};
-    slab_init(&evented->memory, sizeof(struct serving), CONNECTIONS_AT_ONCE);
+    slab_init(&evented->memory, sizeof(struct event_conn), CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
     /* Each client may be receiving a different large file: one descriptor more
        for each. */
@@ -43,30 +43,29 @@ static void tidy_up(struct evented *evented) {
 
 /* ---- Time ---- */
 
-static void stop_waiting(struct evented *evented, struct serving *serving) {
-    if (serving->awaited == PATIENCE_NONE)
+static void stop_waiting(struct evented *evented, struct event_conn *conn) {
+    if (conn->awaited == PATIENCE_NONE)
         return;
-    DL_DELETE(evented->waiting[serving->awaited], serving); /* NOLINT */
-    serving->awaited = PATIENCE_NONE;
+    DL_DELETE(evented->waiting[conn->awaited], conn); /* NOLINT */
+    conn->awaited = PATIENCE_NONE;
 }
 
 /* Sets the client's deadline.  An existing deadline stays, except while we
    send: then each check sets it anew. */
-static void start_waiting(struct evented *evented, struct serving *serving) {
-    enum patience awaited = connection_patience(&serving->connection);
+static void start_waiting(struct evented *evented, struct event_conn *conn) {
+    enum patience awaited = connection_patience(&conn->connection);
 
-    if (awaited == serving->awaited && awaited != PATIENCE_SEND)
+    if (awaited == conn->awaited && awaited != PATIENCE_SEND)
         return;
-    stop_waiting(evented, serving);
+    stop_waiting(evented, conn);
     if (awaited == PATIENCE_NONE)
         return;
-    serving->awaited = awaited;
-    serving->deadline =
-        evented->now +
-        options_time(&evented->server->options, awaited == PATIENCE_SEND
-                                                    ? SEND_LOOK
-                                                    : patience_time(awaited));
-    DL_APPEND(evented->waiting[awaited], serving);
+    conn->awaited = awaited;
+    conn->deadline = evented->now + options_time(&evented->server->options,
+                                                 awaited == PATIENCE_SEND
+                                                     ? SEND_LOOK
+                                                     : patience_time(awaited));
+    DL_APPEND(evented->waiting[awaited], conn);
 }
 
 int evented_timeout(const struct evented *evented) {
@@ -89,44 +88,44 @@ int evented_timeout(const struct evented *evented) {
 
 /* Its memory stays until the loop iteration ends, because another event of this
    iteration may still point to it. */
-static void close_connection(struct evented *evented, struct serving *serving) {
-    stop_waiting(evented, serving);
-    source_close(&evented->watcher, &serving->source);
-    connection_free(&serving->connection);
+static void close_connection(struct evented *evented, struct event_conn *conn) {
+    stop_waiting(evented, conn);
+    source_close(&evented->watcher, &conn->source);
+    connection_free(&conn->connection);
     evented->count--;
-    DL_APPEND(evented->closed, serving);
+    DL_APPEND(evented->closed, conn);
 }
 
-static bool ask_redis(struct evented *evented, struct serving *serving) {
+static bool ask_redis(struct evented *evented, struct event_conn *conn) {
     if (!redis_pipeline_append(&evented->redis,
-                               exchange_command(&serving->connection.exchange),
+                               exchange_command(&conn->connection.exchange),
                                evented->now))
         return false;
-    stop_waiting(evented, serving);
-    serving->next_asker = NULL;
+    stop_waiting(evented, conn);
+    conn->next_asker = NULL;
     if (evented->first_asker == NULL)
-        evented->first_asker = serving;
+        evented->first_asker = conn;
     else
-        evented->last_asker->next_asker = serving;
-    evented->last_asker = serving;
+        evented->last_asker->next_asker = conn;
+    evented->last_asker = conn;
     return true;
 }
 
 /* Watches the client.  If memory is too short for that, the connection is
    closed, because no event would ever continue it. */
-static void wait_for(struct evented *evented, struct serving *serving,
+static void wait_for(struct evented *evented, struct event_conn *conn,
                      unsigned interest) {
-    start_waiting(evented, serving);
-    if (!source_watch(&evented->watcher, &serving->source, interest))
-        close_connection(evented, serving);
+    start_waiting(evented, conn);
+    if (!source_watch(&evented->watcher, &conn->source, interest))
+        close_connection(evented, conn);
 }
 
 static bool would_wait(void) {
     return errno == EAGAIN || errno == EINTR;
 }
 
-static void receive(struct evented *evented, struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void receive(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
     size_t size;
 
     char *room = connection_room(connection, &size);
@@ -135,10 +134,10 @@ static void receive(struct evented *evented, struct serving *serving) {
         connection_abandon(connection);
         return;
     }
-    ssize_t count = recv(serving->source.descriptor, room, size, 0);
+    ssize_t count = recv(conn->source.descriptor, room, size, 0);
     if (count >= 0) {
         /* A long round may have begun seconds ago. */
-        moment_set(&evented->moment, time(NULL));
+        cached_time_set(&evented->cached_time, time(NULL));
         connection_received(connection, (size_t)count);
     } else if (!would_wait()) {
         connection_abandon(connection);
@@ -146,18 +145,18 @@ static void receive(struct evented *evented, struct serving *serving) {
 }
 
 /* Returns false if the kernel has no room now. */
-static bool send_some(struct evented *evented, struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static bool send_some(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
 
     ssize_t count =
-        transmit(serving->source.descriptor, connection_pending(connection));
+        transmit(conn->source.descriptor, connection_pending(connection));
     if (count < 0 && would_wait())
         return false;
     if (count <= 0) { /* the client has left, or the file is shorter now */
         connection_abandon(connection);
         return true;
     }
-    serving->progress.since = evented->now;
+    conn->progress.since = evented->now;
     connection_sent(connection, (uint64_t)count);
     return true;
 }
@@ -169,13 +168,13 @@ static bool may_keep(const struct evented *evented) {
            evented->count < evented->limit;
 }
 
-static void finish_exchange(struct evented *evented, struct serving *serving) {
-    struct connection *connection = &serving->connection;
+static void finish_exchange(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
 
     server_exchange_done(evented->server, evented->server->counters,
-                         &serving->client, connection);
+                         &conn->client, connection);
     evented->untidy++;
-    stop_waiting(evented, serving); /* the next exchange has its own time */
+    stop_waiting(evented, conn); /* the next exchange has its own time */
     connection_next(connection);
 }
 
@@ -183,9 +182,9 @@ static void finish_exchange(struct evented *evented, struct serving *serving) {
    watches, or for Redis, in the queue.  It receives once at most, and only if
    the client may be readable, sends one piece of a file, and answers a few
    pipelined requests, so that no client can occupy the loop. */
-static void drive(struct evented *evented, struct serving *serving,
+static void drive(struct evented *evented, struct event_conn *conn,
                   bool readable) {
-    struct connection *connection = &serving->connection;
+    struct connection *connection = &conn->connection;
     int sends = 0; /* of this response: the head, then a piece of the file */
     int done = 0;  /* exchanges */
 
@@ -193,14 +192,14 @@ static void drive(struct evented *evented, struct serving *serving,
         switch (connection_need(connection)) {
         case NEED_RECEIVE:
             if (!readable) {
-                wait_for(evented, serving, READABLE);
+                wait_for(evented, conn, READABLE);
                 return;
             }
             readable = false;
-            receive(evented, serving);
+            receive(evented, conn);
             break;
         case NEED_ASK_REDIS:
-            if (ask_redis(evented, serving))
+            if (ask_redis(evented, conn))
                 return;
             connection_replied(connection, NULL);
             break;
@@ -209,69 +208,70 @@ static void drive(struct evented *evented, struct serving *serving,
             break;
         case NEED_SEND:
             if (sends == 2 || done == EXCHANGES_AT_ONCE ||
-                !send_some(evented, serving)) {
-                wait_for(evented, serving, WRITABLE);
+                !send_some(evented, conn)) {
+                wait_for(evented, conn, WRITABLE);
                 return;
             }
             sends++;
             break;
         case NEED_DONE:
-            finish_exchange(evented, serving);
+            finish_exchange(evented, conn);
             sends = 0;
             done++;
             break;
         case NEED_CLOSE:
-            close_connection(evented, serving);
+            close_connection(evented, conn);
             return;
         }
     }
 }
 
 void evented_adopt(struct evented *evented, const struct client *client) {
-    struct serving *serving = evented->next;
+    struct event_conn *conn = evented->next;
 
     evented->next = NULL;
-    serving->source =
+    conn->source =
         (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
-    serving->client = *client;
-    connection_init(&serving->connection, &evented->server->app,
-                    &evented->moment,
+    conn->client = *client;
+    connection_init(&conn->connection, &evented->server->app,
+                    &evented->cached_time,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
-    moment_next_round(&evented->moment); /* its request may be newer */
+    cached_time_next_round(
+        &evented->cached_time); /* its request may be newer */
     /* Often the request is there already: then the loop need not watch this
        connection at all. */
-    drive(evented, serving, true);
+    drive(evented, conn, true);
 }
 
 /* BROKEN needs no case of its own: the next recv or send returns the error. */
-static void client_ready(struct evented *evented, struct serving *serving,
+static void client_ready(struct evented *evented, struct event_conn *conn,
                          unsigned readiness) {
-    if (connection_need(&serving->connection) == NEED_ASK_REDIS)
+    if (connection_need(&conn->connection) == NEED_ASK_REDIS)
         /* The client sends more, or has left.  Sending its response will show
            which.  From now on it is watched for nothing, because otherwise each
            loop iteration would report it. */
-        (void)source_watch(&evented->watcher, &serving->source, 0);
+        (void)source_watch(&evented->watcher, &conn->source, 0);
     else
-        drive(evented, serving, (readiness & (READABLE | BROKEN)) != 0);
+        drive(evented, conn, (readiness & (READABLE | BROKEN)) != 0);
 }
 
 /* ---- Redis ---- */
 
-static struct serving *next_asker(struct evented *evented) {
-    struct serving *serving = evented->first_asker;
-    evented->first_asker = serving->next_asker;
-    return serving;
+static struct event_conn *next_asker(struct evented *evented) {
+    struct event_conn *conn = evented->first_asker;
+    evented->first_asker = conn->next_asker;
+    return conn;
 }
 
 /* Gives the reply, or NULL, to the first connection in the queue. */
 static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
-    struct serving *serving = next_asker(evented);
+    struct event_conn *conn = next_asker(evented);
 
-    moment_set(&evented->moment, time(NULL));
-    connection_replied(&serving->connection, reply);
-    drive(evented, serving, false);
+    cached_time_set(&evented->cached_time, time(NULL));
+    connection_replied(&conn->connection, reply);
+    drive(evented, conn, false);
 }
 
 /* The first in the queue gets this reply, or NULL; the others get NULL.  If a
@@ -279,7 +279,7 @@ static void give_reply(struct evented *evented,
    that is last now. */
 static void fail_redis(struct evented *evented,
                        const struct resp_reply *reply) {
-    struct serving *last = evented->last_asker;
+    struct event_conn *last = evented->last_asker;
 
     if (evented->first_asker == NULL)
         return;
@@ -336,19 +336,19 @@ void evented_ready(struct evented *evented, struct source *source,
     if (source->kind == SOURCE_REDIS)
         redis_ready(evented, readiness);
     else
-        client_ready(evented, (struct serving *)source, readiness);
+        client_ready(evented, (struct event_conn *)source, readiness);
 }
 
 void evented_begin_round(struct evented *evented) {
     evented->now = clock_milliseconds();
-    moment_next_round(&evented->moment);
-    moment_set(&evented->moment, time(NULL));
+    cached_time_next_round(&evented->cached_time);
+    cached_time_set(&evented->cached_time, time(NULL));
 }
 
 /* While the response is sent, a client has time as long as it takes bytes. */
-static bool has_time(const struct evented *evented, struct serving *serving) {
-    return connection_patience(&serving->connection) == PATIENCE_SEND &&
-           transmit_stalled(serving->source.descriptor, &serving->progress,
+static bool has_time(const struct evented *evented, struct event_conn *conn) {
+    return connection_patience(&conn->connection) == PATIENCE_SEND &&
+           transmit_stalled(conn->source.descriptor, &conn->progress,
                             evented->now) <
                options_time(&evented->server->options, SEND_TIMEOUT);
 }
@@ -358,20 +358,19 @@ static bool has_time(const struct evented *evented, struct serving *serving) {
    be ready than one epoll_wait() returns, and this may be one of the others. */
 static void expire(struct evented *evented) {
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
-        struct serving *serving;
-        while ((serving = evented->waiting[i]) != NULL &&
-               serving->deadline <= evented->now) {
-            if (has_time(evented, serving)) {
-                start_waiting(evented, serving);
+        struct event_conn *conn;
+        while ((conn = evented->waiting[i]) != NULL &&
+               conn->deadline <= evented->now) {
+            if (has_time(evented, conn)) {
+                start_waiting(evented, conn);
                 continue;
             }
-            if (connection_need(&serving->connection) == NEED_RECEIVE)
-                drive(evented, serving, true);
-            if (evented->waiting[i] == serving &&
-                serving->deadline <= evented->now) {
-                stop_waiting(evented, serving);
-                connection_timed_out(&serving->connection);
-                drive(evented, serving, false);
+            if (connection_need(&conn->connection) == NEED_RECEIVE)
+                drive(evented, conn, true);
+            if (evented->waiting[i] == conn && conn->deadline <= evented->now) {
+                stop_waiting(evented, conn);
+                connection_timed_out(&conn->connection);
+                drive(evented, conn, false);
             }
         }
     }
@@ -379,7 +378,7 @@ static void expire(struct evented *evented) {
 
 void evented_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
-    struct serving *serving, *next;
+    struct event_conn *conn, *next;
 
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
@@ -390,8 +389,8 @@ void evented_end_round(struct evented *evented) {
         !redis_pipeline_flush(redis, clock_milliseconds()))
         fail_redis(evented, NULL);
     redis_pipeline_watch(redis);
-    DL_FOREACH_SAFE (evented->closed, serving, next)
-        slab_give_back(&evented->memory, serving);
+    DL_FOREACH_SAFE (evented->closed, conn, next)
+        slab_give_back(&evented->memory, conn);
     evented->closed = NULL;
     tidy_up(evented);
 }
@@ -423,19 +422,19 @@ void evented_watch_listener(struct evented *evented, struct source *listener) {
 }
 
 bool evented_keep_running(struct evented *evented) {
-    struct serving *serving, *next;
+    struct event_conn *conn, *next;
 
     if (!server_is_stopping())
         return true;
     /* Closes those that are idle, unless a request has come meanwhile. */
     for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
-        DL_FOREACH_SAFE (evented->waiting[i], serving, next) {
-            if (!connection_is_idle(&serving->connection))
+        DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
+            if (!connection_is_idle(&conn->connection))
                 continue;
-            drive(evented, serving, true);
-            if (serving->source.descriptor >= 0 &&
-                connection_is_idle(&serving->connection))
-                close_connection(evented, serving);
+            drive(evented, conn, true);
+            if (conn->source.descriptor >= 0 &&
+                connection_is_idle(&conn->connection))
+                close_connection(evented, conn);
         }
     return (server_keep_accepting() || evented->count > 0) &&
            !server_is_out_of_time();

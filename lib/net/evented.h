@@ -19,35 +19,35 @@
 #include "process/slab.h"
 
 /* A connection while it is served: it holds the half-done request. */
-struct serving {
+struct event_conn {
     struct source source; /* first: a pointer to it is one to all of this */
     struct client client;
     struct connection connection;
     enum patience awaited; /* the list of waiting that it is in */
     int64_t deadline;
-    struct progress progress;    /* of what is sent */
-    struct serving *prev, *next; /* in a list: waiting, or closed */
-    struct serving *next_asker;  /* after it in the queue for Redis */
+    struct progress progress;       /* of what is sent */
+    struct event_conn *prev, *next; /* in a list: waiting, or closed */
+    struct event_conn *next_asker;  /* after it in the queue for Redis */
 };
 
 struct evented {
     struct server *server;
     struct watcher watcher;
-    struct moment moment;
-    int64_t now;          /* clock_milliseconds() of this loop iteration */
-    int64_t paused_till;  /* no accepting before then: something ran out */
-    size_t count;         /* connections */
-    size_t limit;         /* the most connections */
-    struct serving *next; /* memory for the next connection; NULL: not yet */
-    struct slab memory;   /* for connections */
-    unsigned untidy;      /* exchanges since memory was last given back */
-    int64_t tidy_at;      /* not before then again */
+    struct cached_time cached_time;
+    int64_t now;             /* clock_milliseconds() of this loop iteration */
+    int64_t paused_till;     /* no accepting before then: something ran out */
+    size_t count;            /* connections */
+    size_t limit;            /* the most connections */
+    struct event_conn *next; /* memory for the next connection; NULL: not yet */
+    struct slab memory;      /* for connections */
+    unsigned untidy;         /* exchanges since memory was last given back */
+    int64_t tidy_at;         /* not before then again */
     /* All in one list have the same timeout.  So the oldest wait is first, and
        only the first needs to be checked. */
-    struct serving *waiting[PATIENCES];
-    struct serving *closed; /* freed at the end of the loop iteration */
+    struct event_conn *waiting[PATIENCES];
+    struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
-    struct serving *first_asker, *last_asker; /* in the order of replies */
+    struct event_conn *first_asker, *last_asker; /* in the order of replies */
 };
 
 void evented_init(struct evented *evented, struct server *server,

@@ -402,7 +402,7 @@ void dialogue_step(struct dialogue *dialogue) {
 
 void dialogue_start(struct dialogue *dialogue, int requests) {
     *dialogue = (struct dialogue){.may_keep = true};
-    connection_init(&dialogue->connection, &worker.app, &worker.moment,
+    connection_init(&dialogue->connection, &worker.app, &worker.cached_time,
                     requests);
 }
 

@@ -28,7 +28,7 @@ struct dialogue {
 /* What all connections of one run share. */
 struct worker {
     struct app app;
-    struct moment moment;
+    struct cached_time cached_time;
     struct false_redis redis;
     struct view script;   /* what is left of it */
     int allocations_left; /* those that connections may make; -1: any number */

@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     begin();
     worker.script = (struct view){(const char *)data, size};
     worker.allocations_left = -1;
-    moment_set(&worker.moment, SCRIPT_TIME);
+    cached_time_set(&worker.cached_time, SCRIPT_TIME);
     int requests = (int)(script_next() % 8) + 1;
     for (int i = 0; i < DIALOGUES; i++)
         dialogue_start(&dialogues[i], requests);
@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         unsigned how = script_next();
         if (how == 0xff) {
             told = true;
-            moment_set(&worker.moment, SCRIPT_TIME + script_next());
+            cached_time_set(&worker.cached_time, SCRIPT_TIME + script_next());
         }
         for (unsigned steps = how / DIALOGUES % 8 + 1; steps > 0; steps--)
             dialogue_step(&dialogues[how % DIALOGUES]);

@@ -66,7 +66,7 @@ def test_on_a_phone_what_is_the_same_stands_there_once(browser: Browser, book: P
     expect(same.last).to_be_visible()
     gone, new = (
         step.locator(f"td.{kind}", has_text=text).first.bounding_box()
-        for kind, text in (("gone", "receive(&serving)"), ("new", "if (!readable)"))
+        for kind, text in (("gone", "receive(&conn)"), ("new", "if (!readable)"))
     )
     assert gone is not None
     assert new is not None

@@ -50,18 +50,17 @@ def _whole(fault: str, stage: str, before: str, after: str) -> Patch:
 RECEIVED = "        connection_received(connection, (size_t)count);"
 SENT = "        connection_sent(connection, (uint64_t)count);"
 TRANSMIT = (
-    "    ssize_t count =\n"
-    "        transmit(serving->client->socket, connection_pending(connection));"
+    "    ssize_t count =\n        transmit(conn->client->socket, connection_pending(connection));"
 )
 CALLED = "    bool fits = called &&"
-FREE = "    connection_free(connection);\n    close(serving->client->socket);"
-CLOSE = "    close(serving->client->socket);\n"
+FREE = "    connection_free(connection);\n    close(conn->client->socket);"
+CLOSE = "    close(conn->client->socket);\n"
 READY = "    server_ready(&server);"
 PUT = "            queue_put(&client);"
 HERE = """\
-            struct serving serving = {.server = &server, .redis = &redis,
+            struct blocking_conn conn = {.server = &server, .redis = &redis,
                 .counters = counters, .client = &client};
-            serve(&serving);
+            serve(&conn);
 """
 
 
@@ -146,14 +145,14 @@ PATCHES = (
         "serves",
         SENT,
         f"    {{\n{SENT}\n        if (connection_need(connection) == NEED_DONE)\n"
-        '            send(serving->client->socket, "-", 1, MSG_NOSIGNAL);\n    }',
+        '            send(conn->client->socket, "-", 1, MSG_NOSIGNAL);\n    }',
     ),
     _whole(
         "ignores-end",
         "bad-input",
         RECEIVED,
         "    {\n        while (count == 0 && !server_is_stopping())\n"
-        f"            count = recv(serving->client->socket, room, size, 0);\n{RECEIVED}\n    }}",
+        f"            count = recv(conn->client->socket, room, size, 0);\n{RECEIVED}\n    }}",
     ),
     _whole(
         "one-redis-question",
@@ -175,7 +174,7 @@ PATCHES = (
         f"    if (!lost)\n    {CLOSE}    lost = false;\n",
     )
     .more("        connection_abandon(connection);\n}", LOST)
-    .more("struct serving {", "static _Thread_local bool lost;\nstruct serving {"),
+    .more("struct blocking_conn {", "static _Thread_local bool lost;\nstruct blocking_conn {"),
     _whole("closes-twice", "leaves-nothing", CLOSE, CLOSE * 2),
     Patch(
         "closes-twice",
@@ -264,18 +263,18 @@ PATCHES = (
             (READY, f"    signal(SIGPIPE, SIG_DFL);\n{READY}"),
         ),
     ),
-    _whole("bad-head", "serves", "    moment_set(&serving->moment, time(NULL));\n", ""),
+    _whole("bad-head", "serves", "    cached_time_set(&conn->cached_time, time(NULL));\n", ""),
     _whole("unlisted-call", "serves", ", THREADED_CALLS, THREAD_CREATING_CALLS", ""),
     _whole(
         "redis-made-anew",
         "redis",
-        "    redis_pool_return(serving->redis, client);\n}",
-        "    redis_client_close(client);\n    redis_pool_return(serving->redis, client);\n}",
+        "    redis_pool_return(conn->redis, client);\n}",
+        "    redis_client_close(client);\n    redis_pool_return(conn->redis, client);\n}",
     ),
     _whole(
         "redis-leak",
         "leaves-nothing",
-        "    redis_pool_return(serving->redis, client);\n}",
+        "    redis_pool_return(conn->redis, client);\n}",
         "}",
     ),
     Patch(
@@ -295,7 +294,7 @@ PATCHES = (
         "restarted-timeout",
         "silent",
         RECEIVED,
-        f"    {{\n{RECEIVED}\n        serving->since = clock_milliseconds();\n    }}",
+        f"    {{\n{RECEIVED}\n        conn->since = clock_milliseconds();\n    }}",
     ),
     _whole("no-answer", "serves", RECEIVED, "        connection_abandon(connection);"),
     _whole("wrong-answer", "serves", RECEIVED, f"    {{\n        room[6] = '-';\n{RECEIVED}    }}"),
@@ -308,7 +307,7 @@ PATCHES = (
     char *length = memmem(pending.first.data, pending.first.length, "Content-Length: ", 16);
     if (length != NULL)
         length[16] = '9';
-    ssize_t count = transmit(serving->client->socket, pending);""",
+    ssize_t count = transmit(conn->client->socket, pending);""",
     ),
     _whole(
         "not-kept",
@@ -327,7 +326,7 @@ PATCHES = (
         "no-redis",
         "serves",
         "    if (client == NULL) {\n",
-        "    if (client != NULL)\n        redis_pool_return(serving->redis, client);\n    {\n",
+        "    if (client != NULL)\n        redis_pool_return(conn->redis, client);\n    {\n",
     ),
     _whole(
         "short-write",
@@ -406,20 +405,18 @@ PATCHES = (
         "05_prethreading/main.c",
         (("    while (queue.count == 0", "    if (queue.count == 0"),),
     ),
-    _whole("no-timeout", "silent", "while (time_left(serving) > 0 && ", "while ("),
+    _whole("no-timeout", "silent", "while (time_left(conn) > 0 && ", "while ("),
     _whole(
         "no-send-timeout",
         "silent",
-        "    if (!wait_for(serving, POLLOUT)) {",
-        "    while (!wait_for(serving, POLLOUT) && !server_is_out_of_time())\n"
-        "        serving->since = clock_milliseconds();\n"
+        "    if (!wait_for(conn, POLLOUT)) {",
+        "    while (!wait_for(conn, POLLOUT) && !server_is_out_of_time())\n"
+        "        conn->since = clock_milliseconds();\n"
         "    if (server_is_out_of_time()) {",
     ),
     _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
     _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
-    _whole(
-        "cuts-slow-reader", "silent", f"{SENT}\n    serving->since = clock_milliseconds();", SENT
-    ),
+    _whole("cuts-slow-reader", "silent", f"{SENT}\n    conn->since = clock_milliseconds();", SENT),
     Patch(
         "lost-wakeup",
         "serves",
@@ -446,7 +443,7 @@ PATCHES = (
         "descriptor-leak",
         "leaves-nothing",
         CLOSE,
-        f"    if (serving->connection.greeted)\n    {CLOSE}",
+        f"    if (conn->connection.greeted)\n    {CLOSE}",
     ),
     _whole(
         "redis-stops-all",
@@ -471,7 +468,7 @@ PATCHES = (
     _whole(
         "cuts-off",
         "ends",
-        "if (server_is_stopping() && connection_is_idle(&serving->connection))",
+        "if (server_is_stopping() && connection_is_idle(&conn->connection))",
         "if (server_is_stopping())",
     ),
     _whole(

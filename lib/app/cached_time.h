@@ -3,12 +3,12 @@
  * The time for the application: its driver sets it, the application never reads
  * the clock.  Each worker has one; no threads share it.
  */
-#ifndef APP_MOMENT_H
-#define APP_MOMENT_H
+#ifndef APP_CACHED_TIME_H
+#define APP_CACHED_TIME_H
 
 #include "proto/http_fields.h"
 
-struct moment {
+struct cached_time {
     time_t now; /* seconds since 1970 */
     /* The number of an event loop's iteration; 0: there are none.  An iteration
        answers only requests that came before it began, so it checks only once
@@ -22,8 +22,8 @@ struct moment {
 };
 
 /* Formats the fields anew only when the second has changed. */
-void moment_set(struct moment *moment, time_t now);
+void cached_time_set(struct cached_time *cached_time, time_t now);
 
-void moment_next_round(struct moment *moment);
+void cached_time_next_round(struct cached_time *cached_time);
 
 #endif

@@ -5,7 +5,7 @@ A line begins with the number of the process or thread and the time. strace prin
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which are joined here. The lines of a
 call's stack follow it. Those of the project's own sources are kept, with the text of the line:
 
-    ` > lib/net/blocking.c:70 receive| recv(serving->client->socket, room, size, 0);`
+    ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
 
 `with_sources` makes these lines from strace's addresses and the traced program. The text identifies
 the line after a change of the source (`today`).

@@ -3,6 +3,7 @@
 
 import contextlib
 import html
+import os
 import socket
 import time
 from collections.abc import Collection
@@ -123,6 +124,7 @@ def parts(scene: Scene, path: str, content: bytes) -> None:
         f"bytes={first}-{last}": content[first : last + 1],
         f"bytes={len(content) - first}-": content[-first:],
         f"bytes=-{first}": content[-first:],
+        f"bytes={first}-{len(content)}": content[first:],
     }
     for asked, part in wanted.items():
         answer = scene.get(path, f"Range: {asked}")
@@ -217,10 +219,20 @@ def guestbook(scene: Scene) -> None:
     shown = scene.get("/guestbook").body.decode(errors="replace")
     if html.escape(remark, quote=False) not in shown:
         raise Failed(WRONG_ANSWER, f"the remark {remark!r} is not on the page (escaped)")
+    quotes(scene)
     other_bodies(scene)
     path, target = scene.dice.choice(list(scene.site.moved.items()))
     if scene.get(path).field("Location") != target:
         raise Failed(WRONG_ANSWER, f"{path} does not redirect to {target}")
+
+
+def quotes(scene: Scene) -> None:
+    """A form without a remark is shown again: the name in its attribute is escaped."""
+    name = f'{word(scene.dice)}" class="'
+    body = f"guest-name={quote_plus(name)}&guest-remarks=".encode()
+    page = scene.ask(request("POST", "/guestbook", CLOSE, FORM, body=body))
+    if f'value="{name}' in page.body.decode(errors="replace"):
+        raise Failed(WRONG_ANSWER, f"the name {name!r} is not escaped in the attribute of the form")
 
 
 def other_bodies(scene: Scene) -> None:
@@ -235,6 +247,20 @@ def other_bodies(scene: Scene) -> None:
             WRONG_ANSWER,
             f"a remark in one chunk was answered {status} (correct: 303), or is not on the page",
         )
+    path, content = scene.dice.choice(list(scene.site.small.items()))
+    with scene.client() as client:
+        kept = request("POST", "/guestbook", FORM, "Transfer-Encoding: chunked")
+        client.send(kept + chunked + request("GET", path, CLOSE))
+        first = scene.talk(client, b"")
+        if not first.closes:
+            second = scene.talk(client, b"", fault=LOSES_PIPELINED)
+            if second.body != content:
+                raise Failed(
+                    LOSES_PIPELINED,
+                    f"a remark in one chunk and a request for {path} came in one packet; the "
+                    f"second response was {second.status}",
+                    client.port,
+                )
     length = f"Content-Length: {len(body)}"
     with scene.client() as client:
         client.send(request("POST", "/guestbook", CLOSE, FORM, length, "Expect: 100-continue"))
@@ -267,6 +293,28 @@ def big(scene: Scene) -> None:
             ) from error
     if answer.body != content:
         raise Failed(SHORT_WRITE, f"{path} arrived with wrong bytes")
+    shortened(scene)
+
+
+def shortened(scene: Scene) -> None:
+    """A file becomes shorter while it is sent: the connection ends, for the rest cannot come."""
+    file = scene.site.root / "public" / f"{word(scene.dice)}.bin"
+    file.write_bytes(scene.site.big[1])
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(request("GET", f"/{file.name}"))
+        time.sleep(0.3)  # until its send buffer is full
+        os.truncate(file, 1000)
+        try:
+            client.answer()
+        except NoAnswer as error:
+            if error.in_time:
+                return
+        raise Failed(
+            NEVER_CLOSES,
+            f"/{file.name} became shorter while it was sent; {scene.patience:.0f} s later the "
+            "connection was still open",
+            client.port,
+        )
 
 
 def pieces(scene: Scene) -> None:

@@ -2,6 +2,7 @@
 """The server ends correctly after SIGTERM."""
 
 import contextlib
+import signal
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
@@ -12,6 +13,7 @@ from bench.load.client import Client, NoAnswer, request
 
 HALVES = WORKERS - 2
 """With the reading and the idle client, as many clients as workers."""
+WAITING = 6
 SOON_SECONDS = 3.0
 """Less than the 5 s for requests in flight: there are none any more."""
 END_SECONDS = 9.0
@@ -65,6 +67,34 @@ def finishes(scene: Scene) -> None:
             )
 
 
+def waiting(scene: Scene) -> None:
+    """Clients that connected and sent their requests before SIGTERM, but that the server has not
+    accepted yet, are served."""
+    path = scene.dice.choice(list(scene.site.small))
+    scene.get(path)
+    scene.watch.sleep(SETTLE_SECONDS)
+    with contextlib.ExitStack() as stack:
+        stopped = scene.pids()
+        scene.kill(stopped, signal.SIGSTOP)
+        try:
+            clients = [stack.enter_context(scene.client()) for _ in range(WAITING)]
+            for client in clients:
+                client.send(request("GET", path, CLOSE))
+            scene.tell_to_stop()
+        finally:
+            scene.kill(stopped, signal.SIGCONT)
+        answered = [_answers(client, b"", scene.site.small[path]) for client in clients]
+    if not all(answered):
+        raise Failed(
+            CUTS_OFF,
+            f"the server was stopped (SIGSTOP), {WAITING} clients connected and sent requests, "
+            "SIGTERM was sent, and the server continued (SIGCONT); "
+            f"{answered.count(False)} requests were not answered correctly",
+            clients[answered.index(False)].port,
+            sure=False,
+        )
+
+
 def _answers(client: Client, rest: bytes, content: bytes) -> bool:
     """Return whether the response to the rest of a request has this content."""
     try:
@@ -94,7 +124,8 @@ ENDS = Stage(
     "ends",
     "Graceful shutdown",
     (
-        Trial("requests in flight are served", 5, finishes),
+        Trial("requests in flight are served", 3, finishes),
+        Trial("clients that wait are served", 2, waiting, seconds=1),
         Trial("it ends", 5, ends, seconds=6),
     ),
 )

@@ -30,8 +30,8 @@ from bench.load.client import Client, request
 
 SETTLE_SECONDS = 0.3
 DROP, DROP_SECONDS = 4096, 0.01
-MANY_CLIENTS = 300
-"""More than the usual table sizes (64, 100, 256)."""
+MANY_CLIENTS = 1100
+"""More than the usual table sizes (64, 100, 256, 1024)."""
 PAUSE_SECONDS = 0.5
 """The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
 TIME_SCALE = 10
@@ -45,6 +45,8 @@ DRIP_SECONDS, DRIPPING_SECONDS = 0.06, 5.0
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
 server's send buffer (4 MB at most) has room again within this timeout."""
+USES, USE_SECONDS = 5, 0.2
+"""Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
 FIRST_SECONDS = 0.6
 """The pause before the first sip: send(2) of a blocking server returns EAGAIN meanwhile (SEND_LOOK
 / TIME_SCALE)."""
@@ -122,6 +124,17 @@ def crowd(scene: Scene) -> None:
         clients = [stack.enter_context(scene.client()) for _ in range(MANY_CLIENTS)]
         for client in clients:
             client.send(data[:-2])
+        scene.watch.sleep(SETTLE_SECONDS)
+        before, begun = scene.demand_seconds(), time.monotonic()
+        scene.watch.sleep(SETTLE_SECONDS)
+        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
+        if share > BUSY_SHARE:
+            raise Failed(
+                SPINS,
+                f"{MANY_CLIENTS} clients had sent half a request and were silent, and one thread "
+                f"ran or waited for a CPU for {share:.0%} of the time",
+                sure=False,
+            )
         for number, client in enumerate(clients, 1):
             with scene.unanswered(
                 FAILS_UNDER_LOAD,
@@ -283,6 +296,20 @@ def cut_off(scene: Scene) -> str | None:
         return f"disconnected after {took:.1f} s"
 
 
+def in_use(scene: Scene) -> None:
+    """A connection on which requests come one after another is kept, for longer than an idle one
+    is."""
+    path = next(iter(scene.site.small))
+    with scene.client() as client:
+        for number in range(USES):
+            answer = scene.talk(
+                client, request("GET", path), fault=NOT_KEPT if number else NO_ANSWER
+            )
+            if answer.closes:
+                return
+            scene.watch.sleep(USE_SECONDS)
+
+
 def drips(scene: Scene) -> str | None:
     """A request that arrives one byte at a time has the same timeout as any other."""
     data = request("GET", next(iter(scene.site.small)), CLOSE, "X-Padding: " + "a" * 200)
@@ -322,7 +349,9 @@ def takes_nothing(scene: Scene) -> str | None:
 
 
 def reads_slowly(scene: Scene) -> None:
-    """A client that reads slowly but steadily gets the whole file."""
+    """A client that reads slowly but steadily gets the whole file, and one that sends requests
+    slowly but steadily keeps its connection."""
+    in_use(scene)
     path, content = scene.site.big
     received = bytearray()
     with scene.client(SIP) as client:

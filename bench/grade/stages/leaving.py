@@ -11,6 +11,7 @@ from bench.grade.check import Stage, Trial
 from bench.grade.descriptors import channels, must_look, useless_descriptors
 from bench.grade.faults import (
     CLOSES_TWICE,
+    CRASH,
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
     MEMORY_LEAK,
@@ -38,6 +39,7 @@ from bench.load.client import NoAnswer, Response, request
 FEW_TASKS = 40
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
+END_SECONDS = 6.0
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
 RESETS, RESET_SECONDS = 50, 0.01
@@ -414,6 +416,12 @@ def limit(scene: Scene) -> None:
             f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
             f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
             f"response within {scene.patience:.0f} s",
+        )
+    if scene.end_by_itself(END_SECONDS) and (ended := scene.stop()) and ended.status != 0:
+        raise Failed(
+            CRASH,
+            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads were allowed; "
+            f"after SIGTERM the server {ended.describe()}",
         )
 
 

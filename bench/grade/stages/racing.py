@@ -19,7 +19,7 @@ from bench.host.process import StartError
 from bench.host.programs import ended_well
 from bench.load.client import request
 
-RACERS, ROUNDS = 8, 2
+RACERS, ROUNDS, LEAVERS = 8, 2, 4
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS = 0.02
 LONG_REMARK = 900
@@ -165,6 +165,10 @@ def _race(scene: Scene) -> None:
                 client.send(data)
                 scene.watch.sleep(SETTLE_SECONDS)
                 client.reset()
+        for _ in range(LEAVERS):
+            with scene.client() as client:
+                client.send(request("GET", "/guestbook"))
+                client.reset()  # perhaps before Redis has replied
 
 
 def _without_redis(scene: Scene) -> None:

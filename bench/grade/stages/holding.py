@@ -349,8 +349,8 @@ def takes_nothing(scene: Scene) -> str | None:
 
 
 def reads_slowly(scene: Scene) -> None:
-    """A client that reads slowly but steadily gets the whole file, and one that sends requests
-    slowly but steadily keeps its connection."""
+    """A client that reads slowly but steadily gets the whole file, and a client that sends
+    requests slowly but steadily keeps its connection."""
     in_use(scene)
     path, content = scene.site.big
     received = bytearray()

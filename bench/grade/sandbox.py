@@ -58,7 +58,7 @@ class Limits:
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
     """Also limits the program's output, which the grader reads many times."""
-    descriptors: int = 1024
+    descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
     others: int = 2048

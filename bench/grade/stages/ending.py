@@ -69,26 +69,35 @@ def finishes(scene: Scene) -> None:
 
 def waiting(scene: Scene) -> None:
     """Clients that connected and sent their requests before SIGTERM, but that the server has not
-    accepted yet, are served."""
+    accepted yet, are served; and a client whose request was incomplete then."""
     path = scene.dice.choice(list(scene.site.small))
+    data = request("GET", path, CLOSE)
     scene.get(path)
-    scene.watch.sleep(SETTLE_SECONDS)
     with contextlib.ExitStack() as stack:
+        half = stack.enter_context(scene.client())
+        if scene.stalled_by != "one":
+            half.send(data[:-2])
+        scene.watch.sleep(SETTLE_SECONDS)
         stopped = scene.pids()
         scene.kill(stopped, signal.SIGSTOP)
         try:
             clients = [stack.enter_context(scene.client()) for _ in range(WAITING)]
             for client in clients:
-                client.send(request("GET", path, CLOSE))
+                client.send(data)
             scene.tell_to_stop()
         finally:
             scene.kill(stopped, signal.SIGCONT)
         answered = [_answers(client, b"", scene.site.small[path]) for client in clients]
+        if scene.stalled_by != "one":
+            scene.watch.sleep(SETTLE_SECONDS)
+            clients.append(half)
+            answered.append(_answers(half, data[-2:], scene.site.small[path]))
     if not all(answered):
         raise Failed(
             CUTS_OFF,
-            f"the server was stopped (SIGSTOP), {WAITING} clients connected and sent requests, "
-            "SIGTERM was sent, and the server continued (SIGCONT); "
+            "a client had sent half a request; the server was stopped (SIGSTOP), "
+            f"{WAITING} clients connected and sent requests, SIGTERM was sent, the server "
+            "continued (SIGCONT), and the first client sent the rest; "
             f"{answered.count(False)} requests were not answered correctly",
             clients[answered.index(False)].port,
             sure=False,

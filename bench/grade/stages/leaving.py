@@ -2,6 +2,7 @@
 """Leaks after clients have left, and the behaviour at the limit of processes."""
 
 import signal
+import time
 from contextlib import ExitStack, suppress
 from itertools import pairwise
 from threading import Barrier, BrokenBarrierError
@@ -12,6 +13,7 @@ from bench.grade.descriptors import channels, must_look, useless_descriptors
 from bench.grade.faults import (
     CLOSES_TWICE,
     CRASH,
+    DEAF,
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
     MEMORY_LEAK,
@@ -19,6 +21,7 @@ from bench.grade.faults import (
     NOT_JOINED,
     REDIS_LEAK,
     REDIS_STOPS_ALL,
+    SPINS,
     WORKER_LOST,
     WORKERS_PILE_UP,
     WRONG_ANSWER,
@@ -27,19 +30,19 @@ from bench.grade.faults import (
 )
 from bench.grade.proof import TRACE, shortened
 from bench.grade.sandbox import Limits
-from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
+from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, WORKERS, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.answering import require_alive
+from bench.grade.stages.ending import SOON_SECONDS
 from bench.grade.stages.holding import SETTLE_SECONDS
 from bench.grade.stages.redis import cut_redis, redis_gone
 from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
-FEW_TASKS = 40
-"""The limit of processes and threads: more than the workers, fewer than the clients."""
+FEW_TASKS, FEW_DESCRIPTORS = 40, 64
+"""The limits: more processes and threads than the workers, fewer than the clients."""
 CROWD = 70
-END_SECONDS = 6.0
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
 RESETS, RESET_SECONDS = 50, 0.01
@@ -47,7 +50,8 @@ PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
 CUTS = 30
 """How often Redis closes all connections: more than the connections that the server may have."""
-AT_ONCE = 6
+AT_ONCE, ONES = 6, 3
+"""Clients that leave at once, and processes that are killed one after another."""
 EACH_WORKER = 4
 """The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
@@ -297,6 +301,10 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 def workers_die(scene: Scene) -> None:
     """Kill all processes but the first: the server reaps them and serves clients again."""
+    for _ in range(ONES):
+        one = sorted(set(scene.pids()) - {scene.pid})[:1]
+        scene.kill(one)
+        scene.until(lambda one=one: not set(one) & set(scene.pids()))  # type: ignore[misc]
     with scene.client() as client:
         client.send(b"GET / HT")
         scene.watch.sleep(SETTLE_SECONDS)
@@ -317,6 +325,12 @@ def workers_die(scene: Scene) -> None:
         sure=True,
     ):
         scene.file(next(iter(scene.site.small)))
+    if not scene.end_by_itself(SOON_SECONDS):
+        raise Failed(
+            DEAF,
+            f"processes were killed and replaced; {SOON_SECONDS:.0f} s after SIGTERM the server "
+            "still runs",
+        )
 
 
 def memory(scene: Scene) -> None:
@@ -405,24 +419,37 @@ def limit(scene: Scene) -> None:
 
     def accepted() -> None:
         """Wait until all are accepted: later ones would find free threads and processes."""
+        before, begun = scene.demand_seconds(), time.monotonic()
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
+        took = time.monotonic() - begun
+        shares.append((scene.demand_seconds() - before) / took if took > ACCEPTED_IN / 2 else 0)
 
+    shares = [0.0]
     all_there = Barrier(CROWD, accepted)
     came = scene.together([one] * CROWD)
     scene.alive()
     if came.count("200") < CROWD:
         raise Failed(
             DIES_AT_LIMIT,
-            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
+            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads and "
+            f"{FEW_DESCRIPTORS} descriptors are allowed; "
             f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
             f"response within {scene.patience:.0f} s",
         )
-    if scene.end_by_itself(END_SECONDS) and (ended := scene.stop()) and ended.status != 0:
+    few = f"{CROWD} clients came at once, and few processes and threads were allowed"
+    if max(shares) > BUSY_SHARE:
         raise Failed(
-            CRASH,
-            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads were allowed; "
-            f"after SIGTERM the server {ended.describe()}",
+            SPINS,
+            f"{few}; while some clients waited, one thread ran or waited for a CPU for "
+            f"{max(shares):.0%} of the time",
+            sure=False,
         )
+    if not scene.end_by_itself(SOON_SECONDS):
+        raise Failed(
+            DEAF, f"{few}; all were served, and {SOON_SECONDS:.0f} s after SIGTERM it still ran"
+        )
+    if (ended := scene.stop()) and ended.status != 0:
+        raise Failed(CRASH, f"{few}; after SIGTERM the server {ended.describe()}")
 
 
 LEAVES_NOTHING = Stage(
@@ -432,6 +459,11 @@ LEAVES_NOTHING = Stage(
         Trial("descriptors", 4, descriptors, traced=True),
         Trial("processes and threads", 5, processes),
         Trial("memory", 2, memory, seconds=6),
-        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
+        Trial(
+            "at the limit",
+            4,
+            limit,
+            limits=Limits(tasks=FEW_TASKS, descriptors=FEW_DESCRIPTORS, others=0),
+        ),
     ),
 )

@@ -143,7 +143,8 @@ static void serve(struct blocking_conn *conn) {
         case NEED_ASK_REDIS:
             ask_redis(conn);
             break;
-        case NEED_KEEP: /* stage 5: not while server_is_stopping() */
+        case NEED_KEEP: /* stage 4: not while a client waits for a worker;
+                           stage 5: not while server_is_stopping() */
             connection_keep(connection, true);
             break;
         case NEED_SEND:
@@ -175,8 +176,9 @@ static void serve(struct blocking_conn *conn) {
  * Stage 5: after the loop wait for the children or threads before you free
  * what they use.  Wake those that sleep, so that they test
  * server_is_stopping().  They must leave an idle client (connection_is_idle)
- * at once, any other when server_is_out_of_time().  04 and 05 show how with
- * threads, 02 and 03 with children (process/children.h).
+ * at once, unless its request is there already, and any other client when
+ * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
+ * children (process/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -64,10 +64,12 @@ static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 
     while (time_left(conn) > 0 && !server_is_out_of_time()) {
-        if (server_is_stopping() && connection_is_idle(&conn->connection))
+        bool leave =
+            server_is_stopping() && connection_is_idle(&conn->connection);
+        if (poll(&client, 1, leave ? 0 : LOOK) > 0)
+            return true; /* perhaps a request that came before the signal */
+        if (leave)
             return false;
-        if (poll(&client, 1, LOOK) > 0)
-            return true;
     }
     return false;
 }
@@ -139,6 +141,8 @@ static void ask_redis(struct blocking_conn *conn) {
 
 /* ---- One client ---- */
 
+static bool others_wait(void); /* see stage 4 */
+
 static void serve(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     enum connection_need need;
@@ -154,7 +158,8 @@ static void serve(struct blocking_conn *conn) {
             ask_redis(conn);
             break;
         case NEED_KEEP:
-            connection_keep(connection, !server_is_stopping());
+            connection_keep(connection,
+                            !server_is_stopping() && !others_wait());
             break;
         case NEED_SEND:
             send_some(conn);
@@ -184,6 +189,14 @@ static struct queue {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .filled = PTHREAD_COND_INITIALIZER,
            .has_room = PTHREAD_COND_INITIALIZER};
+
+/* Does a client wait for a thread? */
+static bool others_wait(void) {
+    pthread_mutex_lock(&queue.lock);
+    bool wait = queue.count > 0;
+    pthread_mutex_unlock(&queue.lock);
+    return wait;
+}
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);

@@ -40,8 +40,8 @@ from bench.grade.stages.redis import cut_redis, redis_gone
 from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
-FEW_TASKS, FEW_DESCRIPTORS = 40, 64
-"""The limits: more processes and threads than the workers, fewer than the clients."""
+FEW_TASKS = 40
+"""The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
@@ -431,8 +431,7 @@ def limit(scene: Scene) -> None:
     if came.count("200") < CROWD:
         raise Failed(
             DIES_AT_LIMIT,
-            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads and "
-            f"{FEW_DESCRIPTORS} descriptors are allowed; "
+            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
             f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
             f"response within {scene.patience:.0f} s",
         )
@@ -463,7 +462,7 @@ LEAVES_NOTHING = Stage(
             "at the limit",
             4,
             limit,
-            limits=Limits(tasks=FEW_TASKS, descriptors=FEW_DESCRIPTORS, others=0),
+            limits=Limits(tasks=FEW_TASKS, others=0),
         ),
     ),
 )

@@ -414,7 +414,7 @@ PATCHES = (
         "        conn->since = clock_milliseconds();\n"
         "    if (server_is_out_of_time()) {",
     ),
-    _whole("spins", "silent", "poll(&client, 1, LOOK)", "poll(&client, 1, 0)"),
+    _whole("spins", "silent", "leave ? 0 : LOOK", "0"),
     _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
     _whole("cuts-slow-reader", "silent", f"{SENT}\n    conn->since = clock_milliseconds();", SENT),
     Patch(
@@ -468,8 +468,8 @@ PATCHES = (
     _whole(
         "cuts-off",
         "ends",
-        "if (server_is_stopping() && connection_is_idle(&conn->connection))",
-        "if (server_is_stopping())",
+        "server_is_stopping() && connection_is_idle(&conn->connection);",
+        "server_is_stopping();",
     ),
     _whole(
         "deaf", "ends", "    while (server_keep_accepting())", "    while (poll(NULL, 0, 1) < 1)"

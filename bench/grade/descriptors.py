@@ -31,9 +31,9 @@ def must_look(scene: Scene) -> None:
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
     """Yield for each process of the server its descriptors in /proc and their targets."""
-    for pid in scene.there():
+    for paths in scene.entries("fd"):
         found = []
-        for path in Path(f"/proc/{pid}/fd").iterdir():
+        for path in paths:
             with suppress(OSError):
                 found.append((path, str(path.readlink())))
         yield found

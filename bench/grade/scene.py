@@ -319,14 +319,14 @@ class Scene:
     def mappings(self) -> int:
         """Return the number of memory mappings of its processes; a thread's stack is one."""
         count = 0
-        for pid in self.there():
-            with contextlib.suppress(OSError):  # the process has ended
+        for pid in self.pids():
+            with contextlib.suppress(OSError):  # the process has ended, or is another user's
                 count += Path(f"/proc/{pid}/maps").read_text().count("\n")
         return count
 
     def tasks(self) -> int:
         """Return the number of its processes and threads."""
-        return sum(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in self.there())
+        return sum(map(len, self.entries("task")))
 
     def zombies(self) -> list[int]:
         """Return its zombies: processes that have ended and that no process has waited for."""
@@ -378,12 +378,15 @@ class Scene:
             self.watch.sleep(LOOK_SECONDS)
         return True
 
-    def there(self) -> Iterator[int]:
-        """Yield its processes whose /proc can be read."""
+    def entries(self, folder: str) -> Iterator[list[Path]]:
+        """Yield the entries of /proc/PID/`folder` for each of its processes; nothing for a process
+        that has just ended, or whose /proc cannot be read."""
         for pid in self.pids():
+            found = None
             with contextlib.suppress(OSError):
-                list(Path(f"/proc/{pid}/fd").iterdir())
-                yield pid
+                found = list(Path(f"/proc/{pid}/{folder}").iterdir())
+            if found is not None:
+                yield found
 
     # ---- Memory ----
 

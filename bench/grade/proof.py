@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Findings: the report of a failed check, and the lines of a trace that prove its fault."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.grade.stage import Failed, FaultFound
+from bench.host.process import lines_at_ends
 
 MOST_LINES = 8
-LONG_TRACE = 8 << 20
-"""The bytes at each end of a trace that are read."""
 MOST_COLUMNS = 110
 MOST_OF_A_LINE = 200
 
@@ -45,18 +43,10 @@ def shortened(lines: Sequence[str]) -> list[str]:
     return [line[:MOST_OF_A_LINE] for line in lines[:MOST_LINES]]
 
 
-def trace_lines(trace: Path) -> list[str]:
-    """Return the lines of a trace; of a long one (the server spins), its beginning and its end."""
-    with trace.open("rb") as file:
-        text = file.read(LONG_TRACE)
-        file.seek(max(file.tell(), file.seek(0, os.SEEK_END) - LONG_TRACE))
-        return (text + file.read()).decode(errors="replace").splitlines()
-
-
 def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:
     """Return the lines of a trace that prove a fault: those with the client's port, otherwise those
     that match `FaultKind.trace`. Long results are cut in the middle. `since`: Unix time."""
-    whole = trace_lines(trace) if trace.exists() else []
+    whole = lines_at_ends(trace) if trace.exists() else []
     lines = [line for line in whole if _when(line) >= since]
     about = [line for line in lines if failed.port and f":{failed.port}]" in line]
     if not about and failed.fault.trace:

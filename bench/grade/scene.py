@@ -31,11 +31,10 @@ from bench.grade.faults import (
     WRONG_LENGTH,
     FaultKind,
 )
-from bench.grade.proof import trace_lines
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
 from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
-from bench.host.process import StartError, demand_seconds
+from bench.host.process import StartError, demand_seconds, lines_at_ends
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, Response, request
@@ -344,6 +343,17 @@ class Scene:
             f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
         ]
 
+    def require_alive(self, before: Collection[int], what: str) -> None:
+        """Raise Failed if a process was killed by a signal, or if one of `before` exited with an
+        error. `what`: what has happened meanwhile."""
+        self.alive()
+        if died := self.fallen(before):
+            raise Failed(
+                SIGPIPE if "SIGPIPE" in died else CRASH,
+                f"{what}; {len(died)} processes of the server ended meanwhile "
+                f"({', '.join(sorted(set(died)))})",
+            )
+
     def killed(self) -> list[str]:
         """Return the trace lines of processes that a signal killed; without SIGKILL, which the
         grader sends, and SIGSYS, which has its own fault."""
@@ -362,7 +372,7 @@ class Scene:
         if self.trace is None or not self.trace.exists():
             return []
         wanted = re.compile(pattern)
-        found = map(wanted.match, trace_lines(self.trace))
+        found = map(wanted.match, lines_at_ends(self.trace))
         return [line.group() for line in found if line]
 
     def demand_seconds(self) -> float:

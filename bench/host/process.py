@@ -35,6 +35,8 @@ from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
 """The interval of a waiting loop: short compared with a run, long compared with one check."""
+LONG_FILE = 8 << 20
+"""Bytes that are read quickly."""
 
 
 class Child:
@@ -217,6 +219,15 @@ class StartError(NoFigure):
     label = "no start"
     status: int | None = None
     """The server's exit status, or minus the number of the signal that ended it."""
+
+
+def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
+    """Return the lines of a file; of a file of more than twice `size` bytes only those at its
+    beginning and its end. Raises OSError."""
+    with file.open("rb") as opened:
+        text = opened.read(size)
+        opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - size))
+        return (text + opened.read()).decode(errors="replace").splitlines()
 
 
 def last_line(text: str) -> str:

@@ -6,14 +6,12 @@ import html
 import os
 import socket
 import time
-from collections.abc import Collection
 from urllib.parse import quote_plus
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
     BELIEVES,
     CHILD_ACCEPTS,
-    CRASH,
     FIXED_ANSWER,
     IGNORES_END,
     LOSES_PIPELINED,
@@ -23,7 +21,6 @@ from bench.grade.faults import (
     NOT_KEPT,
     ONE_RECV,
     SHORT_WRITE,
-    SIGPIPE,
     WRONG_ANSWER,
     WRONG_LENGTH,
 )
@@ -501,20 +498,8 @@ def resets(scene: Scene) -> None:
                 client.reset()
     # The server may notice only later that clients have left.
     scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
-    require_alive(scene, before, f"{RESETS} clients left in the middle of a response")
+    scene.require_alive(before, f"{RESETS} clients left in the middle of a response")
     scene.file(next(iter(scene.site.small)))
-
-
-def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
-    """Raise Failed if a process of the server was killed by a signal, or if one of `before` exited
-    with an error. `what`: what has happened meanwhile."""
-    scene.alive()
-    if died := scene.fallen(before):
-        raise Failed(
-            SIGPIPE if any(how == "SIGPIPE" for how in died) else CRASH,
-            f"{what}; {len(died)} processes of the server ended meanwhile "
-            f"({', '.join(sorted(set(died)))})",
-        )
 
 
 SERVES = Stage(

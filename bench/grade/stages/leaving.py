@@ -33,8 +33,6 @@ from bench.grade.sandbox import Limits
 from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, WORKERS, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
-from bench.grade.stages.answering import require_alive
-from bench.grade.stages.ending import SOON_SECONDS
 from bench.grade.stages.holding import SETTLE_SECONDS
 from bench.grade.stages.redis import cut_redis, redis_gone
 from bench.host.sockets import accept_queue, tcp_sockets
@@ -43,6 +41,8 @@ from bench.load.client import NoAnswer, Response, request
 FEW_TASKS = 40
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
+SOON_SECONDS = 3.0
+"""Less than the 5 s for requests in flight (STOP_TIMEOUT): there are none."""
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
 RESETS, RESET_SECONDS = 50, 0.01
@@ -128,7 +128,7 @@ def reset(scene: Scene) -> None:
             f"{RESETS} clients reset their connections in the middle of a head or a body; "
             f"{useless_descriptors(scene)} descriptors without a client are still open",
         )
-    require_alive(scene, before, f"{RESETS} clients left in the middle of a request")
+    scene.require_alive(before, f"{RESETS} clients left in the middle of a request")
 
 
 def descriptors(scene: Scene) -> None:

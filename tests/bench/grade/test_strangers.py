@@ -17,11 +17,11 @@ import pytest
 
 from bench.grade.faults import FAULTS
 from bench.grade.fence import version
-from bench.grade.proof import trace_lines
 from bench.grade.show import stage_text
 from bench.grade.stage import OVER, CheckOutcome, Failed, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import World
+from bench.host.process import lines_at_ends
 from bench.host.project import ROOT
 
 HARM = r"""
@@ -381,8 +381,8 @@ def test_a_trace_of_a_server_that_spins_is_read_at_both_ends(tmp_path: Path) -> 
         for _ in range(20):
             file.write(line * 40_000)
         file.write(b"7 2.0 +++ killed by SIGSEGV +++\n")
-    lines = trace_lines(trace)
+    lines = lines_at_ends(trace)
     assert (lines[0], lines[-1]) == ("7 1.0 first", "7 2.0 +++ killed by SIGSEGV +++")
     assert len(lines) < 20 * 40_000
     trace.write_bytes(line)
-    assert trace_lines(trace) == [line.decode().strip()]
+    assert lines_at_ends(trace) == [line.decode().strip()]

@@ -69,7 +69,8 @@ lint_licence() {
     local file bad=0
     list . "${not_licensed[@]/#/:(exclude)}"
     for file in "${files[@]}"; do
-        if ! head -n 3 "$file" | grep -q 'SPDX-License-Identifier: MIT'; then
+        # No pipe: grep ends at the match, and head would fail with SIGPIPE.
+        if ! grep -q 'SPDX-License-Identifier: MIT' <(head -n 3 "$file"); then
             echo "$file: no line SPDX-License-Identifier: MIT"
             bad=1
         fi

@@ -88,8 +88,7 @@ static void work(struct server *server, size_t number) {
     while (server_keep_accepting()) {
         is_busy[number] = false;
         if (!server_accept(server, 0, &client)) {
-            redis_pool_close_idle(
-                &redis); /* woken for this, or idle for long */
+            redis_pool_close_idle(&redis); /* woken for it, or idle for long */
             continue;
         }
         is_busy[number] = true;

@@ -107,8 +107,8 @@ static void *serve(void *context) {
    none is joined: a detached thread leaves nothing behind. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
-    static struct cached_time
-        cached_time; /* the date, formatted once for all threads */
+    /* The date, formatted once for all threads. */
+    static struct cached_time cached_time;
     struct thread *thread = calloc(1, sizeof *thread);
 
     if (thread == NULL)

@@ -43,7 +43,8 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore it accepts only commands for data from the program."""
+rights. Therefore it accepts only commands for data from the program. (The second user is one more
+line of the configuration.)"""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
 PR_SET_PDEATHSIG = 1

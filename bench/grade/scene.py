@@ -23,6 +23,7 @@ from bench.grade.building import Built
 from bench.grade.faults import (
     BAD_HEAD,
     CRASH,
+    DEAF,
     NO_ANSWER,
     SIGPIPE,
     TAKES_MEMORY,
@@ -49,6 +50,8 @@ START_SECONDS = 5.0
 """The time limit for the server to print its url, which takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
+IDLE_END_SECONDS = 3.0
+"""Less than the 5 s for requests in flight (STOP_TIMEOUT): there are none."""
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"
@@ -157,6 +160,23 @@ class Scene:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
+
+    @contextlib.contextmanager
+    def suspended(self, pids: Collection[int]) -> Iterator[None]:
+        """Stop processes meanwhile (SIGSTOP), and let them continue afterwards (SIGCONT)."""
+        self.kill(pids, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.kill(pids, signal.SIGCONT)
+
+    def require_end(self, what: str) -> None:
+        """Send SIGTERM. Raise Failed if the server still runs after IDLE_END_SECONDS; `what`: what
+        has happened before. No client may be connected."""
+        if not self.end_by_itself(IDLE_END_SECONDS):
+            raise Failed(
+                DEAF, f"{what}; {IDLE_END_SECONDS:.0f} s after SIGTERM the server still runs"
+            )
 
     def left_behind(self) -> list[int]:
         """Return the running processes of its session or of its own user, except the first one."""
@@ -361,7 +381,7 @@ class Scene:
 
     def closed_twice(self) -> list[str]:
         """Return the calls of close in the trace that failed with EBADF, without close(-1)."""
-        return self._traced(_CALL + r"(?:close\(\d|<\.\.\. close resumed).* = -1 EBADF.*")
+        return self._traced(_CALL + r"close(?:\(\d| resumed).* = -1 EBADF.*")
 
     def fruitless(self) -> list[str]:
         """Return the calls of recv in the trace that returned 0."""
@@ -378,6 +398,12 @@ class Scene:
     def demand_seconds(self) -> float:
         """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""
         return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
+
+    def busy_share(self, seconds: float) -> float:
+        """Wait; return the share of this time in which one thread ran or waited for a CPU."""
+        before, begun = self.demand_seconds(), time.monotonic()
+        self.watch.sleep(seconds)
+        return (self.demand_seconds() - before) / (time.monotonic() - begun)
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until the condition is true; return whether it became true in time."""

@@ -23,6 +23,13 @@ class SeededSite:
     secret: str
     """The content of a file outside of public/, which must not be served."""
 
+    def put(self, name: str, content: bytes) -> Path:
+        """Create or replace a file of public/ in one step; return its path."""
+        file = self.root / "public" / name
+        new = file.with_suffix(".new")
+        new.write_bytes(content)
+        return new.replace(file)
+
 
 def word(dice: random.Random, length: int = 8) -> str:
     """Return a random word of letters and digits."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """All stages in their order. Those that find causes and take little time come first."""
 
-from bench.grade.stages.answering import BAD_INPUT, SERVES
+from bench.grade.stages.answering import SERVES
+from bench.grade.stages.bad_input import BAD_INPUT
 from bench.grade.stages.ending import ENDS
 from bench.grade.stages.holding import SILENT
 from bench.grade.stages.leaving import LEAVES_NOTHING

@@ -1,70 +1,36 @@
 # SPDX-License-Identifier: MIT
-"""The server serves files and pages, and handles bad input correctly."""
+"""The server serves files and pages."""
 
 import contextlib
 import html
 import os
-import socket
 import time
+from collections.abc import Iterator
 from urllib.parse import quote_plus
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import (
-    BELIEVES,
     CHILD_ACCEPTS,
     FIXED_ANSWER,
-    IGNORES_END,
     LOSES_PIPELINED,
     NEVER_CLOSES,
-    NO_ANSWER,
     NO_REDIS,
-    NOT_KEPT,
-    ONE_RECV,
     SHORT_WRITE,
     WRONG_ANSWER,
     WRONG_LENGTH,
 )
 from bench.grade.proof import MOST_LINES
-from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, SMALL_BUFFER, Scene
+from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
 from bench.grade.stages.holding import burst
 from bench.grade.waiting import in_accept
-from bench.load.client import NoAnswer, request
+from bench.load.client import Client, NoAnswer, request
 from bench.services.redis_server import connect
 
-LONG_BODY = 9000
-ALONE_SECONDS = 0.05
+FULL_SECONDS, SOON_SECONDS = 0.3, 0.4
 OLD_REMARKS = 60
-RESETS, LEAVE_SECONDS = 12, 0.03
-LEAVERS, SOON_SECONDS = 3, 0.4
-MANY = 30
-"""Calls of recv that return 0 above which the server ignores the end of a connection."""
 CHILDREN = 6
-BAD = (
-    b"GET\r\n\r\n",
-    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
-    b"GET / HTTP/1.1\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: a\r\nBroken field\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: a\r\n continued: no\r\n\r\n",
-    b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
-    # A valid form with either of the two lengths.
-    b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 28\r\n"
-    b"Content-Length: 29\r\n\r\nguest-name=a&guest-remarks=bb",
-    b"POST /guestbook HTTP/1.1\r\nHost: a\r\n" + FORM.encode() + b"\r\nContent-Length: 40\r\n"
-    b"Transfer-Encoding: chunked\r\n\r\n1d\r\nguest-name=a&guest-remarks=bb\r\n0\r\n\r\n",
-    b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
-    b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
-)
-"""Requests that must be answered with any error status."""
-ENDLESS = {
-    "Content-Length: 1000000000": b"guest-name=a",
-    "Transfer-Encoding: chunked": b"3b9aca00\r\nguest-name=a",
-    "Transfer-encoding: chunked": (b"2000\r\n" + 8192 * b"a" + b"\r\n") * 40,
-}
-"""Announcements of bodies that are too large, and what comes of the bodies."""
 
 
 def files(scene: Scene) -> None:
@@ -279,12 +245,20 @@ def other_bodies(scene: Scene) -> None:
             )
 
 
+@contextlib.contextmanager
+def slowly(scene: Scene, path: str, *fields: str) -> Iterator[Client]:
+    """Yield a client that has requested a large file and read nothing yet; the server's send buffer
+    is full."""
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(request("GET", path, *fields))
+        time.sleep(FULL_SECONDS)
+        yield client
+
+
 def big(scene: Scene) -> None:
     """A slow client receives a file that is larger than the socket buffers."""
     path, content = scene.site.big
-    with scene.client(SMALL_BUFFER) as client:
-        client.send(request("GET", path, CLOSE))
-        time.sleep(0.3)  # until its send buffer is full
+    with slowly(scene, path, CLOSE) as client:
         try:
             answer = client.answer()
         except NoAnswer as error:
@@ -303,32 +277,23 @@ def big(scene: Scene) -> None:
 
 def replaced(scene: Scene) -> None:
     """A file is replaced while a client receives it: this client gets the whole old file."""
-    content = scene.site.big[1]
-    file = scene.site.root / "public" / f"{word(scene.dice)}.bin"
-    file.write_bytes(content)
-    with scene.client(SMALL_BUFFER) as client:
-        client.send(request("GET", f"/{file.name}", CLOSE))
-        time.sleep(0.3)  # until its send buffer is full
-        new = file.with_suffix(".new")
-        new.write_bytes(b"new")
-        new.replace(file)
-        if scene.stalled_by != "one" and scene.get(f"/{file.name}").body != b"new":
-            raise Failed(WRONG_ANSWER, f"/{file.name} was replaced, but not served as it is now")
+    content, name = scene.site.big[1], f"{word(scene.dice)}.bin"
+    scene.site.put(name, content)
+    with slowly(scene, f"/{name}", CLOSE) as client:
+        scene.site.put(name, b"new")
+        if scene.stalled_by != "one" and scene.get(f"/{name}").body != b"new":
+            raise Failed(WRONG_ANSWER, f"/{name} was replaced, but not served as it is now")
         answer = scene.talk(client, b"", fault=SHORT_WRITE)
     if answer.body != content:
         raise Failed(
-            SHORT_WRITE,
-            f"/{file.name} was replaced while a client received it; it got wrong bytes",
+            SHORT_WRITE, f"/{name} was replaced while a client received it; it got wrong bytes"
         )
 
 
 def shortened(scene: Scene) -> None:
     """A file becomes shorter while it is sent: the connection ends, for the rest cannot come."""
-    file = scene.site.root / "public" / f"{word(scene.dice)}.bin"
-    file.write_bytes(scene.site.big[1])
-    with scene.client(SMALL_BUFFER) as client:
-        client.send(request("GET", f"/{file.name}"))
-        time.sleep(0.3)  # until its send buffer is full
+    file = scene.site.put(f"{word(scene.dice)}.bin", scene.site.big[1])
+    with slowly(scene, f"/{file.name}") as client:
         os.truncate(file, 1000)
         try:
             client.answer()
@@ -343,165 +308,6 @@ def shortened(scene: Scene) -> None:
         )
 
 
-def pieces(scene: Scene) -> None:
-    """The server answers a request that arrives in pieces."""
-    path = scene.dice.choice(list(scene.site.small))
-    with scene.client() as client:
-        data = request("GET", path, CLOSE)
-        while data:
-            size = scene.dice.randint(1, 9)
-            try:
-                client.send(data[:size])
-            except OSError:
-                break  # the server's response is checked below
-            data = data[size:]
-            time.sleep(0.01)
-        answer = scene.talk(client, b"", fault=ONE_RECV)
-    if answer.body != scene.site.small[path]:
-        raise Failed(
-            ONE_RECV, f"{path}, requested in pieces, was answered {answer.status}", client.port
-        )
-    last_byte(scene)
-    half_closed(scene)
-    long_body(scene)
-    ends_of_requests(scene)
-
-
-def last_byte(scene: Scene) -> None:
-    """The last byte of a long head comes alone; a short request follows on the same connection."""
-    long, short = scene.dice.sample(list(scene.site.small), 2)
-    data = request("GET", long, f"X-Padding: {700 * 'a'}")
-    with scene.client() as client:
-        client.send(data[:-1])
-        time.sleep(ALONE_SECONDS)
-        answer = scene.talk(client, data[-1:], fault=ONE_RECV)
-        scene.same(answer, long)
-        if not answer.closes:
-            scene.same(scene.talk(client, request("GET", short), fault=NOT_KEPT), short)
-
-
-def half_closed(scene: Scene) -> None:
-    """A client that ends its side (FIN) after its request, as `nc -N` does, is still answered."""
-    for path in (scene.dice.choice(list(scene.site.small)), "/guestbook"):
-        with scene.client() as client:
-            client.send(request("GET", path, CLOSE))
-            client.socket.shutdown(socket.SHUT_WR)
-            answer = scene.talk(client, b"")
-        if answer.status != 200:
-            raise Failed(
-                WRONG_ANSWER,
-                f"a client requested {path} and ended its side (FIN) after the request; it was "
-                f"answered {answer.status}, not 200",
-            )
-
-
-def long_body(scene: Scene) -> None:
-    """Send a form in pieces that is larger than the buffer for a head."""
-    padding, remark = word(scene.dice, LONG_BODY), word(scene.dice)
-    body = f"padding={padding}&guest-name=a&guest-remarks={remark}".encode()
-    data = request("POST", "/guestbook", CLOSE, FORM, body=body)
-    with scene.client() as client:
-        while data:
-            size = scene.dice.randint(500, 2000)
-            client.send(data[:size])
-            data = data[size:]
-            time.sleep(0.005)
-        answer = scene.talk(client, b"", fault=ONE_RECV)
-    if answer.status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
-        raise Failed(
-            ONE_RECV,
-            f"a form of {len(body)} bytes, in pieces, was answered {answer.status} (correct: 303), "
-            "or its remark is not on the page",
-        )
-
-
-def bad_requests(scene: Scene) -> None:
-    """Invalid requests are answered with an error, and no path leads out of public/."""
-    for data in scene.dice.sample(BAD, len(BAD)):
-        answer = scene.ask(data)
-        if not 400 <= answer.status < 600:
-            raise Failed(BELIEVES, f"{data[:70]!r} was answered {answer.status}")
-    for field, body in ENDLESS.items():
-        data = request("POST", "/guestbook", FORM, field) + body
-        status = scene.ask(data, fault=BELIEVES).status
-        if not 400 <= status < 600:
-            raise Failed(BELIEVES, f"a body that is too large (`{field}`) was answered {status}")
-    secret = next(scene.site.root.glob("*.secret")).name
-    for path in (f"/../{secret}", f"/%2e%2e/{secret}", f"/files/..%2f..%2f{secret}"):
-        answer = scene.get(path)
-        if scene.site.secret.encode() in answer.body:
-            raise Failed(BELIEVES, f"{path} returned a file outside of public/")
-    scene.file(next(iter(scene.site.small)))
-
-
-def pipelined(scene: Scene) -> str | None:
-    """The server answers several requests in one packet."""
-    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(18, 24))
-    with scene.client() as client:
-        client.send(b"".join(request("GET", path) for path in paths))
-        for number, path in enumerate(paths):
-            answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
-            if number and answer.status == 400:
-                raise Failed(
-                    LOSES_PIPELINED,
-                    f"{len(paths)} valid requests came in one packet; number {number + 1} was "
-                    "answered 400",
-                    client.port,
-                )
-            scene.same(answer, path)
-            if answer.closes:
-                return "it keeps no connection open" if number == 0 else None
-    return None
-
-
-def ends_of_requests(scene: Scene) -> None:
-    """End clients' sides (FIN) in the middle of a head. Raises Failed if a thread then uses the CPU
-    continuously."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(LEAVERS):
-            client = stack.enter_context(scene.client())
-            ports.append(client.port)
-            client.send(b"GET /half")
-            client.socket.shutdown(socket.SHUT_WR)
-        scene.watch.sleep(SOON_SECONDS)
-        before, begun = scene.demand_seconds(), time.monotonic()
-        scene.watch.sleep(SOON_SECONDS)
-        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
-        # strace slows each call down, so calls are counted, too.
-        busy = share > BUSY_SHARE or len(scene.fruitless()) > MANY
-        if busy and any(scene.holds(port) for port in ports):
-            raise Failed(
-                IGNORES_END,
-                f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
-                f"s later one thread ran or waited for a CPU for {share:.0%} of the time",
-                sure=False,
-            )
-
-
-def resets(scene: Scene) -> None:
-    """No process of the server ends when clients leave in the middle of their response."""
-    path, _ = scene.site.big
-    scene.get(next(iter(scene.site.small)))
-    scene.watch.sleep(0.2)
-    before = scene.pids()
-    for number in range(RESETS):
-        # A process that dies resets its clients; the code below looks for it.
-        with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
-            client.send(request("GET", path))
-            client.socket.recv(100)
-            scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
-            if number % 3 == 1:  # a FIN before the reset
-                client.socket.shutdown(socket.SHUT_WR)
-                scene.watch.sleep(LEAVE_SECONDS)
-            if number % 3:
-                client.reset()
-    # The server may notice only later that clients have left.
-    scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
-    scene.require_alive(before, f"{RESETS} clients left in the middle of a response")
-    scene.file(next(iter(scene.site.small)))
-
-
 SERVES = Stage(
     "serves",
     "It serves",
@@ -512,15 +318,5 @@ SERVES = Stage(
         Trial("many clients at the same time", 2, burst, seconds=2),
         Trial("the guestbook", 3, guestbook),
         Trial("a big file", 3, big),
-    ),
-)
-BAD_INPUT = Stage(
-    "bad-input",
-    "Correct with bad input",
-    (
-        Trial("in pieces", 4, pieces),
-        Trial("bad requests", 4, bad_requests),
-        Trial("pipelined requests", 2, pipelined, seconds=1),
-        Trial("clients that leave", 5, resets, traced=True),
     ),
 )

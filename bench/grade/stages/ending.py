@@ -2,11 +2,10 @@
 """The server ends correctly after SIGTERM."""
 
 import contextlib
-import signal
 
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
-from bench.grade.scene import CLOSE, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.scene import CLOSE, IDLE_END_SECONDS, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
@@ -14,8 +13,6 @@ from bench.load.client import Client, NoAnswer, request
 HALVES = WORKERS - 2
 """With the reading and the idle client, as many clients as workers."""
 WAITING = 6
-SOON_SECONDS = 3.0
-"""Less than the 5 s for requests in flight: there are none any more."""
 END_SECONDS = 9.0
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
 
@@ -58,11 +55,11 @@ def finishes(scene: Scene) -> None:
         for client in (reader, *clients) if not alone else clients:
             client.close()  # the server waits for this after its last response
         running = scene.running
-        if running and not scene.until(lambda: not running.running(), SOON_SECONDS):
+        if running and not scene.until(lambda: not running.running(), IDLE_END_SECONDS):
             raise Failed(
                 DEAF,
                 f"after SIGTERM all requests were answered, and only idle clients were left; "
-                f"{SOON_SECONDS:.0f} s later the server still runs",
+                f"{IDLE_END_SECONDS:.0f} s later the server still runs",
                 sure=False,
             )
 
@@ -78,15 +75,11 @@ def waiting(scene: Scene) -> None:
         if scene.stalled_by != "one":
             half.send(data[:-2])
         scene.watch.sleep(SETTLE_SECONDS)
-        stopped = scene.pids()
-        scene.kill(stopped, signal.SIGSTOP)
-        try:
+        with scene.suspended(scene.pids()):
             clients = [stack.enter_context(scene.client()) for _ in range(WAITING)]
             for client in clients:
                 client.send(data)
             scene.tell_to_stop()
-        finally:
-            scene.kill(stopped, signal.SIGCONT)
         answered = [_answers(client, b"", scene.site.small[path]) for client in clients]
         if scene.stalled_by != "one":
             scene.watch.sleep(SETTLE_SECONDS)

@@ -2,7 +2,6 @@
 """Some clients are silent, and the others are served."""
 
 import contextlib
-import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -125,9 +124,7 @@ def crowd(scene: Scene) -> None:
         for client in clients:
             client.send(data[:-2])
         scene.watch.sleep(SETTLE_SECONDS)
-        before, begun = scene.demand_seconds(), time.monotonic()
-        scene.watch.sleep(SETTLE_SECONDS)
-        share = (scene.demand_seconds() - before) / (time.monotonic() - begun)
+        share = scene.busy_share(SETTLE_SECONDS)
         if share > BUSY_SHARE:
             raise Failed(
                 SPINS,
@@ -150,14 +147,10 @@ def burst(scene: Scene) -> None:
     path = scene.dice.choice(list(scene.site.small))
     scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
     with contextlib.ExitStack() as stack:
-        stopped = scene.pids()
-        scene.kill(stopped, signal.SIGSTOP)
-        try:
+        with scene.suspended(scene.pids()):
             clients = [stack.enter_context(scene.client()) for _ in range(TOGETHER)]
             for client in clients:
                 client.send(request("GET", path, CLOSE))
-        finally:
-            scene.kill(stopped, signal.SIGCONT)
         for number, client in enumerate(clients, 1):
             try:
                 scene.same(scene.talk(client, b""), path)

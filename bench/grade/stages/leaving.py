@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Leaks after clients have left, and the behaviour at the limit of processes."""
 
-import signal
 import time
 from contextlib import ExitStack, suppress
 from itertools import pairwise
@@ -13,7 +12,6 @@ from bench.grade.descriptors import channels, must_look, useless_descriptors
 from bench.grade.faults import (
     CLOSES_TWICE,
     CRASH,
-    DEAF,
     DESCRIPTOR_LEAK,
     DIES_AT_LIMIT,
     MEMORY_LEAK,
@@ -41,8 +39,6 @@ from bench.load.client import NoAnswer, Response, request
 FEW_TASKS = 40
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
-SOON_SECONDS = 3.0
-"""Less than the 5 s for requests in flight (STOP_TIMEOUT): there are none."""
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
 RESETS, RESET_SECONDS = 50, 0.01
@@ -187,13 +183,10 @@ def left_open(scene: Scene) -> None:
 def replaced(scene: Scene) -> None:
     """Replace a file repeatedly: the server sends the new one and closes the old one."""
     name = f"{word(scene.dice)}.bin"
-    file = scene.site.root / "public" / name
     with OneClient(scene) as client:
         for _ in range(REPLACED):
             content = scene.dice.randbytes(REPLACED_BYTES)
-            new = file.with_suffix(".new")
-            new.write_bytes(content)
-            new.replace(file)
+            scene.site.put(name, content)
             if client.ask(request("GET", f"/{name}")).body != content:
                 raise Failed(WRONG_ANSWER, f"/{name} was replaced, but not served as it is now")
     if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
@@ -256,13 +249,10 @@ def end_together(scene: Scene) -> None:
         for client in clients:
             client.send(b"GET / HT")
         scene.watch.sleep(SETTLE_SECONDS)
-        scene.kill([scene.pid], signal.SIGSTOP)
-        try:
+        with scene.suspended([scene.pid]):
             for client in clients:
                 client.close()
             scene.watch.sleep(SETTLE_SECONDS)
-        finally:
-            scene.kill([scene.pid], signal.SIGCONT)
     if not scene.until(lambda: not scene.zombies()):
         raise Failed(
             ZOMBIES,
@@ -325,12 +315,7 @@ def workers_die(scene: Scene) -> None:
         sure=True,
     ):
         scene.file(next(iter(scene.site.small)))
-    if not scene.end_by_itself(SOON_SECONDS):
-        raise Failed(
-            DEAF,
-            f"processes were killed and replaced; {SOON_SECONDS:.0f} s after SIGTERM the server "
-            "still runs",
-        )
+    scene.require_end("processes were killed and replaced")
 
 
 def memory(scene: Scene) -> None:
@@ -443,10 +428,7 @@ def limit(scene: Scene) -> None:
             f"{max(shares):.0%} of the time",
             sure=False,
         )
-    if not scene.end_by_itself(SOON_SECONDS):
-        raise Failed(
-            DEAF, f"{few}; all were served, and {SOON_SECONDS:.0f} s after SIGTERM it still ran"
-        )
+    scene.require_end(f"{few}; all were served")
     if (ended := scene.stop()) and ended.status != 0:
         raise Failed(CRASH, f"{few}; after SIGTERM the server {ended.describe()}")
 
@@ -458,11 +440,6 @@ LEAVES_NOTHING = Stage(
         Trial("descriptors", 4, descriptors, traced=True),
         Trial("processes and threads", 5, processes),
         Trial("memory", 2, memory, seconds=6),
-        Trial(
-            "at the limit",
-            4,
-            limit,
-            limits=Limits(tasks=FEW_TASKS, others=0),
-        ),
+        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
     ),
 )

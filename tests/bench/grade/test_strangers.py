@@ -21,7 +21,6 @@ from bench.grade.show import stage_text
 from bench.grade.stage import OVER, CheckOutcome, Failed, FaultFound, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.grade.trying import World
-from bench.host.process import lines_at_ends
 from bench.host.project import ROOT
 
 HARM = r"""
@@ -371,18 +370,3 @@ def test_a_fault_is_explained_once() -> None:
     assert second.count("Seen: a 503.") == second.count("Explained above") == 1
     assert first.startswith("\n  0 of 4   Redis\n")
     assert "\n\n         >>> " in first
-
-
-def test_a_trace_of_a_server_that_spins_is_read_at_both_ends(tmp_path: Path) -> None:
-    trace = tmp_path / "trace"
-    line = b'7 1.5 recvfrom(3, "", 1024, 0, NULL, NULL) = 0 <0.1>\n'
-    with trace.open("wb") as file:
-        file.write(b"7 1.0 first\n")
-        for _ in range(20):
-            file.write(line * 40_000)
-        file.write(b"7 2.0 +++ killed by SIGSEGV +++\n")
-    lines = lines_at_ends(trace)
-    assert (lines[0], lines[-1]) == ("7 1.0 first", "7 2.0 +++ killed by SIGSEGV +++")
-    assert len(lines) < 20 * 40_000
-    trace.write_bytes(line)
-    assert lines_at_ends(trace) == [line.decode().strip()]

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from bench.host.process import Child, run_measured
+from bench.host.process import Child, lines_at_ends, run_measured
 from bench.host.signals import SignalWatch
 from bench.records.errors import Interrupted
 
@@ -139,3 +140,18 @@ def test_a_signal_is_noted_and_raised_where_it_is_safe() -> None:
         with pytest.raises(Interrupted) as caught:
             watch.check()
     assert caught.value.exit_status == 130, "the first signal counts"
+
+
+def test_a_long_file_is_read_at_both_ends(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    line = b'7 1.5 recvfrom(3, "", 1024, 0, NULL, NULL) = 0 <0.1>\n'
+    with trace.open("wb") as file:
+        file.write(b"7 1.0 first\n")
+        for _ in range(20):
+            file.write(line * 40_000)
+        file.write(b"7 2.0 +++ killed by SIGSEGV +++\n")
+    lines = lines_at_ends(trace)
+    assert (lines[0], lines[-1]) == ("7 1.0 first", "7 2.0 +++ killed by SIGSEGV +++")
+    assert len(lines) < 20 * 40_000
+    trace.write_bytes(line)
+    assert lines_at_ends(trace) == [line.decode().strip()]

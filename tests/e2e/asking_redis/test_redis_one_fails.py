@@ -122,20 +122,19 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
 def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
     """If Redis closes a new connection before its first reply, however late, only the request on
     it fails, provided that Redis replied shortly before the connection began."""
-    numbers = itertools.count()
-
-    def script(conversation: Conversation) -> None:
-        number = next(numbers)
-        if conversation.next_command() is None:
-            return
-        if number == 1:
-            time.sleep(0.4)  # longer than a server waits for a sign of Redis
-        else:
-            conversation.send(b"$6\r\n/there\r\n")
 
     def attempt() -> None:
-        nonlocal numbers
         numbers = itertools.count()
+
+        def script(conversation: Conversation) -> None:
+            number = next(numbers)
+            if conversation.next_command() is None:
+                return
+            if number == 1:
+                time.sleep(0.4)  # longer than a server waits for a sign of Redis
+            else:
+                conversation.send(b"$6\r\n/there\r\n")
+
         with FalseRedis(script) as false:
             server = start("--workers", "1", redis=false.url)
             statuses = [fetch(server, "/go/name").status]

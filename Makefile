@@ -31,7 +31,11 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
 FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-LIB := $(wildcard lib/*/*.c lib/*/*/*.c)
+PLAIN := $(wildcard lib/plain/*.c)
+LIB := $(filter-out $(PLAIN),$(wildcard lib/*/*.c lib/*/*/*.c))
+# The second storey: ops/, or in its place lib/plain/ (lib/ops.h).
+OPS := $(wildcard ops/*.c)
+STOREY ?= $(OPS)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
@@ -66,6 +70,9 @@ SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
 debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='$(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all'
+
+plain: ## Learn: build the seven servers without the second storey, ops/, into build/plain (10 s)
+	$(MAKE) $(or $(TARGET),all) BUILD=build/plain/objects BIN=build/plain STOREY="$(PLAIN)"
 
 tsan: ##- Contribute: build into build/tsan with the thread sanitizer
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
@@ -195,6 +202,11 @@ test-debug:
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
 	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
 
+test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/
+	@$(SETUP) build bench test
+	@$(MAKE) --no-print-directory plain faults
+	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/plain $(ARGS)
+
 test-tsan: # threading and prethreading only
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory tsan
@@ -240,8 +252,8 @@ help: ##- Contribute: list the commands; ALL=1 lists all
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
-.PHONY: all debug tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
-	test-all test-sanitized test-debug test-tsan unit unit-programs faults fuzz lint clean help
+.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline book slides expected fault hint new grade floor test \
+	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- Rules ----
 
@@ -254,7 +266,7 @@ endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
 # Written from scratch each time, so that it keeps no object of a deleted source.
-$(ARCHIVE): $(call objects,$(LIB))
+$(ARCHIVE): $(call objects,$(LIB) $(STOREY))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
@@ -264,7 +276,7 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 
 # The linker replaces realloc by __wrap_realloc, so that a fuzz input decides when memory runs out.
-FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB))
+FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB)) ops/cache.c ops/budget.c
 FUZZ_OBJECTS = $(call objects,$(FUZZED))
 $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o \
 		$(FUZZ_OBJECTS)
@@ -272,7 +284,7 @@ $(BUILD)/tests/fuzz/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/r
 	$(Q)$(LINK) -Wl,--wrap=realloc $^ $(LDLIBS) -o $@
 
 build/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED) \
-		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h) Makefile
+		$(wildcard tests/fuzz/*.h lib/*.h lib/*/*.h lib/*/*/*.h ops/*.h) Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)clang -std=gnu17 -O1 -g -D_GNU_SOURCE -Ilib -pthread -Wl,--wrap=realloc \
@@ -321,7 +333,7 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/headers
 	$(Q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # The compiler command of each source, for editors and clang-tidy.
-compile_commands.json: Makefile $(LIB) $(FOLDERS:%=%/main.c) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
+compile_commands.json: Makefile $(LIB) $(OPS) $(PLAIN) $(FOLDERS:%=%/main.c) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
 	$(call say,GEN,$@)
 	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
 		case $$source in floors/without.c) more=-Wno-pedantic ;; *) more= ;; esac; \

@@ -66,10 +66,8 @@ int main(int argc, char **argv) {
     /* How does Ctrl-C end accept?  Its handler is installed without SA_RESTART,
        so the sleeping call ends with EINTR (process/stop.c). */
     while (server_keep_accepting())
-        if (server_accept(&server, 0, &client))
+        if (blocking_accept(&server, &redis, &client))
             blocking_serve(&worker, &client);
-        else
-            redis_pool_close_idle(&redis); /* no client has come for a while */
 
     redis_pool_destroy(&redis);
     return server_end(&server);

@@ -28,7 +28,7 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
  * to Redis can outlive its child, if the parent knows in which state the child
- * left it (net/redis/lending.h).  process/children.c notices a child's end.
+ * left it (net/redis/lending.h).  net/children.c notices a child's end.
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * who notices; then do it with 04.  The commands: course/book/02-forking.md.
@@ -38,9 +38,8 @@
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis/lending.h"
+#include "net/children.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 static const struct architecture architecture = {
@@ -51,7 +50,6 @@ static const struct architecture architecture = {
 };
 
 static struct children children;
-static struct redis_lending lending; /* one connection for each child's slot */
 
 /* When all slots are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
@@ -59,48 +57,35 @@ static bool others_wait(const struct worker *worker) {
     return children_are_complete(&children);
 }
 
-/* The main function of a child.  The parent has prepared the worker and its
-   date: if each child formatted the date, copy-on-write would copy pages. */
-static void serve(struct worker worker, const struct client *client,
-                  size_t place) {
-    struct redis_pool redis;
-
-    worker.redis = &redis;
-    worker.server->app.budget.slot = place;
-    redis_lending_open(&lending, place, &redis);
-    blocking_serve(&worker, client);
-    redis_lending_leave(&lending, place, &redis);
-}
-
 /* The parent calls this each time it has slept. */
-static void look_after_children(const struct server *server) {
-    size_t place;
+static void look_after_children(void) {
+    size_t slot;
 
-    while (children_reap(&children, false, &place)) {
-        redis_lending_take_back(&lending, place);
-        budget_reset(&server->app.budget, place);
+    while (children_reap(&children, false, &slot)) {
     }
-    redis_lending_spare(&lending, children.pids);
     if (server_is_stopping())
         children_stop(&children); /* idle ones make room */
 }
 
+/* The parent formats the date: if each child did, copy-on-write would copy
+   pages. */
 static void fork_for(struct worker *worker, const struct client *client) {
-    size_t place = children_free_place(&children);
+    struct redis_pool redis;
+    size_t slot;
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    redis_lending_prepare(&lending, place);
     /* If there are no more processes, some child must end first. */
-    while ((child = children_fork(&children, place)) < 0 &&
+    while ((child = children_fork(&children, &slot, &redis)) < 0 &&
            !server_is_out_of_time()) {
         server_report_exhausted("processes");
         children_sleep(&children, -1, PAUSE);
-        look_after_children(worker->server);
+        look_after_children();
     }
     if (child == 0) {
-        serve(*worker, client, place);
-        _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
+        worker->redis = &redis;
+        blocking_serve(worker, client);
+        children_exit(&children, slot, &redis);
     }
     close(client->socket); /* the child has its own descriptor of it */
 }
@@ -112,9 +97,8 @@ int main(int argc, char **argv) {
     server_start(&server, &architecture, argc, argv);
     server_accept_without_waiting(&server);
     size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
-    children_init(&children, limit);
+    children_init(&children, &server, limit, true);
     children_watch_exits(&children);
-    redis_lending_init(&lending, &server.redis, limit);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .others_wait = others_wait};
@@ -122,12 +106,11 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_keep_accepting()) {
         bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
-        look_after_children(&server);
+        look_after_children();
         if (comes && server_accept(&server, 0, &client))
             fork_for(&worker, &client);
     }
 
     children_end(&children);
-    redis_lending_close(&lending);
     return server_end(&server);
 }

@@ -38,7 +38,7 @@
  */
 #include "config.h"
 #include "net/blocking.h"
-#include "net/redis/lending.h"
+#include "net/children.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,11 +56,6 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* The parent lends no connection: each worker opens its own.  The worker closes
-   it after REDIS_IDLE, or when it is idle while Redis connections are scarce.
- */
-static struct redis_lending lending;
-
 /* Which workers have a client: a flag for each, in shared memory.  It is not a
    count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
@@ -75,37 +70,33 @@ static bool others_wait(const struct worker *worker) {
 }
 
 /* The main function of a worker. */
-static void work(struct server *server, size_t number) {
-    struct redis_pool redis;
+static void work(struct server *server, size_t number,
+                 struct redis_pool *redis) {
     struct client client;
-
-    server->app.budget.slot = number;
-    redis_lending_open(&lending, number, &redis);
     struct worker worker = {.server = server,
                             .counters = &server->counters[number],
-                            .redis = &redis,
+                            .redis = redis,
                             .others_wait = others_wait};
+
     while (server_keep_accepting()) {
         is_busy[number] = false;
-        if (!server_accept(server, 0, &client)) {
-            redis_pool_close_idle(&redis); /* woken for it, or idle for long */
-            continue;
+        if (blocking_accept(server, redis, &client)) {
+            is_busy[number] = true;
+            blocking_serve(&worker, &client);
         }
-        is_busy[number] = true;
-        blocking_serve(&worker, &client);
     }
-    redis_pool_destroy(&redis);
 }
 
 /* Forks a worker for a free slot.  Returns false if that fails. */
 static bool start_worker(struct server *server) {
-    size_t number = children_free_place(&workers);
-    pid_t pid = children_fork(&workers, number);
+    struct redis_pool redis;
+    size_t number;
+    pid_t pid = children_fork(&workers, &number, &redis);
 
     if (pid != 0)
         return pid > 0;
-    work(server, number);
-    _exit(EXIT_SUCCESS); /* not exit(): what it tidies is the parent's */
+    work(server, number, &redis);
+    children_exit(&workers, number, &redis);
 }
 
 /* Waits for a worker to die, which none should, and forks another in its place.
@@ -119,11 +110,8 @@ static void replace_workers(struct server *server) {
     }
     if (!children_are_complete(&workers))
         server_report_exhausted("processes");
-    if (children_reap(&workers, children_are_complete(&workers), &number)) {
+    if (children_reap(&workers, children_are_complete(&workers), &number))
         is_busy[number] = true; /* no worker is free here until the new one */
-        budget_reset(&server->app.budget, number);
-    }
-    redis_lending_spare(&lending, workers.pids);
     if (!server_is_stopping())
         poll(NULL, 0, PAUSE);
 }
@@ -146,12 +134,12 @@ static size_t room_for_workers(struct options *options) {
 
 int main(int argc, char **argv) {
     struct server server;
+    struct redis_pool redis; /* for the parent */
 
     server_start(&server, &architecture, argc, argv);
     size_t count = room_for_workers(&server.options);
-    children_init(&workers, count);
+    children_init(&workers, &server, count, false);
     is_busy = server_share(count * sizeof *is_busy);
-    redis_lending_init(&lending, &server.redis, count);
 
     server_ready(&server);
     while (!children_are_complete(&workers))
@@ -166,7 +154,8 @@ int main(int argc, char **argv) {
     /* Ctrl-C goes to all processes of the group.  All workers may have handled
        it and ended before the parent: it serves clients that came since then.
      */
-    work(&server, 0);
-    redis_lending_close(&lending);
+    redis_pool_init(&redis, &server.redis, false);
+    work(&server, 0, &redis);
+    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -190,12 +190,10 @@ int main(int argc, char **argv) {
                 wake_threads(); /* idle ones make room */
             continue;
         }
-        if (server_accept(&server, 0, &client)) {
+        if (blocking_accept(&server, &redis, &client))
             create_thread_for(&server, &client, &attributes);
-        } else {
+        else
             sem_post(&room_for_threads);
-            redis_pool_close_idle(&redis); /* no client has come for a while */
-        }
     }
 
     while (wake_threads())

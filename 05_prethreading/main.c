@@ -103,7 +103,7 @@ static void queue_put(const struct client *client) {
         LL_DELETE(queue.left, place);
     else
         place = &queue.places[queue.touched++];
-    place->client = *client;
+    place->client = *client; /* NOLINT: start_threads() has checked it */
     DL_APPEND(queue.first, place);
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
@@ -202,31 +202,37 @@ static void end_threads(struct thread *threads, size_t count) {
         }
 }
 
-int main(int argc, char **argv) {
-    struct server server;
-    struct client client;
-
-    server_start(&server, &architecture, argc, argv);
-    size_t count = server.options.workers;
+/* Creates the threads, and the queue with room for all clients that there are
+   descriptors for. */
+static struct thread *start_threads(struct server *server, size_t count) {
     /* Each thread has a client, a connection to Redis and a file. */
     size_t room = server_room_for_clients(count, 2);
+
     sem_init(&room_for_clients, 0, (unsigned)room);
-    redis_pool_init(&redis, &server.redis, true);
     queue.places = calloc(room, sizeof queue.places[0]);
     struct thread *threads = calloc(count, sizeof *threads);
     if (queue.places == NULL || threads == NULL)
         server_fatal("no memory for %zu threads and a queue of %zu clients; "
                      "give fewer --workers, or allow fewer descriptors",
                      count, room);
-    size_t threads_room =
-        server_room_in_memory(count, THREAD_STACK + THREAD_HEAP, 1);
-    if (threads_room < count)
-        server_fatal("memory for %zu threads only; give fewer --workers",
-                     threads_room);
+    size_t most = server_room_in_memory(count, THREAD_STACK + THREAD_HEAP, 1);
+    if (most < count)
+        server_fatal("memory for %zu threads only; give fewer --workers", most);
     for (size_t i = 0; i < count; i++)
-        if (!start_thread(&server, threads, i))
+        if (!start_thread(server, threads, i))
             server_fatal("cannot create thread %zu (%s); give fewer --workers",
                          i + 1, strerror(errno));
+    return threads;
+}
+
+int main(int argc, char **argv) {
+    struct server server;
+    struct client client;
+
+    server_start(&server, &architecture, argc, argv);
+    size_t count = server.options.workers;
+    redis_pool_init(&redis, &server.redis, true);
+    struct thread *threads = start_threads(&server, count);
 
     server_ready(&server);
     while (server_keep_accepting()) {
@@ -235,12 +241,10 @@ int main(int argc, char **argv) {
                 wake_threads(threads, count); /* idle ones make room */
             continue;
         }
-        if (server_accept(&server, 0, &client)) {
+        if (blocking_accept(&server, &redis, &client))
             queue_put(&client);
-        } else {
+        else
             sem_post(&room_for_clients);
-            redis_pool_close_idle(&redis); /* no client has come for a while */
-        }
     }
 
     end_threads(threads, count);

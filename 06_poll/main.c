@@ -100,28 +100,13 @@ static unsigned readiness_of(int events) {
            (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
 }
 
-/* Accepts a limited number at once, because other clients wait meanwhile. */
-static void accept_clients(struct server *server, struct evented *evented) {
-    struct client client;
-
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
-        if (server_accept(server, SOCK_NONBLOCK, &client)) {
-            evented_adopt(evented, &client);
-            continue;
-        }
-        if (errno != EAGAIN) /* out of descriptors or memory */
-            evented_pause(evented);
-        return;
-    }
-}
-
 /* Sleeps until a descriptor is ready, and serves all that are.  The loop goes
    from the end to the front.  An entry removed meanwhile is replaced by an
    entry that was checked already; an entry added meanwhile is not checked this
    time. */
-static void run_round(struct loop *loop, struct server *server,
-                      struct evented *evented) {
-    int count = poll(loop->watched, loop->count, evented_timeout(evented));
+static void run_round(struct loop *loop, struct evented *evented) {
+    int timeout = evented_prepare_wait(evented);
+    int count = poll(loop->watched, loop->count, timeout);
 
     evented_begin_round(evented);
     for (size_t i = loop->count; i-- > 0 && count > 0;) {
@@ -130,11 +115,7 @@ static void run_round(struct loop *loop, struct server *server,
             continue;
         count--;
         loop->watched[i].revents = 0;
-        struct source *source = loop->sources[i];
-        if (source->kind == SOURCE_LISTENER)
-            accept_clients(server, evented);
-        else
-            evented_ready(evented, source, readiness_of(events));
+        evented_ready(evented, loop->sources[i], readiness_of(events));
     }
     evented_end_round(evented);
 }
@@ -145,17 +126,12 @@ int main(int argc, char **argv) {
     struct loop loop;
 
     server_start(&server, &architecture, argc, argv);
-    server_accept_without_waiting(&server);
     loop_init(&loop);
     evented_init(&evented, &server, (struct watcher){watch, &loop});
-    struct source listener = {.kind = SOURCE_LISTENER,
-                              .descriptor = server.listener};
 
     server_ready(&server);
-    while (evented_keep_running(&evented)) {
-        evented_watch_listener(&evented, &listener);
-        run_round(&loop, &server, &evented);
-    }
+    while (evented_keep_running(&evented))
+        run_round(&loop, &evented);
 
     evented_free(&evented);
     free(loop.watched);

@@ -88,36 +88,16 @@ static unsigned readiness_of(uint32_t events) {
            (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
-/* Accepts a limited number at once, because other clients wait meanwhile. */
-static void accept_clients(struct server *server, struct evented *evented) {
-    struct client client;
-
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
-        if (server_accept(server, SOCK_NONBLOCK, &client)) {
-            evented_adopt(evented, &client);
-            continue;
-        }
-        if (errno != EAGAIN) /* out of descriptors or memory */
-            evented_pause(evented);
-        return;
-    }
-}
-
 /* Sleeps until a descriptor is ready, and serves all that are. */
-static void run_round(struct loop *loop, struct server *server,
-                      struct evented *evented) {
+static void run_round(struct loop *loop, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
-    int count =
-        epoll_wait(loop->set, events, EVENTS_AT_ONCE, evented_timeout(evented));
+    int count = epoll_wait(loop->set, events, EVENTS_AT_ONCE,
+                           evented_prepare_wait(evented));
 
     evented_begin_round(evented);
-    for (int i = 0; i < count; i++) {
-        struct source *source = events[i].data.ptr;
-        if (source->kind == SOURCE_LISTENER)
-            accept_clients(server, evented);
-        else
-            evented_ready(evented, source, readiness_of(events[i].events));
-    }
+    for (int i = 0; i < count; i++)
+        evented_ready(evented, events[i].data.ptr,
+                      readiness_of(events[i].events));
     evented_end_round(evented);
 }
 
@@ -127,17 +107,12 @@ int main(int argc, char **argv) {
     struct loop loop;
 
     server_start(&server, &architecture, argc, argv);
-    server_accept_without_waiting(&server);
     loop_init(&loop);
     evented_init(&evented, &server, (struct watcher){watch, &loop});
-    struct source listener = {.kind = SOURCE_LISTENER,
-                              .descriptor = server.listener};
 
     server_ready(&server);
-    while (evented_keep_running(&evented)) {
-        evented_watch_listener(&evented, &listener);
-        run_round(&loop, &server, &evented);
-    }
+    while (evented_keep_running(&evented))
+        run_round(&loop, &evented);
 
     evented_free(&evented);
     close(loop.set);

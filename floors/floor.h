@@ -178,25 +178,45 @@ static inline void floor_print_url(int listener) {
     fflush(stdout); /* before any fork: a child would print it again */
 }
 
+static const struct option floor_options[] = {
+    {"address", required_argument, NULL, 'a'},
+    {"port", required_argument, NULL, 'p'},
+    {"bytes", required_argument, NULL, 'b'},
+    {"workers", required_argument, NULL, 'w'},
+    {"redis", required_argument, NULL, 'r'},
+    {"greet", required_argument, NULL, 'g'},
+    {"ask", required_argument, NULL, 'q'},
+    {"keep-alive", no_argument, NULL, 'k'},
+    {0},
+};
+
+__attribute__((noreturn)) static inline void floor_usage(const char *name) {
+    fprintf(stderr,
+            "usage: %s [--address A] [--port N] [--bytes N] [--workers N] "
+            "[--keep-alive] [--redis HOST:PORT|unix:PATH] [--greet COMMAND] "
+            "... [--ask COMMAND] ...\n",
+            name);
+    exit(EXIT_FAILURE);
+}
+
+/* Each connection needs a descriptor. */
+static inline void floor_raise_limit(void) {
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    limit.rlim_cur =
+        limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
+}
+
 static inline void floor_start(struct floor *floor, int argc, char **argv) {
-    static const struct option options[] = {
-        {"address", required_argument, NULL, 'a'},
-        {"port", required_argument, NULL, 'p'},
-        {"bytes", required_argument, NULL, 'b'},
-        {"workers", required_argument, NULL, 'w'},
-        {"redis", required_argument, NULL, 'r'},
-        {"greet", required_argument, NULL, 'g'},
-        {"ask", required_argument, NULL, 'q'},
-        {"keep-alive", no_argument, NULL, 'k'},
-        {0},
-    };
     const char *address = "127.0.0.1";
     unsigned short port = DEFAULT_PORT;
-    struct rlimit limit;
     int option;
 
     *floor = (struct floor){.workers = DEFAULT_WORKERS};
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+    while ((option = getopt_long(argc, argv, "", floor_options, NULL)) != -1)
         switch (option) {
         case 'a':
             address = optarg;
@@ -223,20 +243,10 @@ static inline void floor_start(struct floor *floor, int argc, char **argv) {
             floor->keep_alive = true;
             break;
         default:
-            fprintf(
-                stderr,
-                "usage: %s [--address A] [--port N] [--bytes N] [--workers N] "
-                "[--keep-alive] [--redis HOST:PORT|unix:PATH] [--greet "
-                "COMMAND] ... [--ask COMMAND] ...\n",
-                argv[0]);
-            exit(EXIT_FAILURE);
+            floor_usage(argv[0]);
         }
     signal(SIGPIPE, SIG_IGN); /* sendfile() takes no MSG_NOSIGNAL */
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max
-                                                            : DESCRIPTORS_LIMIT;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
-    }
+    floor_raise_limit();
     floor_make_answer(floor);
     floor->listener = floor_listen(address, port);
     floor_print_url(floor->listener);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every limit and timeout of all seven servers, each with its reason.
+ * Every limit and timeout of all seven servers, each with its reason.  (Those
+ * of the second storey are in ops/limits.h.)
  *
  * They are in one header so that the servers differ only in who waits, and
  * where.  Times are in milliseconds, sizes in bytes.
@@ -32,17 +33,13 @@
    to a long address needs more. */
 #define NOTE_SIZE            384
 /* A path below public/, decoded, with its NUL.  Memory for a path has at least
-   SHORT_PATH bytes: so nearly all paths need a block of one size (see
-   leave_blocks() in process/children.c). */
+   SHORT_PATH bytes: so nearly all paths need a block of one size
+   (memory_prepare_forks() in ops/memory.c). */
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
-/* Responses above this size are counted (app/budget.h): all of them together
-   may take 1/MEMORY_SHARE of what the machine or the control group grants, and
-   those of one process 1/MEMORY_SHARE of its RLIMIT_AS or RLIMIT_DATA.  The
-   rest is for connections, small responses, Redis' replies and the kernel. */
+/* Responses above this size are counted (budget_take() in ops.h). */
 #define LARGE_RESPONSE      16384
-#define MEMORY_SHARE        4
 /* How long a client may take.  All but SEND_TIMEOUT are deadlines.
 
    For the first byte of a connection that was accepted before any had come,
@@ -94,13 +91,6 @@
 /* A connection that was idle this long is closed: others may need it.  (06 and
    07 keep their only connection.) */
 #define REDIS_IDLE            10000
-/* The most threads that connect at once.  Redis' backlog has room for 511; a
-   connection that finds no room waits for seconds. */
-#define REDIS_NEW_AT_ONCE     128
-/* After Redis rejects a connection (maxclients), or ports or the system's open
-   files run out, servers close idle connections to Redis for this long.  (06
-   and 07 keep their only one.) */
-#define REDIS_SCARCE          5000
 /* The log reports at most once in this time that Redis has gone or is back. */
 #define REDIS_LOG_PAUSE       1000
 /* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
@@ -121,108 +111,66 @@
 /* Files up to this size are kept in memory and sent in one write with the head;
    larger ones are sent with sendfile(2) and never enter our memory. */
 #define SMALL_FILE          16384
-/* A file that has changed within this number of seconds is always read anew. */
-#define FILE_SETTLES        3
-/* Files that are kept open while no client receives them.  If the system allows
-   few descriptors, at most an eighth of them. */
+/* Files that are kept open while no client receives them. */
 #define OPEN_FILES          64
-#define OPEN_FILES_SHARE    8
 #define TEMPLATE_LIMIT      (256 * 1024)
 
 /* ---- The server ---- */
 
-#define DEFAULT_PORT         8000
+#define DEFAULT_PORT        8000
 /* Each time limit for clients above is divided by N, so tests are short. */
-#define DEFAULT_TIME_SCALE   1
-#define TIME_SCALE_LIMIT     100
-#define DEFAULT_WORKERS      100
-#define WORKERS_LIMIT        10000
+#define DEFAULT_TIME_SCALE  1
+#define TIME_SCALE_LIMIT    100
+#define DEFAULT_WORKERS     100
+#define WORKERS_LIMIT       10000
 /* Connections that wait to be accepted.  The kernel lowers it silently to
    net.core.somaxconn. */
-#define DEFAULT_BACKLOG      65535
+#define DEFAULT_BACKLOG     65535
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
-#define CHILDREN_LIMIT       1000
-/* With fewer there is hardly room for a client in addition to the standard
-   three, the folders, the listener, the loop, Redis and a file. */
-#define DESCRIPTORS_LEAST    16
+#define CHILDREN_LIMIT      1000
 /* If the system allows a billion descriptors, as some containers do, arrays of
    that length would be too large. */
-#define DESCRIPTORS_LIMIT    262144
-/* The main thread's stack.  With 32 KB some of the seven servers crashed at
-   their start, with 48 KB none.  The environment is on this stack, too. */
-#define STACK_LEAST          (64 * 1024)
+#define DESCRIPTORS_LIMIT   262144
 /* Our deepest handler needs a tenth of it.  The default is 8 MiB for a thread,
    8 GB for a thousand.  It is only address space, since memory is taken when it
    is used; but that may be limited as well (ulimit -v). */
-#define THREAD_STACK         (256 * 1024)
+#define THREAD_STACK        (256 * 1024)
 /* If memory is limited (ulimit -v, -d), the limit sets the number of clients.
    A thread counts as THREAD_HEAP, for the request that it serves, and its
-   stack.  A connection of an event loop counts as CONNECTION_MEMORY.
-   RESERVED_MEMORY is left for files and Redis.  Without this, the last clients
-   would be accepted but find no memory for their requests, and would be
-   rejected. */
-#define THREAD_HEAP          (64 * 1024)
-#define CONNECTION_MEMORY    (8 * 1024)
-#define RESERVED_MEMORY      (512 * 1024)
+   stack.  A connection of an event loop counts as CONNECTION_MEMORY. */
+#define THREAD_HEAP         (64 * 1024)
+#define CONNECTION_MEMORY   (8 * 1024)
 /* What one client really takes of the memory that the machine or the control
    group grants: a child with its page tables, a thread with the used part of
    its stack; the kernel's part of a connection is included. */
-#define CHILD_MEMORY         (384 * 1024)
-#define THREAD_MEMORY        (64 * 1024)
-/* A block of this size or more goes back to the kernel when it is freed; this
-   is glibc's own first value. */
-#define LARGE_BLOCK          (128 * 1024)
-/* The largest request of a server without Redis' reply: a page of 333 KB, twice
-   while it is made, and a block of connections of an event loop. */
-#define REQUEST_MEMORY       (1024 * 1024)
-/* The largest block that the C library takes from its heap.  A larger one gets
-   a mapping of its own (mallopt(3), M_MMAP_THRESHOLD: 128 KB). */
-#define HEAP_BLOCK           (127 * 1024)
-/* Descriptors that clients may not take: files, Redis, the standard three.  If
-   the system allows few, at most half of all. */
-#define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
+#define CHILD_MEMORY        (384 * 1024)
+#define THREAD_MEMORY       (64 * 1024)
 /* How long a stopped server waits for requests in flight. */
-#define STOP_TIMEOUT         5000
+#define STOP_TIMEOUT        5000
 /* How long accept pauses when no descriptor is left, and how often a stopping
    server checks whether its workers have ended. */
-#define PAUSE                20
+#define PAUSE               20
 /* A shortage may last for days: the log repeats the message after this time,
    with the number of occurrences. */
-#define LOG_PAUSE            60000
-/* How long the start and the end of a server wait for the reader of what they
-   print.  A line printed meanwhile waits for none (process/output.h). */
-#define OUTPUT_TIMEOUT       1000
-/* How long the log writer sleeps after it has emptied its pipe.  The capacity
-   of 10,000 lines is enough at ten times the rate of the fastest server. */
-#define WRITER_REST          10
-/* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long.  While the shortage lasts, the server retries every
-   PAUSE, and each failure starts this time again. */
-#define SHORTAGE             1000
+#define LOG_PAUSE           60000
 /* A worker that sleeps while a server stops is woken after a PAUSE, after two,
    four, and at last this often.  To wake ten thousand every 20 ms would take
    the CPU time of the workers that still serve. */
-#define STOP_PAUSE           160
+#define STOP_PAUSE          160
 /* An event loop allocates this number of connections at once: enough for the C
    library to take it from the kernel, apart from the heap (mallopt(3),
    M_MMAP_THRESHOLD: 128 KB). */
-#define CONNECTIONS_AT_ONCE  256
-/* After this number of exchanges an event loop gives back unused memory, at
-   most once in a TIDY_PAUSE.  TIDY_REST bytes stay at the heap's end, for the
-   next exchanges. */
-#define TIDY_AFTER           100
-#define TIDY_PAUSE           500
-#define TIDY_REST            (128 * 1024)
+#define CONNECTIONS_AT_ONCE 256
 /* Readiness events taken from the kernel at once, and connections accepted in
    one loop iteration: work per iteration is bounded, so that no client starves.
  */
-#define EVENTS_AT_ONCE       512
-#define ACCEPTS_AT_ONCE      512
+#define EVENTS_AT_ONCE      512
+#define ACCEPTS_AT_ONCE     512
 /* Pipelined requests of one client that an event loop answers in one go. */
-#define EXCHANGES_AT_ONCE    16
+#define EXCHANGES_AT_ONCE   16
 /* One sendfile(2) call: in an event loop a fast client with a huge file must
    leave time for the others. */
-#define SENDFILE_AT_ONCE     (128 * 1024)
+#define SENDFILE_AT_ONCE    (128 * 1024)
 
 #endif

@@ -33,7 +33,7 @@ REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
 """Nine tenths of the bytes. Charts are drawn where the sweep runs."""
 SOURCE_FOLDERS = (
-    *("[0-9][0-9]_*", "lib", "floors", "bench", "public", "templates", "scripts"),
+    *("[0-9][0-9]_*", "lib", "ops", "floors", "bench", "public", "templates", "scripts"),
     *("course", "deploy", "requirements"),
 )
 SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")

@@ -29,11 +29,11 @@ LEFT_OUT = (
         for name in ("faults/*", "grade/*", "course/*", "cli/test_expected.py")
     ),
 )
-SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")
+SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
 OWN = (
-    *("0[1-7]_*", ".*", "bench", "course", "deploy", "docs", "floors", "lab", "lib", "public"),
-    *("requirements", "scripts", "templates", "tests"),
+    *("0[1-7]_*", ".*", "bench", "course", "deploy", "docs", "floors", "lab", "lib", "ops"),
+    *("public", "requirements", "scripts", "templates", "tests"),
 )
 """The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
 CONTEXT = 1

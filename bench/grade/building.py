@@ -61,7 +61,8 @@ class Built:
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
         for name in PARTS:
             shutil.copy(ROOT / name, folder / name)
-        shutil.copytree(ROOT / "lib", folder / "lib")
+        for name in ("lib", "ops"):
+            shutil.copytree(ROOT / name, folder / name)
         # Links are copied as links: their targets must not be read with the grader's rights.
         try:
             shutil.copytree(source, folder / self._folder, symlinks=True)

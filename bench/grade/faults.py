@@ -75,7 +75,7 @@ LOST_WAKEUP = FaultKind(
     "it slept although clients were waiting. One notification may mean several clients. After an "
     "edge-triggered epoll event (EPOLLET), call accept until EAGAIN. After a wake-up by a "
     "condition variable, take clients from the queue until it is empty.",
-    'epoll(7), "edge-triggered"; `accept_clients` in 07_epoll/main.c; pthread_cond_wait(3): test '
+    'epoll(7), "edge-triggered"; `accept_clients` in lib/net/evented.c; pthread_cond_wait(3): test '
     "the condition in a loop; `queue_take` in 05_prethreading/main.c",
     r"accept|epoll_wait|futex",
     brings=BROKEN_SERVICE,
@@ -308,7 +308,7 @@ ZOMBIES = FaultKind(
     "You leave zombies",
     "Child processes have ended, and the server has not waited for them. Each zombie keeps an "
     "entry in the process table until the table is full.",
-    "waitpid(2); `children_reap` in lib/process/children.c",
+    "waitpid(2); `children_reap` in lib/net/children.c",
     r"wait4|waitid|SIGCHLD|exited with",
 )
 WORKERS_PILE_UP = FaultKind(
@@ -400,7 +400,7 @@ DEAF = FaultKind(
     "idle client (connection_is_idle) at once, and any other client when "
     "server_is_out_of_time() is true.",
     "lib/process/stop.h; signal(7): which calls return with EINTR; `wake_threads` in "
-    "04_threading/main.c; children_end in lib/process/children.h",
+    "04_threading/main.c; children_end in lib/net/children.h",
     r"SIGTERM|SIGALRM|EINTR|wait4|kill\(",
 )
 BAD_STATUS = FaultKind(
@@ -414,7 +414,7 @@ ORPHANS = FaultKind(
     "orphans",
     "Your child processes outlive the server",
     "The first process has ended, but other processes of the server still run.",
-    "children_end in lib/process/children.h",
+    "children_end in lib/net/children.h",
     r"kill\(|wait4|exited with",
 )
 FAILS_UNDER_LOAD = FaultKind(
@@ -463,7 +463,7 @@ UNLISTED_CALL = FaultKind(
     "limits what an attacker can do. Functions of the C library make system calls, too: "
     "pthread_create() needs clone3 and more.",
     "`.calls` at the head of your main.c: THREADED_CALLS, THREAD_CREATING_CALLS, FORKING_CALLS, "
-    "CALL(...); lib/process/confine.h; seccomp(2)",
+    "CALL(...); lib/calls.h; seccomp(2)",
     r"--- SIGSYS",
 )
 MEMORY_LEAK = FaultKind(

@@ -54,6 +54,7 @@ SOURCES = (
     "course/experiments/*",
     "floors/*",
     "lib/**/*.[ch]",
+    "ops/*.[ch]",
     "*/main.c",
     "*/tests.toml",
     "public/**/*",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """How many requests a server has answered, without asking it.
 
-The servers count in memory that all their processes share (lib/net/statistics.h), and print the
+The servers count in memory that all their processes share (lib/ops.h), and print the
 sums when they end. A user who may trace a process may read its memory; this does not stop it. Which
 of its shared pieces of memory holds the counters, they show themselves: in each counter the
 requests are the sum of its responses.

@@ -178,7 +178,7 @@ static void serve(struct blocking_conn *conn) {
  * server_is_stopping().  They must leave an idle client (connection_is_idle)
  * at once, unless its request is there already, and any other client when
  * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
- * children (process/children.h).
+ * children (net/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -8,47 +8,48 @@
 #include <string.h>
 #include <unistd.h>
 
-static struct view content_type_of(struct view name) {
-    static const struct {
-        struct view ending;
-        struct view type;
-    } types[] = {
+static const struct {
+    struct view ending;
+    struct view type;
+} content_types[] = {
 #define TYPE(ending, type) {VIEW_INITIALIZER(ending), VIEW_INITIALIZER(type)}
-        TYPE("html", "text/html; charset=utf-8"),
-        TYPE("htm", "text/html; charset=utf-8"),
-        TYPE("css", "text/css; charset=utf-8"),
-        TYPE("js", "text/javascript; charset=utf-8"),
-        TYPE("mjs", "text/javascript; charset=utf-8"),
-        TYPE("txt", "text/plain; charset=utf-8"),
-        TYPE("md", "text/markdown; charset=utf-8"),
-        TYPE("csv", "text/csv; charset=utf-8"),
-        TYPE("xml", "application/xml"),
-        TYPE("json", "application/json"),
-        TYPE("map", "application/json"),
-        TYPE("webmanifest", "application/manifest+json"),
-        TYPE("png", "image/png"),
-        TYPE("jpg", "image/jpeg"),
-        TYPE("jpeg", "image/jpeg"),
-        TYPE("gif", "image/gif"),
-        TYPE("svg", "image/svg+xml"),
-        TYPE("webp", "image/webp"),
-        TYPE("avif", "image/avif"),
-        TYPE("ico", "image/vnd.microsoft.icon"),
-        TYPE("woff", "font/woff"),
-        TYPE("woff2", "font/woff2"),
-        TYPE("ttf", "font/ttf"),
-        TYPE("otf", "font/otf"),
-        TYPE("mp3", "audio/mpeg"),
-        TYPE("ogg", "audio/ogg"),
-        TYPE("wav", "audio/wav"),
-        TYPE("mp4", "video/mp4"),
-        TYPE("webm", "video/webm"),
-        TYPE("pdf", "application/pdf"),
-        TYPE("zip", "application/zip"),
-        TYPE("gz", "application/gzip"),
-        TYPE("wasm", "application/wasm"),
+    TYPE("html", "text/html; charset=utf-8"),
+    TYPE("htm", "text/html; charset=utf-8"),
+    TYPE("css", "text/css; charset=utf-8"),
+    TYPE("js", "text/javascript; charset=utf-8"),
+    TYPE("mjs", "text/javascript; charset=utf-8"),
+    TYPE("txt", "text/plain; charset=utf-8"),
+    TYPE("md", "text/markdown; charset=utf-8"),
+    TYPE("csv", "text/csv; charset=utf-8"),
+    TYPE("xml", "application/xml"),
+    TYPE("json", "application/json"),
+    TYPE("map", "application/json"),
+    TYPE("webmanifest", "application/manifest+json"),
+    TYPE("png", "image/png"),
+    TYPE("jpg", "image/jpeg"),
+    TYPE("jpeg", "image/jpeg"),
+    TYPE("gif", "image/gif"),
+    TYPE("svg", "image/svg+xml"),
+    TYPE("webp", "image/webp"),
+    TYPE("avif", "image/avif"),
+    TYPE("ico", "image/vnd.microsoft.icon"),
+    TYPE("woff", "font/woff"),
+    TYPE("woff2", "font/woff2"),
+    TYPE("ttf", "font/ttf"),
+    TYPE("otf", "font/otf"),
+    TYPE("mp3", "audio/mpeg"),
+    TYPE("ogg", "audio/ogg"),
+    TYPE("wav", "audio/wav"),
+    TYPE("mp4", "video/mp4"),
+    TYPE("webm", "video/webm"),
+    TYPE("pdf", "application/pdf"),
+    TYPE("zip", "application/zip"),
+    TYPE("gz", "application/gzip"),
+    TYPE("wasm", "application/wasm"),
 #undef TYPE
-    };
+};
+
+static struct view content_type_of(struct view name) {
     size_t dot = name.length;
 
     while (dot > 0 && name.data[dot - 1] != '.' && name.data[dot - 1] != '/')
@@ -57,9 +58,9 @@ static struct view content_type_of(struct view name) {
     struct view ending = VIEW("");
     if (dot > 0 && name.data[dot - 1] == '.')
         ending = view_skip(name, dot);
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
-        if (view_equal_ignoring_case(ending, types[i].ending))
-            return types[i].type;
+    for (size_t i = 0; i < sizeof content_types / sizeof content_types[0]; i++)
+        if (view_equal_ignoring_case(ending, content_types[i].ending))
+            return content_types[i].type;
     return VIEW("application/octet-stream");
 }
 

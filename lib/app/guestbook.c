@@ -168,21 +168,14 @@ static void fill_page(struct page *page, int status, struct view template,
     (void)page_hold(page, response->body.capacity); /* no more than before */
 }
 
+/* What the template's places get, except for the remarks, which are kept. */
+enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
+
 static void finish_page(struct page *page, int status,
                         const struct entry *entry) {
     struct response *response = page->response;
     struct cache *templates = page->app->templates;
-    enum {
-        REMARKS,
-        VISITORS,
-        WRITTEN,
-        NAME,
-        NAME_ERROR,
-        TYPED,
-        TYPED_ERROR,
-        VALUES
-    };
-    struct buffer html[VALUES] = {0}; /* all but the remarks, which are kept */
+    struct buffer html[VALUES] = {0};
 
     struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
                                      response->cached_time->round);
@@ -205,7 +198,8 @@ static void finish_page(struct page *page, int status,
         {VIEW("GUEST_REMARKS_ERROR"), buffer_view(&html[TYPED_ERROR])},
     };
 
-    fill_page(page, status, buffer_view(&file->text), values, VALUES);
+    fill_page(page, status, buffer_view(&file->text), values,
+              sizeof values / sizeof values[0]);
     for (size_t i = 0; i < VALUES; i++) {
         response->body.failed |= html[i].failed;
         buffer_free(&html[i]);

@@ -2,12 +2,12 @@
 #include "app/page.h"
 
 #include "config.h"
+#include "ops.h"
 
 bool page_hold(struct page *page, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
 
-    if (wanted > page->held &&
-        !budget_take(&page->app->budget, wanted - page->held)) {
+    if (wanted > page->held && !budget_take(wanted - page->held)) {
         response_error(page->response, 503,
                        "Too many large pages are on their way to other "
                        "clients. Please try again in a moment.");
@@ -15,7 +15,7 @@ bool page_hold(struct page *page, size_t bytes) {
         return false;
     }
     if (wanted < page->held)
-        budget_return(&page->app->budget, page->held - wanted);
+        budget_return(page->held - wanted);
     page->held = wanted;
     return true;
 }

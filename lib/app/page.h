@@ -23,7 +23,6 @@
 #ifndef APP_PAGE_H
 #define APP_PAGE_H
 
-#include "app/budget.h"
 #include "app/response.h"
 #include "proto/http.h"
 #include "proto/path.h"
@@ -34,7 +33,6 @@ struct app {
     struct cache *public;
     struct cache *templates;
     struct redirect *redirects; /* a hash table */
-    struct budget budget;       /* of large responses */
 };
 
 struct page {

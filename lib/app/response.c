@@ -4,42 +4,43 @@
 #include "config.h"
 #include "proto/html.h"
 
+static const struct {
+    int status;
+    struct view text;
+} texts[] = {
+#define STATUS(number, reason) {number, VIEW_INITIALIZER(#number " " reason)}
+    STATUS(100, "Continue"),
+    STATUS(200, "OK"),
+    STATUS(204, "No Content"),
+    STATUS(206, "Partial Content"),
+    STATUS(301, "Moved Permanently"),
+    STATUS(302, "Found"),
+    STATUS(303, "See Other"),
+    STATUS(304, "Not Modified"),
+    STATUS(307, "Temporary Redirect"),
+    STATUS(308, "Permanent Redirect"),
+    STATUS(400, "Bad Request"),
+    STATUS(403, "Forbidden"),
+    STATUS(404, "Not Found"),
+    STATUS(405, "Method Not Allowed"),
+    STATUS(408, "Request Timeout"),
+    STATUS(412, "Precondition Failed"),
+    STATUS(413, "Content Too Large"),
+    STATUS(414, "URI Too Long"),
+    STATUS(415, "Unsupported Media Type"),
+    STATUS(416, "Range Not Satisfiable"),
+    STATUS(417, "Expectation Failed"),
+    STATUS(431, "Request Header Fields Too Large"),
+    STATUS(500, "Internal Server Error"),
+    STATUS(501, "Not Implemented"),
+    STATUS(502, "Bad Gateway"),
+    STATUS(503, "Service Unavailable"),
+    STATUS(505, "HTTP Version Not Supported"),
+#undef STATUS
+};
+
 /* Returns the status and its name; empty if it is not in the table. */
 static struct view text_of(int status) {
-    static const struct {
-        int status;
-        struct view text;
-    } texts[] = {
-#define STATUS(number, reason) {number, VIEW_INITIALIZER(#number " " reason)}
-        STATUS(100, "Continue"),
-        STATUS(200, "OK"),
-        STATUS(204, "No Content"),
-        STATUS(206, "Partial Content"),
-        STATUS(301, "Moved Permanently"),
-        STATUS(302, "Found"),
-        STATUS(303, "See Other"),
-        STATUS(304, "Not Modified"),
-        STATUS(307, "Temporary Redirect"),
-        STATUS(308, "Permanent Redirect"),
-        STATUS(400, "Bad Request"),
-        STATUS(403, "Forbidden"),
-        STATUS(404, "Not Found"),
-        STATUS(405, "Method Not Allowed"),
-        STATUS(408, "Request Timeout"),
-        STATUS(412, "Precondition Failed"),
-        STATUS(413, "Content Too Large"),
-        STATUS(414, "URI Too Long"),
-        STATUS(415, "Unsupported Media Type"),
-        STATUS(416, "Range Not Satisfiable"),
-        STATUS(417, "Expectation Failed"),
-        STATUS(431, "Request Header Fields Too Large"),
-        STATUS(500, "Internal Server Error"),
-        STATUS(501, "Not Implemented"),
-        STATUS(502, "Bad Gateway"),
-        STATUS(503, "Service Unavailable"),
-        STATUS(505, "HTTP Version Not Supported"),
-#undef STATUS
-    };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         if (texts[i].status == status)
             return texts[i].text;

@@ -9,8 +9,9 @@
 #ifndef APP_RESPONSE_H
 #define APP_RESPONSE_H
 
-#include "app/cache.h"
 #include "app/cached_time.h"
+#include "app/file.h"
+#include "ops.h"
 
 struct response {
     const struct cached_time *cached_time; /* for the Date field */

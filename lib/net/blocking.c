@@ -269,3 +269,11 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     connection_free(connection);
     close(client->socket);
 }
+
+bool blocking_accept(const struct server *server, struct redis_pool *redis,
+                     struct client *client) {
+    if (server_accept(server, 0, client))
+        return true;
+    redis_pool_close_idle(redis);
+    return false;
+}

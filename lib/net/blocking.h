@@ -19,6 +19,12 @@ struct worker {
     bool (*others_wait)(const struct worker *worker);
 };
 
+/* Accepts a client, sleeping until one comes.  Returns false if none has come
+   for a while, or the server stops: then it has closed idle connections to
+   Redis. */
+bool blocking_accept(const struct server *server, struct redis_pool *redis,
+                     struct client *client);
+
 /* Serves the client until one of the two ends the connection; closes it. */
 void blocking_serve(struct worker *worker, const struct client *client);
 

@@ -5,7 +5,6 @@
 #include "process/clock.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -14,31 +13,16 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .watcher = watcher};
     slab_init(&evented->memory, sizeof(struct event_conn), CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
+    server_accept_without_waiting(server);
+    evented->listener = (struct source){.kind = SOURCE_LISTENER,
+                                        .descriptor = server->listener};
     /* Each client may be receiving a different large file: one descriptor more
        for each. */
     evented->limit =
         server_room_in_memory(server_room_for_clients(OPEN_FILES, 1),
                               CONNECTION_MEMORY, CONNECTION_MEMORY);
+    evented->trim_at = INT64_MAX;
     evented_begin_round(evented);
-}
-
-/* ---- Memory ---- */
-
-/* free(3) gives the heap's end back to the kernel by itself, but only the part
-   that is unused up to the end.  malloc_trim(3) finds free pages everywhere
-   (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
-static bool is_untidy(const struct evented *evented) {
-    return evented->untidy >= TIDY_AFTER && evented->first_asker == NULL;
-}
-
-static void tidy_up(struct evented *evented) {
-    if (!is_untidy(evented) || evented->now < evented->tidy_at)
-        return;
-#ifdef __GLIBC__
-    malloc_trim(TIDY_REST);
-#endif
-    evented->untidy = 0;
-    evented->tidy_at = evented->now + TIDY_PAUSE;
 }
 
 /* ---- Time ---- */
@@ -68,7 +52,9 @@ static void start_waiting(struct evented *evented, struct event_conn *conn) {
     DL_APPEND(evented->waiting[awaited], conn);
 }
 
-int evented_timeout(const struct evented *evented) {
+/* Returns how long the loop may sleep, in milliseconds; -1: until something
+   happens. */
+static int timeout_of(const struct evented *evented) {
     int64_t earliest = redis_pipeline_deadline(&evented->redis);
 
     for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
@@ -77,8 +63,8 @@ int evented_timeout(const struct evented *evented) {
             earliest = evented->waiting[i]->deadline;
     if (evented->paused_till > evented->now && evented->paused_till < earliest)
         earliest = evented->paused_till;
-    if (is_untidy(evented) && evented->tidy_at < earliest)
-        earliest = evented->tidy_at;
+    if (evented->trim_at < earliest)
+        earliest = evented->trim_at;
     if (earliest == INT64_MAX)
         return -1;
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
@@ -96,11 +82,14 @@ static void close_connection(struct evented *evented, struct event_conn *conn) {
     DL_APPEND(evented->closed, conn);
 }
 
+/* Returns false if Redis is unavailable: then the response reports it. */
 static bool ask_redis(struct evented *evented, struct event_conn *conn) {
     if (!redis_pipeline_append(&evented->redis,
                                exchange_command(&conn->connection.exchange),
-                               evented->now))
+                               evented->now)) {
+        connection_replied(&conn->connection, NULL);
         return false;
+    }
     stop_waiting(evented, conn);
     conn->next_asker = NULL;
     if (evented->first_asker == NULL)
@@ -173,7 +162,7 @@ static void finish_exchange(struct evented *evented, struct event_conn *conn) {
 
     server_exchange_done(evented->server, evented->server->counters,
                          &conn->client, connection);
-    evented->untidy++;
+    evented->trim.exchanges++;
     stop_waiting(evented, conn); /* the next exchange has its own time */
     connection_next(connection);
 }
@@ -201,18 +190,16 @@ static void drive(struct evented *evented, struct event_conn *conn,
         case NEED_ASK_REDIS:
             if (ask_redis(evented, conn))
                 return;
-            connection_replied(connection, NULL);
             break;
         case NEED_KEEP:
             connection_keep(connection, may_keep(evented));
             break;
         case NEED_SEND:
-            if (sends == 2 || done == EXCHANGES_AT_ONCE ||
+            if (sends++ == 2 || done == EXCHANGES_AT_ONCE ||
                 !send_some(evented, conn)) {
                 wait_for(evented, conn, WRITABLE);
                 return;
             }
-            sends++;
             break;
         case NEED_DONE:
             finish_exchange(evented, conn);
@@ -226,7 +213,32 @@ static void drive(struct evented *evented, struct event_conn *conn,
     }
 }
 
-void evented_adopt(struct evented *evented, const struct client *client) {
+/* ---- Accepting ---- */
+
+/* No client is accepted for a PAUSE, because something has run out. */
+static void pause_accepting(struct evented *evented) {
+    evented->paused_till = evented->now + PAUSE;
+}
+
+/* Reserves memory for one more connection.  Returns false if none may be
+   accepted now.  Memory is allocated before the client is accepted: if there is
+   none, the client stays in the backlog. */
+static bool reserve_room(struct evented *evented) {
+    if (evented->count >= evented->limit ||
+        evented->now < evented->paused_till || !server_keep_accepting())
+        return false;
+    if (evented->next == NULL)
+        evented->next = slab_take(&evented->memory);
+    if (evented->next == NULL) {
+        server_report_exhausted("memory");
+        pause_accepting(evented);
+    }
+    return evented->next != NULL;
+}
+
+/* Takes the connection over, and serves it as far as it goes without waiting.
+ */
+static void adopt(struct evented *evented, const struct client *client) {
     struct event_conn *conn = evented->next;
 
     evented->next = NULL;
@@ -242,6 +254,29 @@ void evented_adopt(struct evented *evented, const struct client *client) {
     /* Often the request is there already: then the loop need not watch this
        connection at all. */
     drive(evented, conn, true);
+}
+
+/* Accepts a limited number at once, because other clients wait meanwhile. */
+static void accept_clients(struct evented *evented) {
+    struct client client;
+
+    for (int i = 0; i < ACCEPTS_AT_ONCE && reserve_room(evented); i++) {
+        if (server_accept(evented->server, SOCK_NONBLOCK, &client)) {
+            adopt(evented, &client);
+            continue;
+        }
+        if (errno != EAGAIN) /* out of descriptors or memory */
+            pause_accepting(evented);
+        return;
+    }
+}
+
+int evented_prepare_wait(struct evented *evented) {
+    unsigned interest = reserve_room(evented) ? READABLE : 0;
+
+    if (!source_watch(&evented->watcher, &evented->listener, interest))
+        pause_accepting(evented); /* and then again */
+    return timeout_of(evented);
 }
 
 /* BROKEN needs no case of its own: the next recv or send returns the error. */
@@ -333,10 +368,16 @@ void evented_ready(struct evented *evented, struct source *source,
                    unsigned readiness) {
     if (source->descriptor < 0)
         return;
-    if (source->kind == SOURCE_REDIS)
-        redis_ready(evented, readiness);
-    else
+    switch (source->kind) {
+    case SOURCE_LISTENER:
+        accept_clients(evented);
+        break;
+    case SOURCE_CLIENT:
         client_ready(evented, (struct event_conn *)source, readiness);
+        break;
+    case SOURCE_REDIS:
+        redis_ready(evented, readiness);
+    }
 }
 
 void evented_begin_round(struct evented *evented) {
@@ -376,9 +417,16 @@ static void expire(struct evented *evented) {
     }
 }
 
+static void free_closed(struct evented *evented) {
+    struct event_conn *conn, *next;
+
+    DL_FOREACH_SAFE (evented->closed, conn, next)
+        slab_give_back(&evented->memory, conn);
+    evented->closed = NULL;
+}
+
 void evented_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
-    struct event_conn *conn, *next;
 
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
@@ -389,36 +437,9 @@ void evented_end_round(struct evented *evented) {
         !redis_pipeline_flush(redis, clock_milliseconds()))
         fail_redis(evented, NULL);
     redis_pipeline_watch(redis);
-    DL_FOREACH_SAFE (evented->closed, conn, next)
-        slab_give_back(&evented->memory, conn);
-    evented->closed = NULL;
-    tidy_up(evented);
-}
-
-/* Memory is allocated before the client is accepted: if there is none, the
-   client stays in the backlog. */
-bool evented_reserve_room(struct evented *evented) {
-    if (evented->count >= evented->limit ||
-        evented->now < evented->paused_till || !server_keep_accepting())
-        return false;
-    if (evented->next == NULL)
-        evented->next = slab_take(&evented->memory);
-    if (evented->next == NULL) {
-        server_report_exhausted("memory");
-        evented_pause(evented);
-    }
-    return evented->next != NULL;
-}
-
-void evented_pause(struct evented *evented) {
-    evented->paused_till = evented->now + PAUSE;
-}
-
-void evented_watch_listener(struct evented *evented, struct source *listener) {
-    unsigned interest = evented_reserve_room(evented) ? READABLE : 0;
-
-    if (!source_watch(&evented->watcher, listener, interest))
-        evented_pause(evented); /* and then again */
+    free_closed(evented);
+    evented->trim_at =
+        memory_trim(&evented->trim, evented->first_asker != NULL, evented->now);
 }
 
 bool evented_keep_running(struct evented *evented) {
@@ -446,6 +467,9 @@ void evented_free(struct evented *evented) {
             close_connection(evented, evented->waiting[i]);
     while (evented->first_asker != NULL)
         close_connection(evented, next_asker(evented));
+    free_closed(evented);
+    if (evented->next != NULL)
+        slab_give_back(&evented->memory, evented->next);
     slab_free(&evented->memory);
     redis_pipeline_close(&evented->redis);
 }

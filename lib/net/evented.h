@@ -16,7 +16,6 @@
 #include "net/redis/pipeline.h"
 #include "net/server.h"
 #include "net/transmit.h"
-#include "process/slab.h"
 
 /* A connection while it is served: it holds the half-done request. */
 struct event_conn {
@@ -33,6 +32,7 @@ struct event_conn {
 struct evented {
     struct server *server;
     struct watcher watcher;
+    struct source listener;
     struct cached_time cached_time;
     int64_t now;             /* clock_milliseconds() of this loop iteration */
     int64_t paused_till;     /* no accepting before then: something ran out */
@@ -40,8 +40,8 @@ struct evented {
     size_t limit;            /* the most connections */
     struct event_conn *next; /* memory for the next connection; NULL: not yet */
     struct slab memory;      /* for connections */
-    unsigned untidy;         /* exchanges since memory was last given back */
-    int64_t tidy_at;         /* not before then again */
+    struct trim trim;        /* when unused memory is given back */
+    int64_t trim_at;         /* the same, at the latest */
     /* All in one list have the same timeout.  So the oldest wait is first, and
        only the first needs to be checked. */
     struct event_conn *waiting[PATIENCES];
@@ -53,29 +53,19 @@ struct evented {
 void evented_init(struct evented *evented, struct server *server,
                   struct watcher watcher);
 
-/* Takes the connection over and serves it as far as it goes without waiting. */
-void evented_adopt(struct evented *evented, const struct client *client);
-
 /* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
    same loop iteration, nothing is done. */
 void evented_ready(struct evented *evented, struct source *source,
                    unsigned readiness);
 
+/* Call it right before the loop sleeps: watches the listening socket while
+   there is room for a client.  Returns how long the loop may sleep, in
+   milliseconds; -1: until something happens. */
+int evented_prepare_wait(struct evented *evented);
+
 /* Call these before and after the events of a loop iteration are handled. */
 void evented_begin_round(struct evented *evented);
 void evented_end_round(struct evented *evented);
-
-/* Reserves memory for one more connection.  Returns false if none may be
-   accepted now; evented_pause() causes this for a PAUSE, because something has
-   run out. */
-bool evented_reserve_room(struct evented *evented);
-void evented_pause(struct evented *evented);
-
-/* Watches the listening socket while there is room; call it each iteration. */
-void evented_watch_listener(struct evented *evented, struct source *listener);
-
-/* How long the loop may sleep, in milliseconds; -1: until something happens. */
-int evented_timeout(const struct evented *evented);
 
 /* Returns false when the server was stopped and all is done, or time is up. */
 bool evented_keep_running(struct evented *evented);

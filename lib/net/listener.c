@@ -2,7 +2,8 @@
 #include "net/listener.h"
 
 #include "config.h"
-#include "process/trouble.h"
+#include "ops.h"
+#include "process/log.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

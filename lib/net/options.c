@@ -2,7 +2,8 @@
 #include "net/options.h"
 
 #include "config.h"
-#include "process/trouble.h"
+#include "ops.h"
+#include "process/log.h"
 #include "proto/bytes.h"
 
 #include <errno.h>
@@ -31,50 +32,43 @@ enum {
     EACH
 };
 
+static const char help[] =
+    "usage: %s [OPTIONS] [PORT [REDIS_HOST]]\n"
+    "\n"
+    "%s: %s.\n"
+    "\n"
+    "  -p, --port N        listen on this TCP port; 0: a free one (%d)\n"
+    "  -a, --address A     listen on this address or host name (127.0.0.1)\n"
+    "  -r, --redis URL     redis://[user:password@]host:port/db or unix:/path\n"
+    "                      (redis://127.0.0.1:6379)\n"
+    "  -w, --workers N     processes of preforking, threads of prethreading\n"
+    "                      (%d); the other servers ignore it\n"
+    "  -d, --root DIR      the folder that holds public/, templates/ and the\n"
+    "                      file redirects (the folder of this program)\n"
+    "  -b, --backlog N     connections that may wait to be accepted (%d; the\n"
+    "                      kernel lowers it to net.core.somaxconn)\n"
+    "  -t, --time-scale N  clients get 1/N of their time (%d): for tests of "
+    "timeouts\n"
+    "  -l, --log           access log, Common Log Format, on standard output;\n"
+    "                      start and end then go to standard error\n"
+    "  --each-worker       print the requests of each worker at the end, not "
+    "only\n"
+    "                      least, median and most\n"
+    "  -u, --user NAME     become this user once the port is bound (root "
+    "only)\n"
+    "  --no-confinement    keep all system calls, files and ports: for gdb "
+    "and\n"
+    "                      valgrind\n"
+    "  --print-syscalls    print the system calls that it keeps, and exit\n"
+    "  -h, --help          print this and exit\n"
+    "  -V, --version       print the version and exit\n"
+    "\n"
+    "SIGINT, SIGTERM and SIGHUP finish what is in flight, print statistics and "
+    "exit.\n";
+
 static void print_help(const struct architecture *architecture) {
-    printf(
-        "usage: %s [OPTIONS] [PORT [REDIS_HOST]]\n"
-        "\n"
-        "%s: %s.\n"
-        "\n"
-        "  -p, --port N        listen on this TCP port; 0: a free one (%d)\n"
-        "  -a, --address A     listen on this address or host name "
-        "(127.0.0.1)\n"
-        "  -r, --redis URL     redis://[user:password@]host:port/db or "
-        "unix:/path\n"
-        "                      (redis://127.0.0.1:6379)\n"
-        "  -w, --workers N     processes of preforking, threads of "
-        "prethreading\n"
-        "                      (%d); the other servers ignore it\n"
-        "  -d, --root DIR      the folder that holds public/, templates/ and "
-        "the\n"
-        "                      file redirects (the folder of this program)\n"
-        "  -b, --backlog N     connections that may wait to be accepted (%d; "
-        "the\n"
-        "                      kernel lowers it to net.core.somaxconn)\n"
-        "  -t, --time-scale N  clients get 1/N of their time (%d): for tests "
-        "of "
-        "timeouts\n"
-        "  -l, --log           access log, Common Log Format, on standard "
-        "output;\n"
-        "                      start and end then go to standard error\n"
-        "  --each-worker       print the requests of each worker at the end, "
-        "not only\n"
-        "                      least, median and most\n"
-        "  -u, --user NAME     become this user once the port is bound (root "
-        "only)\n"
-        "  --no-confinement    keep all system calls, files and ports: for "
-        "gdb and\n"
-        "                      valgrind\n"
-        "  --print-syscalls    print the system calls that it keeps, and "
-        "exit\n"
-        "  -h, --help          print this and exit\n"
-        "  -V, --version       print the version and exit\n"
-        "\n"
-        "SIGINT, SIGTERM and SIGHUP finish what is in flight, print "
-        "statistics and exit.\n",
-        architecture->name, architecture->name, architecture->summary,
-        DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
+    printf(help, architecture->name, architecture->name, architecture->summary,
+           DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
 }
 
 /* As getopt(3) wants them. */
@@ -133,26 +127,91 @@ static void parse_positional(struct options *options, int count, char **words) {
     }
 }
 
+static const struct option known[] = {
+    {"port", required_argument, NULL, 'p'},
+    {"address", required_argument, NULL, 'a'},
+    {"redis", required_argument, NULL, 'r'},
+    {"workers", required_argument, NULL, 'w'},
+    {"root", required_argument, NULL, 'd'},
+    {"backlog", required_argument, NULL, 'b'},
+    {"time-scale", required_argument, NULL, 't'},
+    {"log", no_argument, NULL, 'l'},
+    {"each-worker", no_argument, NULL, EACH},
+    {"user", required_argument, NULL, 'u'},
+    {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
+    {"print-syscalls", no_argument, NULL, PRINT_CALLS},
+    {"help", no_argument, NULL, HELP},
+    {"version", no_argument, NULL, VERSION_OPTION},
+    {NULL, 0, NULL, 0},
+};
+
+/* The options that print something instead of starting the server. */
+static void print_and_exit(const struct architecture *architecture,
+                           int letter) {
+    if (letter == PRINT_CALLS)
+        ops_print_calls(architecture->calls);
+    if (letter == HELP)
+        print_help(architecture);
+    if (letter == VERSION_OPTION)
+        printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
+    exit(EXIT_SUCCESS);
+}
+
+/* An option that does not exist, or one without its value. */
+__attribute__((noreturn)) static void reject(int letter, char **argv) {
+    if (letter == ':')
+        server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
+    /* An unknown letter.  If others follow it in the same word, as in -xl,
+       optind still points to that word: so the letter is named. */
+    if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
+        server_fatal("'-%c' is not understood" SEE_HELP, optopt);
+    server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
+}
+
+/* Sets one option; its value is in optarg.  Returns false if it is another. */
+static bool set_option(struct options *options, int letter) {
+    switch (letter) {
+    case 'p':
+        set_port(options, optarg);
+        return true;
+    case 'a':
+        options->address = optarg;
+        return true;
+    case 'r':
+        options->redis = optarg;
+        return true;
+    case 'w':
+        options->workers =
+            (size_t)parse_number("--workers", optarg, 1, WORKERS_LIMIT);
+        return true;
+    case 'd':
+        set_root(options, optarg);
+        return true;
+    case 'b':
+        options->backlog = (int)parse_number("--backlog", optarg, 1, 1000000);
+        return true;
+    case 't':
+        options->time_scale =
+            (int)parse_number("--time-scale", optarg, 1, TIME_SCALE_LIMIT);
+        return true;
+    case 'l':
+        return options->log = true;
+    case 'u':
+        options->user = optarg;
+        return true;
+    case EACH:
+        return options->each_worker = true;
+    case NO_CONFINEMENT:
+        options->confined = false;
+        return true;
+    default:
+        return false;
+    }
+}
+
 void options_parse(struct options *options,
                    const struct architecture *architecture, int argc,
                    char **argv) {
-    static const struct option known[] = {
-        {"port", required_argument, NULL, 'p'},
-        {"address", required_argument, NULL, 'a'},
-        {"redis", required_argument, NULL, 'r'},
-        {"workers", required_argument, NULL, 'w'},
-        {"root", required_argument, NULL, 'd'},
-        {"backlog", required_argument, NULL, 'b'},
-        {"time-scale", required_argument, NULL, 't'},
-        {"log", no_argument, NULL, 'l'},
-        {"each-worker", no_argument, NULL, EACH},
-        {"user", required_argument, NULL, 'u'},
-        {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
-        {"print-syscalls", no_argument, NULL, PRINT_CALLS},
-        {"help", no_argument, NULL, HELP},
-        {"version", no_argument, NULL, VERSION_OPTION},
-        {NULL, 0, NULL, 0},
-    };
     int letter;
 
     *options = (struct options){.address = "127.0.0.1",
@@ -165,62 +224,10 @@ void options_parse(struct options *options,
     set_default_root(options);
     opterr = 0; /* our own message follows, in one line */
     while ((letter = getopt_long(argc, argv, LETTERS, known, NULL)) != -1) {
-        switch (letter) {
-        case 'p':
-            set_port(options, optarg);
-            break;
-        case 'a':
-            options->address = optarg;
-            break;
-        case 'r':
-            options->redis = optarg;
-            break;
-        case 'w':
-            options->workers =
-                (size_t)parse_number("--workers", optarg, 1, WORKERS_LIMIT);
-            break;
-        case 'd':
-            set_root(options, optarg);
-            break;
-        case 'b':
-            options->backlog =
-                (int)parse_number("--backlog", optarg, 1, 1000000);
-            break;
-        case 't':
-            options->time_scale =
-                (int)parse_number("--time-scale", optarg, 1, TIME_SCALE_LIMIT);
-            break;
-        case 'l':
-            options->log = true;
-            break;
-        case 'u':
-            options->user = optarg;
-            break;
-        case EACH:
-            options->each_worker = true;
-            break;
-        case NO_CONFINEMENT:
-            options->confined = false;
-            break;
-        case PRINT_CALLS:
-            confine_print_calls(architecture->calls);
-            exit(EXIT_SUCCESS);
-        case HELP:
-            print_help(architecture);
-            exit(EXIT_SUCCESS);
-        case VERSION_OPTION:
-            printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
-            exit(EXIT_SUCCESS);
-        case ':':
-            server_fatal("the option %s needs a value" SEE_HELP,
-                         argv[optind - 1]);
-        default:
-            /* An unknown letter.  If others follow it in the same word, as in
-               -xl, optind still points to that word: so the letter is named. */
-            if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
-                server_fatal("'-%c' is not understood" SEE_HELP, optopt);
-            server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
-        }
+        if (letter == ':' || letter == '?')
+            reject(letter, argv);
+        if (!set_option(options, letter))
+            print_and_exit(architecture, letter);
     }
     parse_positional(options, argc - optind, argv + optind);
     if (!architecture->has_workers)

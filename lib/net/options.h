@@ -3,7 +3,7 @@
 #ifndef NET_OPTIONS_H
 #define NET_OPTIONS_H
 
-#include "process/confine.h"
+#include "calls.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -5,7 +5,6 @@
 #include "app/log_line.h"
 #include "config.h"
 #include "net/transmit.h"
-#include "process/output.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -15,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -57,23 +55,6 @@ static void print_url(const struct server *server) {
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
 }
 
-static void print_confinement(const struct server *server, int calls) {
-    static const char *const files[] = {
-        "all files and ports (this kernel has no Landlock)",
-        "public/, templates/, all ports (this kernel's Landlock knows none)",
-        "public/, templates/, the port of Redis",
-    };
-
-    if (!server->options.confined)
-        fprintf(server->notes, "confined      no\n");
-    else if (calls == 0)
-        fprintf(server->notes, "confined      to all system calls, %s\n",
-                files[server->files_confined]);
-    else
-        fprintf(server->notes, "confined      to %d system calls, %s\n", calls,
-                files[server->files_confined]);
-}
-
 static void print_banner(const struct server *server) {
     fprintf(server->notes, "architecture  %s: %s\npid           %d\n",
             server->architecture->name, server->architecture->summary,
@@ -92,11 +73,6 @@ static void become(const char *name) {
         setuid(user->pw_uid) < 0)
         server_fatal("--user: cannot become '%s' (%s); only root can", name,
                      strerror(errno));
-}
-
-static void give_up_confinement(void) {
-    server_fatal("cannot confine itself (%s); give --no-confinement",
-                 strerror(errno));
 }
 
 /* The port of Redis; 0 for a Unix socket. */
@@ -124,34 +100,6 @@ static void open_listeners(struct server *server) {
     server->listeners_count = count;
 }
 
-/* A counter for each worker or child; 04 to 07 use the first one only. */
-static void open_budget(struct server *server) {
-    size_t slots = server->architecture->has_workers ? server->options.workers
-                                                     : CHILDREN_LIMIT;
-    struct budget *budget = &server->app.budget;
-
-    budget->limit = memory_init() / MEMORY_SHARE;
-    budget->own_limit = memory_of_process() / MEMORY_SHARE;
-    budget->slots = slots;
-    budget->taken = server_share(slots * sizeof budget->taken[0]);
-}
-
-/* A program whose stack is too small crashes without a message.  So this runs
-   before main(), whose variables alone may be too much.  The process may raise
-   a soft limit itself. */
-__attribute__((constructor)) static void need_stack(void) {
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_LEAST)
-        return;
-    if (limit.rlim_max < STACK_LEAST)
-        server_fatal("%ju bytes of stack are too few; allow it %d (ulimit "
-                     "-s)",
-                     (uintmax_t)limit.rlim_max, STACK_LEAST);
-    limit.rlim_cur = STACK_LEAST;
-    (void)setrlimit(RLIMIT_STACK, &limit);
-}
-
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
@@ -159,12 +107,9 @@ void server_start(struct server *server,
     struct options *options = &server->options;
 
     *server = (struct server){.architecture = architecture};
-    descriptors_open_standard();
     options_parse(options, architecture, argc, argv);
-    if (output_open() < 0)
-        server_fatal("no memory to share (%s); allow it more", strerror(errno));
+    ops_start();
     open_notes(server);
-    descriptors_raise_limit();
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         server_fatal("%s", error);
     open_listeners(server);
@@ -172,11 +117,8 @@ void server_start(struct server *server,
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
         server_fatal("%s", error);
-    open_budget(server);
     server->counters = statistics_create(options->workers);
-    if (server->counters == NULL)
-        server_fatal("no memory for the statistics: %s", strerror(errno));
-    trouble_init();
+    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
@@ -184,26 +126,18 @@ void server_start(struct server *server,
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
-    if (output_start_writers(options->log) < 0)
-        server_fatal("cannot start a log writer: %s", strerror(errno));
-    if (options->confined)
-        server->files_confined =
-            confine_files_and_ports(options->root, redis_port(&server->redis));
-    if (server->files_confined < 0)
-        give_up_confinement();
+    ops_confine_files(options->confined, options->root,
+                      redis_port(&server->redis), options->log);
 }
 
 void server_ready(struct server *server) {
-    int calls = 0;
+    const struct options *options = &server->options;
 
-    server_need_memory(REQUEST_MEMORY);
     print_banner(server); /* beforehand: it needs calls that serving does not */
-    if (server->options.confined)
-        calls = confine_calls(server->architecture->calls);
-    if (calls < 0)
-        give_up_confinement();
-    fprintf(server->notes, "redis         %s\n", server->redis.text);
-    print_confinement(server, calls);
+    const char *rights =
+        ops_confine_calls(options->confined, server->architecture->calls);
+    fprintf(server->notes, "redis         %s\nconfined      %s\n",
+            server->redis.text, rights);
     print_notes(server);
 }
 
@@ -266,7 +200,7 @@ int server_end(struct server *server) {
                                                         : WORKERS_SUMMARY,
                      server->notes);
     print_notes(server);
-    output_close();
+    ops_end();
     app_close(&server->app);
     return EXIT_SUCCESS;
 }

@@ -6,12 +6,9 @@
 #include "app/connection.h"
 #include "net/listener.h"
 #include "net/redis/redis.h"
-#include "net/statistics.h"
-#include "process/children.h"
-#include "process/descriptors.h"
-#include "process/memory.h"
+#include "ops.h"
+#include "process/log.h"
 #include "process/stop.h"
-#include "process/trouble.h"
 
 struct server {
     const struct architecture *architecture;
@@ -25,7 +22,6 @@ struct server {
     FILE *notes; /* writes to the text: what start and end print */
     char *text;
     size_t text_length;
-    int files_confined; /* the result of confine_files_and_ports() */
 };
 
 /* Reads the command line, listens, and opens what is served.  An error prints
@@ -35,7 +31,7 @@ void server_start(struct server *server,
                   char **argv);
 
 /* The start is over: drops the rights that serving does not need
-   (process/confine.h), and prints the banner.  Call it before any fork. */
+   (ops/confine.c), and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
 /* Call it in each worker, if each is to have a listener (.listener_each of its

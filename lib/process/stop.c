@@ -3,8 +3,8 @@
 
 #include "config.h"
 #include "process/clock.h"
+#include "process/log.h"
 #include "process/shared.h"
-#include "process/trouble.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -114,6 +114,23 @@ static void handle(int signal_number, void (*handler)(int)) {
 
     sigemptyset(&action.sa_mask);
     sigaction(signal_number, &action, NULL); /* fails for no signal used here */
+}
+
+/* The process that forks; 0: none does.  Set before the first fork: if each
+   child set it, the kernel would copy the page for each of them. */
+static pid_t parent;
+
+void stop_note_parent(void) {
+    parent = getpid();
+}
+
+bool stop_parent_lives(void) {
+    return getppid() == parent;
+}
+
+void server_wake_parent(void) {
+    if (parent != 0 && stop_parent_lives())
+        kill(parent, SIGALRM);
 }
 
 void stop_look_at(int listener) {

@@ -37,6 +37,10 @@ void stop_init(const int *listeners, size_t count);
    No tick comes before time is up. */
 void stop_end(void);
 
+void stop_note_parent(void);   /* this process will fork workers */
+bool stop_parent_lives(void);  /* in a worker */
+void server_wake_parent(void); /* ends the call in which the parent sleeps */
+
 /* In a worker with its own listener: server_has_backlog() checks it. */
 void stop_look_at(int listener);
 

@@ -10,51 +10,37 @@ static bool is_control(char byte) {
     return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7f;
 }
 
-/* Handles one byte that is not body.  Returns 1 when it ended the body, 0, or
-   minus a status. */
-static int chunk_byte(struct http_chunks *chunks, char byte) {
-    switch (chunks->state) {
-    case CHUNK_SIZE: {
-        int value = hex_digit(byte);
-        if (value >= 0) {
-            if (chunks->size > BODY_LIMIT) /* so it cannot overflow, either */
-                return -413;
-            chunks->size = chunks->size * 16 + (uint64_t)value;
-            chunks->has_digit = true;
-            return 0;
-        }
-        if (!chunks->has_digit)
-            return -400;
-        chunks->has_digit = false;
-        if (byte == '\r')
-            chunks->state = CHUNK_SIZE_LF;
-        else if (byte == ';')
-            chunks->state = CHUNK_EXTENSION;
-        else if (byte == ' ' || byte == '\t')
-            chunks->state = CHUNK_SIZE_BLANK;
-        else
-            return -400;
+/* Each of these takes one byte that is not body, and goes to the next state.
+   Returns 1 when the byte ended the body, 0, or minus a status. */
+static int expect(struct http_chunks *chunks, char byte, char expected,
+                  enum http_chunk_state next) {
+    chunks->state = next;
+    return byte == expected ? 0 : -400;
+}
+
+static int size_byte(struct http_chunks *chunks, char byte) {
+    int value = hex_digit(byte);
+
+    if (value >= 0) {
+        if (chunks->size > BODY_LIMIT) /* so it cannot overflow, either */
+            return -413;
+        chunks->size = chunks->size * 16 + (uint64_t)value;
+        chunks->has_digit = true;
         return 0;
     }
-    case CHUNK_SIZE_BLANK: /* only before an extension */
-        if (byte == ';')
-            chunks->state = CHUNK_EXTENSION;
-        return byte == ';' || byte == ' ' || byte == '\t' ? 0 : -400;
-    case CHUNK_EXTENSION:
-        if (byte == '\r')
-            chunks->state = CHUNK_SIZE_LF;
-        else if (is_control(byte))
-            return -400;
+    if (!chunks->has_digit)
+        return -400;
+    chunks->has_digit = false;
+    if (byte == ' ' || byte == '\t') {
+        chunks->state = CHUNK_SIZE_BLANK;
         return 0;
-    case CHUNK_SIZE_LF:
-        chunks->state = chunks->size > 0 ? CHUNK_DATA : TRAILER_START;
-        return byte == '\n' ? 0 : -400;
-    case CHUNK_DATA_CR:
-        chunks->state = CHUNK_DATA_LF;
-        return byte == '\r' ? 0 : -400;
-    case CHUNK_DATA_LF:
-        chunks->state = CHUNK_SIZE;
-        return byte == '\n' ? 0 : -400;
+    }
+    return byte == ';' ? expect(chunks, byte, ';', CHUNK_EXTENSION)
+                       : expect(chunks, byte, '\r', CHUNK_SIZE_LF);
+}
+
+static int trailer_byte(struct http_chunks *chunks, char byte) {
+    switch (chunks->state) {
     case TRAILER_START:
         chunks->state = byte == '\r' ? TRAILER_END_LF : TRAILER_NAME;
         return byte == '\r' || http_is_token_byte(byte) ? 0 : -400;
@@ -67,14 +53,36 @@ static int chunk_byte(struct http_chunks *chunks, char byte) {
             chunks->state = TRAILER_LF;
         return byte == '\r' || !is_control(byte) ? 0 : -400;
     case TRAILER_LF:
-        chunks->state = TRAILER_START;
-        return byte == '\n' ? 0 : -400;
-    case TRAILER_END_LF:
+        return expect(chunks, byte, '\n', TRAILER_START);
+    default: /* TRAILER_END_LF */
         return byte == '\n' ? 1 : -400;
-    case CHUNK_DATA:
-        break; /* not taken byte by byte */
     }
-    return -400;
+}
+
+static int chunk_byte(struct http_chunks *chunks, char byte) {
+    switch (chunks->state) {
+    case CHUNK_SIZE:
+        return size_byte(chunks, byte);
+    case CHUNK_SIZE_BLANK: /* only before an extension */
+        if (byte == ' ' || byte == '\t')
+            return 0;
+        return expect(chunks, byte, ';', CHUNK_EXTENSION);
+    case CHUNK_EXTENSION:
+        if (byte == '\r')
+            chunks->state = CHUNK_SIZE_LF;
+        return byte == '\r' || !is_control(byte) ? 0 : -400;
+    case CHUNK_SIZE_LF:
+        return expect(chunks, byte, '\n',
+                      chunks->size > 0 ? CHUNK_DATA : TRAILER_START);
+    case CHUNK_DATA_CR:
+        return expect(chunks, byte, '\r', CHUNK_DATA_LF);
+    case CHUNK_DATA_LF:
+        return expect(chunks, byte, '\n', CHUNK_SIZE);
+    case CHUNK_DATA: /* not taken byte by byte */
+        return -400;
+    default:
+        return trailer_byte(chunks, byte);
+    }
 }
 
 ssize_t http_decode_chunks(struct http_chunks *chunks, char *bytes,

@@ -9,7 +9,7 @@
 
 /* The state of a chunked body between two calls; all zero at its start. */
 struct http_chunks {
-    enum {
+    enum http_chunk_state {
         CHUNK_SIZE,
         CHUNK_SIZE_BLANK,
         CHUNK_EXTENSION,

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 )
 SERVERS = sorted(folder.name for folder in ROOT.glob("0[1-7]_*"))
 COPIED = (
-    *("bench", "lib", "floors", "public", "templates", "redirects", *SERVERS, "epoll"),
+    *("bench", "lib", "ops", "floors", "public", "templates", "redirects", *SERVERS, "epoll"),
     *("tests", "docs", "scripts", "pyproject.toml"),
 )
 MET = (

@@ -196,13 +196,17 @@ def _includes() -> dict[str, set[str]]:
     return found
 
 
-# The layers of lib/ that each layer may include, in addition to itself.
+# The layers of lib/ that each layer may include, in addition to itself. ops.h declares what
+# plain.c and ops/ define.
 BELOW = {
     "config": set[str](),
+    "calls": set[str](),
+    "ops": {"calls"},
     "proto": {"config"},
-    "app": {"config", "proto"},
-    "process": {"config"},
-    "net": {"config", "proto", "app", "process"},
+    "app": {"config", "ops", "proto"},
+    "process": {"config", "ops"},
+    "net": {"calls", "config", "ops", "proto", "app", "process"},
+    "plain": {"config", "ops", "proto", "app", "process", "net"},
 }
 
 

@@ -40,9 +40,10 @@ def says(*sentences: str) -> None:
 
 
 def limit(name: str) -> int:
-    """Return a number that lib/config.h defines."""
-    found = re.search(rf"^#define {name} +(\d+)", (REPOSITORY / "lib/config.h").read_text(), re.M)
-    assert found is not None, f"lib/config.h has no {name}"
+    """Return a number that lib/config.h or ops/limits.h defines."""
+    texts = "".join((REPOSITORY / file).read_text() for file in ("lib/config.h", "ops/limits.h"))
+    found = re.search(rf"^#define {name} +(\d+)", texts, re.M)
+    assert found is not None, f"no header defines {name}"
     return int(found[1])
 
 

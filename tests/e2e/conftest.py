@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.project import toml_of
+
 from . import processes
-from .harness import REPOSITORY, Server, find_servers, is_sanitized
+from .harness import REPOSITORY, Server, find_servers, is_sanitized, lacks_second_storey
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
 from .timing import PACE
@@ -50,14 +52,19 @@ def binary_path(config: pytest.Config, name: str) -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Stretch the deadlines for sanitizer builds, and prepare to detect orphans."""
-    binaries = [binary_path(config, name) for name in find_servers()]
-    if any(path.exists() and is_sanitized(path) for path in binaries):
+    binaries = [path for name in find_servers() if (path := binary_path(config, name)).exists()]
+    config.stash[PLAIN] = any(lacks_second_storey(path) for path in binaries)
+    if any(is_sanitized(path) for path in binaries):
         PACE.sanitized = True
         PACE.slowness = 6
     processes.become_subreaper()
     # nohup(1) ignores SIGHUP, and the servers would inherit that; they do not inherit a handler.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
+
+
+PLAIN = pytest.StashKey[bool]()
+SECOND_STOREY = toml_of(Path(__file__).with_name("second_storey.toml"))
 
 
 def pytest_report_header(config: pytest.Config) -> str:
@@ -81,14 +88,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("arch", values, scope="module")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the tests that wait first, in parallel with the others; skip what a sanitizer
-    prevents."""
+    prevents, and in servers of `make plain` the promises of the second storey."""
     items.sort(key=lambda item: item.get_closest_marker("waits") is None)
     for item in items if PACE.sanitized else ():
         marker = item.get_closest_marker("plain_build")
         if marker is not None:
             item.add_marker(pytest.mark.skip(reason=marker.args[0]))
+    for item in items if config.stash[PLAIN] else ():
+        for place, instead in SECOND_STOREY.items():
+            if item.nodeid.partition("[")[0].startswith(f"tests/e2e/{place}"):
+                item.add_marker(pytest.mark.skip(reason=f"make plain: {instead}"))
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,11 @@ def is_sanitized(binary: Path) -> bool:
     return b"__asan_init" in content or b"__tsan_init" in content
 
 
+def lacks_second_storey(binary: Path) -> bool:
+    """Return whether `make plain` built this server: without ops/."""
+    return b"no (make plain)" in binary.read_bytes()
+
+
 @dataclass
 class Server:
     """One running server. Use it as a context manager, or call start() and finish()."""

@@ -116,7 +116,7 @@ def build_site(root: Path, repository: Path) -> Path:
 
 
 def wait_until_settled(site: Path) -> None:
-    """Wait until a changed file may be kept in memory: FILE_SETTLES in lib/config.h."""
+    """Wait until a changed file may be kept in memory: FILE_SETTLES in ops/limits.h."""
     files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
     changed = max(file.stat().st_ctime for file in files)
     settled = changed + limit("FILE_SETTLES") + 1  # the servers count whole seconds

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waiting for a connection to Redis, and which replies are expected:
- * lib/net/redis/pool.c and pipeline.c.  Takes 0.1 s.
+ * ops/pool.c and pipeline.c.  Takes 0.1 s.
  */
-#include "config.h"
+#include "../../ops/limits.h"
 #include "harness.h"
 #include "net/redis/pipeline.h"
 #include "net/redis/pool.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Places for things of one size: lib/process/slab.c. */
+/* Memory for objects of one size: ops/slab.c. */
 #include "harness.h"
-#include "process/slab.h"
+#include "ops.h"
 
 #include <stdint.h>
 #include <string.h>

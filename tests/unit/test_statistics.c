@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server counts: lib/net/statistics.c. */
+/* What a server counts: ops/statistics.c. */
+#include "app/exchange.h"
 #include "harness.h"
-#include "net/statistics.h"
+#include "ops.h"
 
 static void count(struct counters *counters, int status) {
     struct exchange exchange = {.response.status = status};

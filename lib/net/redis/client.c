@@ -48,7 +48,8 @@ void redis_client_close(struct redis_client *client) {
         close(client->descriptor);
     }
     client->descriptor = -1;
-    client->ready = client->heard = client->lent = false;
+    client->state = CLIENT_CLOSED;
+    client->heard = client->lent = false;
     client->taken = 0;
     client->skip = (struct resp_skip){0};
     buffer_free(&client->input);
@@ -223,7 +224,7 @@ static bool make_ready(struct redis_client *client) {
         if (reply.type != RESP_STATUS)
             return fail(client, reply.text);
     }
-    client->ready = true;
+    client->state = CLIENT_READY;
     return has_asked_for_all(client);
 }
 
@@ -231,8 +232,10 @@ static bool begin(struct redis_client *client, unsigned address) {
     client->call = CALL_CONNECTS;
     client->begun_at = clock_milliseconds();
     client->descriptor = redis_connect_start(client->server, address);
-    if (client->descriptor >= 0)
+    if (client->descriptor >= 0) {
+        client->state = CLIENT_CONNECTS;
         return true;
+    }
     if (redis_is_shortage(errno)) {
         client->call = CALL_REFUSED;
         redis_report_refusal(client->server, NULL, client->begun_at);
@@ -244,6 +247,8 @@ void redis_client_connect_start(struct redis_client *client) {
     client->descriptor =
         redis_connect_start(client->server, client->server->shared->address);
     client->begun_at = client->used_at = clock_milliseconds();
+    if (client->descriptor >= 0)
+        client->state = CLIENT_CONNECTS;
 }
 
 void redis_client_check_before_use(struct redis_client *client) {
@@ -273,7 +278,7 @@ static bool connect_to_any(struct redis_client *client) {
     const struct redis_server *server = client->server;
     unsigned first = server->shared->address;
 
-    if (client->descriptor >= 0 && make_ready(client)) {
+    if (client->state == CLIENT_CONNECTS && make_ready(client)) {
         if (!is_stale(client))
             return true;
         redis_client_close(client);
@@ -294,9 +299,9 @@ static bool connect_to_any(struct redis_client *client) {
 
 static bool call(struct redis_client *client, struct view command,
                  struct resp_reply *reply) {
-    if (client->ready && is_stale(client))
+    if (client->state == CLIENT_READY && is_stale(client))
         redis_client_close(client);
-    if (!client->ready && !connect_to_any(client))
+    if (client->state != CLIENT_READY && !connect_to_any(client))
         return false;
     client->call = CALL_ASKS;
     return send_all(client, command) && receive_reply(client, reply) &&

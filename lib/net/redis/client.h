@@ -9,12 +9,14 @@
 struct redis_client {
     const struct redis_server *server;
     int descriptor; /* -1: not connected */
-    bool ready;     /* AUTH and SELECT have been answered */
-    bool heard;     /* Redis has replied on this connection */
-    bool lent;      /* a forked child's parent has it, too */
-    bool fresh;     /* not yet given back to its pool */
-    bool suspect;   /* check for a reply that was not requested */
-    enum {          /* how far this call has come */
+    /* CLOSED --begin--> CONNECTS --AUTH and SELECT are answered--> READY; after
+       any failure CLOSED again. */
+    enum { CLIENT_CLOSED, CLIENT_CONNECTS, CLIENT_READY } state;
+    bool heard;   /* Redis has replied on this connection */
+    bool lent;    /* for lending.c: a forked child's parent has it, too */
+    bool fresh;   /* for pool.c: not yet given back */
+    bool suspect; /* check for a reply that was not requested */
+    enum {        /* how far this call has come */
            CALL_CONNECTS,
            CALL_ASKS,    /* the command has begun to leave */
            CALL_REFUSED, /* no connection was available */

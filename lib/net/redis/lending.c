@@ -2,9 +2,9 @@
 #include "net/redis/lending.h"
 
 #include "config.h"
+#include "ops.h"
 #include "process/clock.h"
-#include "process/descriptors.h"
-#include "process/trouble.h"
+#include "process/log.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static struct redis_client *begin(const struct redis_server *server) {
     return NULL;
 }
 
-void redis_lending_prepare(struct redis_lending *lending, size_t place) {
-    struct redis_client **client = &lending->clients[place];
+void redis_lending_prepare(struct redis_lending *lending, size_t slot) {
+    struct redis_client **client = &lending->clients[slot];
 
     /* Written only if it changes: after each fork the first write to a page
        copies it. */
@@ -50,50 +50,52 @@ void redis_lending_prepare(struct redis_lending *lending, size_t place) {
     }
     if (*client != NULL)
         (*client)->lent = true;
-    lending->loans[place].left_as = LOAN_SPOILT;
+    lending->loans[slot].left_as = LOAN_SPOILT;
 }
 
-void redis_lending_open(struct redis_lending *lending, size_t place,
+void redis_lending_open(struct redis_lending *lending, size_t slot,
                         struct redis_pool *pool) {
     redis_pool_init(pool, lending->server, false);
-    pool->keeping = &lending->loans[place].keeping;
-    if (lending->clients[place] != NULL)
-        redis_pool_return(pool, lending->clients[place]);
+    pool->keeping = &lending->loans[slot].keeping;
+    if (lending->clients[slot] != NULL)
+        redis_pool_return(pool, lending->clients[slot]);
 }
 
-void redis_lending_leave(struct redis_lending *lending, size_t place,
+void redis_lending_leave(struct redis_lending *lending, size_t slot,
                          const struct redis_pool *pool) {
     const struct redis_client *client = pool->idle;
 
     if (client != NULL && client->lent)
-        lending->loans[place].left_as =
-            client->ready ? LOAN_READY : LOAN_UNTOUCHED;
+        lending->loans[slot].left_as =
+            client->state == CLIENT_READY ? LOAN_READY : LOAN_UNTOUCHED;
 }
 
-static void end(struct redis_lending *lending, size_t place) {
-    if (lending->clients[place] == NULL)
+static void end(struct redis_lending *lending, size_t slot) {
+    if (lending->clients[slot] == NULL)
         return;
-    redis_client_destroy(lending->clients[place]);
-    lending->clients[place] = NULL;
+    redis_client_destroy(lending->clients[slot]);
+    lending->clients[slot] = NULL;
 }
 
-void redis_lending_take_back(struct redis_lending *lending, size_t place) {
-    struct redis_client *client = lending->clients[place];
-    struct redis_loan *loan = &lending->loans[place];
+void redis_lending_take_back(struct redis_lending *lending, size_t slot) {
+    struct redis_client *client = lending->clients[slot];
+    struct redis_loan *loan = &lending->loans[slot];
 
     loan->keeping = false;
     if (loan->left_as == LOAN_SPOILT ||
         redis_is_scarce(lending->server, clock_milliseconds())) {
-        end(lending, place);
+        end(lending, slot);
     } else if (client != NULL && loan->left_as == LOAN_READY) {
-        client->ready = client->heard = true;
+        client->state = CLIENT_READY;
+        client->heard = true;
         client->used_at = clock_milliseconds();
         redis_client_check_before_use(
             client); /* the next child looks before it asks */
     }
 }
 
-void redis_lending_spare(struct redis_lending *lending, const pid_t *children) {
+void redis_lending_close_idle(struct redis_lending *lending,
+                              const pid_t *children) {
     int64_t now = clock_milliseconds();
 
     bool scarce = redis_is_scarce(lending->server, now);

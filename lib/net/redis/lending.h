@@ -48,21 +48,22 @@ void redis_lending_init(struct redis_lending *lending,
 
 /* The parent, before it forks: prepares a connection for that slot, unless
    Redis was never needed yet, or connections or descriptors are short. */
-void redis_lending_prepare(struct redis_lending *lending, size_t place);
+void redis_lending_prepare(struct redis_lending *lending, size_t slot);
 
 /* The child: opens its pool, with what it was lent; reports its state. */
-void redis_lending_open(struct redis_lending *lending, size_t place,
+void redis_lending_open(struct redis_lending *lending, size_t slot,
                         struct redis_pool *pool);
-void redis_lending_leave(struct redis_lending *lending, size_t place,
+void redis_lending_leave(struct redis_lending *lending, size_t slot,
                          const struct redis_pool *pool);
 
 /* The parent, after the child's end. */
-void redis_lending_take_back(struct redis_lending *lending, size_t place);
+void redis_lending_take_back(struct redis_lending *lending, size_t slot);
 
 /* The parent, each time it has slept: closes unused connections that others may
    need.  If Redis connections are scarce, wakes the children that keep one; the
    array has a process id for each slot, 0 for none. */
-void redis_lending_spare(struct redis_lending *lending, const pid_t *children);
+void redis_lending_close_idle(struct redis_lending *lending,
+                              const pid_t *children);
 
 void redis_lending_close(struct redis_lending *lending);
 

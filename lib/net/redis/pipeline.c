@@ -19,7 +19,8 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     redis_count_missed(pipeline->server, pipeline->due);
     source_close(pipeline->watcher, &pipeline->source);
-    pipeline->connecting = pipeline->pausing = pipeline->heard = false;
+    pipeline->state = PIPELINE_CLOSED;
+    pipeline->heard = false;
     pipeline->refused_at = 0;
     pipeline->handshake = 0;
     pipeline->due = pipeline->expected = 0;
@@ -71,8 +72,7 @@ static bool pause_refused(struct redis_pipeline *pipeline,
     pipeline->gone = pipeline->taken = pipeline->expected = 0;
     pipeline->leaving = (struct resp_skip){0};
     pipeline->tried = 0;
-    pipeline->connecting = false;
-    pipeline->pausing = true;
+    pipeline->state = PIPELINE_PAUSES;
     pipeline->deadline = now + PAUSE;
     return true;
 }
@@ -82,14 +82,13 @@ static bool pause_refused(struct redis_pipeline *pipeline,
 static bool begin(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
-    pipeline->pausing = false;
     for (; pipeline->tried < server->count; pipeline->tried++) {
         pipeline->address =
             (server->shared->address + pipeline->tried) % server->count;
         pipeline->source.descriptor =
             redis_connect_start(server, pipeline->address);
         if (pipeline->source.descriptor >= 0) {
-            pipeline->connecting = true;
+            pipeline->state = PIPELINE_CONNECTS;
             pipeline->begun_at = now;
             pipeline->deadline = now + redis_connect_time(server);
             return true;
@@ -106,7 +105,6 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
 static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     source_close(pipeline->watcher, &pipeline->source);
-    pipeline->connecting = false;
     pipeline->tried++;
     errno = error;
     return begin(pipeline, now);
@@ -123,7 +121,7 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
         fail_alone(pipeline, REDIS_NONSENSE, now);
-    if (pipeline->source.descriptor < 0 && !pipeline->pausing) {
+    if (pipeline->state == PIPELINE_CLOSED) {
         if (!begin(pipeline, now))
             return false;
         pipeline->handshake = redis_append_handshake(pipeline->server, output);
@@ -139,8 +137,7 @@ static bool append(struct redis_pipeline *pipeline, struct view command,
         output->failed = false; /* what it holds is whole */
         return false;
     }
-    bool begun = !pipeline->connecting && !pipeline->pausing;
-    if (pipeline->due++ == 0 && begun)
+    if (pipeline->due++ == 0 && pipeline->state == PIPELINE_OPEN)
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     return true;
 }
@@ -197,11 +194,11 @@ bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
         if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
             errno == ECONNRESET)
             return true;
-        if (pipeline->connecting)
+        if (pipeline->state == PIPELINE_CONNECTS)
             return begin_elsewhere(pipeline, errno, now);
         return lose(pipeline, strerror(errno), now);
     }
-    pipeline->connecting = false;
+    pipeline->state = PIPELINE_OPEN;
     if (pipeline->expected == 0) /* none was under way: the time begins now */
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     if ((size_t)count < rest.length) {
@@ -228,7 +225,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
                          input->capacity - input->length, MSG_DONTWAIT);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return true;
-    if (count < 0 && pipeline->connecting)
+    if (count < 0 && pipeline->state == PIPELINE_CONNECTS)
         return begin_elsewhere(pipeline, errno, now);
     /* Redis closes connections that are idle for long (its `timeout`), or was
        restarted: the next command connects, and shows which. */
@@ -312,9 +309,9 @@ int redis_pipeline_next(struct redis_pipeline *pipeline,
 bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
     if (now < redis_pipeline_deadline(pipeline))
         return true;
-    if (pipeline->pausing)
+    if (pipeline->state == PIPELINE_PAUSES)
         return begin(pipeline, now);
-    if (pipeline->connecting)
+    if (pipeline->state == PIPELINE_CONNECTS)
         return begin_elsewhere(pipeline, ETIMEDOUT, now);
     return fail(pipeline, "no reply in time", now);
 }
@@ -330,6 +327,7 @@ void redis_pipeline_watch(struct redis_pipeline *pipeline) {
 }
 
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {
-    bool waits = pipeline->connecting || pipeline->pausing || pipeline->due > 0;
+    bool waits = pipeline->state == PIPELINE_PAUSES ||
+                 pipeline->state == PIPELINE_CONNECTS || pipeline->due > 0;
     return waits ? pipeline->deadline : INT64_MAX;
 }

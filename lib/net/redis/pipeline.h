@@ -20,10 +20,22 @@ struct redis_pipeline {
         source; /* what the event loop watches; descriptor -1: closed */
     const struct watcher *watcher;
     const struct redis_server *server;
-    bool connecting;
-    bool pausing;     /* the connection was refused: next try at the deadline */
-    bool heard;       /* Redis has replied on this connection */
-    int64_t begun_at; /* clock_milliseconds() of the connection's beginning */
+    /*
+     *            first command            first bytes sent
+     *     CLOSED --------------> CONNECTS ------------------> OPEN
+     *        ^                    |    ^                       |
+     *        |          rejected  v    |  after a PAUSE        |
+     *        |                    PAUSES <------- rejected ----+
+     *        +---- failed, in any state
+     */
+    enum {
+        PIPELINE_CLOSED,
+        PIPELINE_CONNECTS,
+        PIPELINE_PAUSES,
+        PIPELINE_OPEN,
+    } state;
+    bool heard;         /* Redis has replied on this connection */
+    int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
     int64_t refused_at; /* for the first time since a reply; 0: it was not */
     unsigned address;   /* which one it is trying, or uses */
     unsigned tried;     /* addresses that have failed since the last success */

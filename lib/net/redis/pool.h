@@ -7,10 +7,8 @@
  * once.  The connection given back last is lent first: its data is still in the
  * processor's cache.
  *
- * If Redis has no connection to spare (redis_is_scarce()), no process keeps an
- * unused one.  A connection is handed to a thread that waits for one, but not
- * for longer than REDIS_RETRY, since other processes may wait as well; if none
- * waits it is closed.
+ * lib/plain/pool.c is the whole idea.  ops/pool.c adds what happens if Redis
+ * has no connection to spare.
  */
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
@@ -25,10 +23,12 @@ struct redis_pool {
     /* In memory shared with the parent, if that should know whether the process
        keeps an unused connection; else NULL. */
     _Atomic bool *keeping;
-    pthread_mutex_t lock;      /* guards the rest */
+    pthread_mutex_t lock; /* guards the rest */
+    struct redis_client *idle;
+
+    /* For ops/pool.c. */
     pthread_cond_t given_back; /* signals one to a thread that was refused */
     pthread_cond_t available;  /* signals one, or room for one, to a borrower */
-    struct redis_client *idle;
     int64_t looked_at;  /* when unused ones were last looked for, in ms */
     unsigned refused;   /* threads that wait for a returned connection */
     unsigned borrowing; /* threads that wait for an available one */
@@ -39,17 +39,14 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                      bool threads);
 void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
 
-/* Borrows a connection, or what will be one when it is first used; waits while
-   too many are new (REDIS_NEW_AT_ONCE).  Returns NULL if none is available. */
+/* Borrows a connection, or what will be one when it is first used.  Returns
+   NULL if none is available. */
 struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
-/*
- * As redis_client_call().  If Redis rejects the connection it waits and tries
- * again, and begins the last try within REDIS_REPLY_TIMEOUT; after that, and if
- * Redis fails, it returns false.
- * Meanwhile *client may be exchanged for a returned one.
- */
+/* Sends a command and sleeps until its reply is there: redis_client_call().
+   Returns false if Redis fails, or has no connection to spare.  Meanwhile
+   *client may be exchanged for a returned one. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 

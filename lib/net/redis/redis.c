@@ -216,16 +216,6 @@ unsigned redis_append_handshake(const struct redis_server *server,
     return replies;
 }
 
-bool redis_is_refusal(const struct resp_reply *reply) {
-    return reply->type == RESP_ERROR &&
-           view_starts_with(reply->text, VIEW("ERR max number of clients"));
-}
-
-bool redis_is_shortage(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOMEM ||
-           error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
-}
-
 /* ---- The state that all processes share, and the log ---- */
 
 static void say(const struct redis_server *server, struct log_limit *limit,
@@ -234,9 +224,8 @@ static void say(const struct redis_server *server, struct log_limit *limit,
                 (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
-/* For what may last for days: logged at once, and then once in a while. */
-static void tell(const struct redis_server *server, struct log_limit *limit,
-                 const char *what, struct view why, int64_t now) {
+void redis_log(const struct redis_server *server, struct log_limit *limit,
+               const char *what, struct view why, int64_t now) {
     atomic_fetch_add(&limit->untold, 1);
     if (log_limit_claim(limit, now, LOG_PAUSE))
         say(server, limit, what, why);
@@ -258,15 +247,10 @@ bool redis_answers(const struct redis_server *server, int64_t begun) {
     return answered_at != 0 && begun - answered_at < REDIS_RETRY;
 }
 
-bool redis_is_scarce(const struct redis_server *server, int64_t now) {
-    return now < atomic_load_explicit(&server->shared->scarce_until,
-                                      memory_order_relaxed);
-}
-
 void redis_report_failure(const struct redis_server *server, const char *reason,
                           int64_t now) {
-    tell(server, &server->shared->failure, "failed on one connection",
-         view_of(reason), now);
+    redis_log(server, &server->shared->failure, "failed on one connection",
+              view_of(reason), now);
 }
 
 /* Called at each failed try.  So a later call logs what came too soon after the
@@ -294,49 +278,11 @@ bool redis_report_down(const struct redis_server *server, const char *reason,
     return true;
 }
 
-/* Returns what to do about a shortage (redis_is_shortage()). */
-static const char *cure_of(int error) {
-    switch (error) {
-    case EADDRNOTAVAIL:
-        return "widen net.ipv4.ip_local_port_range";
-    case EAGAIN:
-        return "raise its tcp-backlog and net.core.somaxconn";
-    case EMFILE:
-    case ENFILE:
-        return "allow more descriptors (ulimit -n, fs.file-max)";
-    default:
-        return "allow more memory";
-    }
-}
-
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now) {
-    struct redis_shared *shared = server->shared;
-    int error = errno;
-    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
-    char reason[200];
-
-    if (refusal != NULL)
-        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
-                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
-                 refusal->text.data);
-    else
-        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
-                 cure_of(error));
-    tell(server, &shared->refusal,
-         refusal != NULL ? "rejected a connection" : "cannot be connected to",
-         view_of(reason), now);
-    if (scarce)
-        atomic_store(&shared->scarce_until, now + REDIS_SCARCE);
-    if (refusal != NULL)
-        redis_report_answer(server, now); /* its own message shows that */
-}
-
 void redis_report_nonsense(const struct redis_server *server,
                            const struct resp_reply *reply) {
-    tell(server, &server->shared->nonsense, "gives an unexpected reply",
-         reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
-         clock_milliseconds());
+    redis_log(server, &server->shared->nonsense, "gives an unexpected reply",
+              reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
+              clock_milliseconds());
 }
 
 void redis_count_missed(const struct redis_server *server, size_t requests) {

@@ -6,7 +6,7 @@
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
 
-#include "process/trouble.h"
+#include "ops.h"
 #include "proto/bytes.h"
 #include "proto/resp.h"
 
@@ -24,13 +24,12 @@
    clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool told_down;       /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;    /* requests, since the log said "is back" */
-    _Atomic unsigned address;     /* the last that answered */
-    _Atomic int64_t retry_at;     /* while it is down */
-    _Atomic int64_t answered_at;  /* the last reply to anybody; 0: none yet */
-    _Atomic int64_t scarce_until; /* 0: no such shortage yet */
-    struct log_limit gone, back, failure, refusal, nonsense;
+    _Atomic bool told_down;      /* the last message was "is unavailable" */
+    _Atomic size_t unanswered;   /* requests, since the log said "is back" */
+    _Atomic unsigned address;    /* the last that answered */
+    _Atomic int64_t retry_at;    /* while it is down */
+    _Atomic int64_t answered_at; /* the last reply to anybody; 0: none yet */
+    struct log_limit gone, back, failure, nonsense;
 };
 
 struct redis_server {
@@ -73,16 +72,6 @@ int redis_connect_result(int descriptor);
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
-/* Is this first reply on a connection how Redis says that it has no connection
-   to spare (its maxclients)?  It then closes, and has done nothing. */
-bool redis_is_refusal(const struct resp_reply *reply);
-
-/* Does that errno, of redis_connect_start(), mean a shortage on our side,
-   perhaps not for long: descriptors, ports, memory, or room in the queue of a
-   Unix socket?
- */
-bool redis_is_shortage(int error);
-
 /* Claims a try: returns whether the caller may try Redis now.  While it is
    down, one of all processes and threads may, every REDIS_RETRY; the others
    need not wait for nothing. */
@@ -92,11 +81,6 @@ bool redis_claim_try(const struct redis_server *server, int64_t now);
    connection that was begun at that time and broke is no sign that Redis is
    down. */
 bool redis_answers(const struct redis_server *server, int64_t begun);
-
-/* Returns true for REDIS_SCARCE after Redis rejected a connection (maxclients),
-   or ports or the system's open files ran out.  Meanwhile idle connections to
-   Redis are closed. */
-bool redis_is_scarce(const struct redis_server *server, int64_t now);
 
 /*
  * Reports what happened to all processes and to the log on standard error,
@@ -111,13 +95,12 @@ bool redis_report_down(const struct redis_server *server, const char *reason,
 /* Only the requests on one connection have failed: the next one may connect. */
 void redis_report_failure(const struct redis_server *server, const char *reason,
                           int64_t now);
-/* No connection is available now: because Redis sent this refusal or, if it is
-   NULL, because of a shortage of our own, which is in errno. */
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_report_nonsense(const struct redis_server *server,
                            const struct resp_reply *reply);
+/* Logs what may last for days: at once, and then once in a LOG_PAUSE. */
+void redis_log(const struct redis_server *server, struct log_limit *limit,
+               const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis; the log reports the number
    when it is back. */
 void redis_count_missed(const struct redis_server *server, size_t requests);

@@ -19,7 +19,7 @@ TEXTS = [
     *sorted(set((ROOT / "docs" / "course").glob("**/*.md")) - {ROOT / "docs/course/grading.md"}),
 ]
 """All but grading.md: its names are fields of JSON, and it has a test of its own."""
-SOURCES = ("lib/**/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
+SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
 NOT_OURS = {
     "SA_RESTART",
     "SO_RCVBUF",

@@ -22,7 +22,7 @@ def project(tmp_path: Path) -> Path:
     """Return a copy of the files that a server needs to be built and tested."""
     for name in ("Makefile", "pyproject.toml", "redirects"):
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("lib", "public", "templates", "tests", "course"):
+    for name in ("lib", "ops", "public", "templates", "tests", "course"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for folder in ROOT.glob("0[1-7]_*"):
         shutil.copytree(folder, tmp_path / folder.name)

@@ -68,7 +68,7 @@ START_WORKERS = "    while (!children_are_complete(&workers) && start_worker(ser
 UNLOCK = "    pthread_mutex_unlock(&queue.lock);\n    pthread_cond_signal(&queue.filled);"
 WAIT_FILLED = "        pthread_cond_wait(&queue.filled, &queue.lock);"
 LOCK = "static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;"
-FORKED_SERVE = "    blocking_serve(&worker, client);"
+FORKED_SERVE = "        blocking_serve(worker, client);"
 LOST = "        lost = true, connection_abandon(connection);\n}"
 
 
@@ -124,9 +124,6 @@ GOES_ON = _forking("child-accepts", "while (waitpid(-1, NULL, 1) > 0);", "")._re
 
 PATCHES = (
     Patch("fixed-answer", "serves", SKELETON, ()),
-    Patch(
-        "one-stops-all", "silent", "07_epoll/main.c", (("SOCK_NONBLOCK, &client", "0, &client"),)
-    ),
     Patch(
         "sigpipe",
         "bad-input",
@@ -417,19 +414,6 @@ PATCHES = (
     _whole("spins", "silent", "leave ? 0 : LOOK", "0"),
     _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
     _whole("cuts-slow-reader", "silent", f"{SENT}\n    conn->since = clock_milliseconds();", SENT),
-    Patch(
-        "lost-wakeup",
-        "serves",
-        "07_epoll/main.c",
-        (
-            (
-                "        event.events |= EPOLLIN;",
-                "        event.events |=\n"
-                "            source->kind == SOURCE_LISTENER ? EPOLLIN | EPOLLET : EPOLLIN;",
-            ),
-            ("i < ACCEPTS_AT_ONCE", "i < 1"),
-        ),
-    ),
     _whole(
         "lost-wakeup",
         "serves",

@@ -127,7 +127,7 @@ def test_list_of_calls(start: Start, tmp_path: Path) -> None:
         fetch(server, "/")
         assert server.stop() == 0
         made, kept = set(trace.calls()), set(map(native, listed(server.binary)))
-        if "epoll_pwait" in made:  # for epoll_wait(3), with musl: process/confine.h
+        if "epoll_pwait" in made:  # for epoll_wait(3), with musl: lib/calls.h
             kept = kept - {"epoll_wait"} | {"epoll_pwait"}
         assert made - kept == set()
         assert kept - made - set(NOT_ALWAYS) == set()
@@ -142,7 +142,7 @@ HEAP_FILES = {
 
 @of("threading", "prethreading")
 def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
-    """The C library opens for the heaps of threads the files that process/confine.h names. Landlock
+    """The C library opens for the heaps of threads the files that lib/calls.h names. Landlock
     refuses them if the kernel has it, and the server logs no fault."""
     skip_unless_traceable()
     server = start("--workers", "8")

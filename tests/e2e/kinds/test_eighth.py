@@ -25,7 +25,7 @@ KINDS = (
 )
 """The test files that depend on the server's architecture."""
 FILES = ("Makefile", "redirects", "pyproject.toml")
-FOLDERS = ("lib", "public", "templates", "tests")
+FOLDERS = ("lib", "ops", "public", "templates", "tests")
 WORKERS = 4
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from ..claims import CLOSE
 from ..client import fetch, request, send, send_to_end, sign
-from ..conftest import Start
+from ..conftest import SECOND_STOREY, Start
 from ..harness import REPOSITORY, Server, run_to_end
 from ..redisbox import PrivateRedis
 from ..sockets import can_listen, free_port
@@ -310,3 +310,11 @@ def test_without_dev_null(start: Start) -> None:
     if subprocess.run([*inside, without, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("this user may not mount")
     assert fetch(start("--log", prefix=(*inside, without)), "/t/digits.txt").status == 200
+
+
+def test_each_promise_of_the_second_storey_has_a_test() -> None:
+    """second_storey.toml names files and tests that exist."""
+    for place in SECOND_STOREY:
+        file, _, name = place.partition("::")
+        text = (REPOSITORY / "tests/e2e" / file).read_text()
+        assert not name or f"def {name}(" in text, place

@@ -5,6 +5,7 @@
  * does not slow down the others, as in 06; it uses several cores, as in 03.
  */
 #include "config.h"
+#include "net/children.h"
 #include "net/evented.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 /* 09 changes only these two. */
 #ifndef OWN_LISTENERS
@@ -26,7 +26,7 @@ static const struct architecture architecture = {
     .listener_each = OWN_LISTENERS,
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
-    .calls = {FORKING_CALLS, CALL(prlimit64), CALL(epoll_create1),
+    .calls = {FORKING_CALLS, CALL(fcntl), CALL(prlimit64), CALL(epoll_create1),
               CALL(epoll_ctl), CALL(epoll_wait), CALL(madvise), CALL(poll)},
 };
 
@@ -53,33 +53,15 @@ static unsigned readiness_of(uint32_t events) {
            (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
-static void accept_clients(struct server *server, struct evented *evented) {
-    struct client client;
-
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve_room(evented); i++) {
-        if (server_accept(server, SOCK_NONBLOCK, &client)) {
-            evented_adopt(evented, &client);
-            continue;
-        }
-        if (errno != EAGAIN) /* EAGAIN: another worker was faster */
-            evented_pause(evented);
-        return;
-    }
-}
-
-static void run_round(int set, struct server *server, struct evented *evented) {
+static void run_round(int set, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count =
-        epoll_wait(set, events, EVENTS_AT_ONCE, evented_timeout(evented));
+        epoll_wait(set, events, EVENTS_AT_ONCE, evented_prepare_wait(evented));
 
     evented_begin_round(evented);
-    for (int i = 0; i < count; i++) {
-        struct source *source = events[i].data.ptr;
-        if (source->kind == SOURCE_LISTENER)
-            accept_clients(server, evented);
-        else
-            evented_ready(evented, source, readiness_of(events[i].events));
-    }
+    for (int i = 0; i < count; i++)
+        evented_ready(evented, events[i].data.ptr,
+                      readiness_of(events[i].events));
     evented_end_round(evented);
 }
 
@@ -90,28 +72,24 @@ static void work(struct server *server, size_t number) {
 
     if (OWN_LISTENERS)
         server_take_listener(server, number);
-    struct source listener = {.kind = SOURCE_LISTENER,
-                              .descriptor = server->listener};
-
     if (set < 0)
         return;
     server->counters += number;
     evented_init(&evented, server, (struct watcher){watch, &set});
-    while (evented_keep_running(&evented)) {
-        evented_watch_listener(&evented, &listener);
-        run_round(set, server, &evented);
-    }
+    while (evented_keep_running(&evented))
+        run_round(set, &evented);
     evented_free(&evented);
 }
 
 static bool start_worker(struct server *server) {
-    size_t number = children_free_place(&workers);
-    pid_t pid = children_fork(&workers, number);
+    struct redis_pool unused;
+    size_t number;
+    pid_t pid = children_fork(&workers, &number, &unused);
 
     if (pid != 0)
         return pid > 0;
     work(server, number);
-    _exit(EXIT_SUCCESS);
+    children_exit(&workers, number, &unused);
 }
 
 int main(int argc, char **argv) {
@@ -119,9 +97,8 @@ int main(int argc, char **argv) {
     size_t number;
 
     server_start(&server, &architecture, argc, argv);
-    server_accept_without_waiting(&server);
     server_ready(&server);
-    children_init(&workers, server.options.workers);
+    children_init(&workers, &server, server.options.workers, false);
     while (!children_are_complete(&workers))
         if (!start_worker(&server))
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/children.h"
+#include "net/children.h"
 
 #include "config.h"
 #include "process/clock.h"
-#include "process/stop.h"
-#include "process/trouble.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -13,34 +11,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The process that forks; 0: none does.  Set before the first fork: if each
-   child set it, the kernel would copy the page for each of them. */
-static pid_t parent;
-
-/* Allocates a block of each size that a request needs, and frees it.  So it is
-   in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
-   finds it.  Otherwise each child would split new blocks off the heap: that
-   writes to three more pages, which the kernel then copies for the child. */
-static void leave_blocks(void) {
-    static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
-                                   SHORT_PATH};
-    void *volatile blocks[sizeof sizes / sizeof sizes[0]];
-
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        blocks[i] = malloc(sizes[i]);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        free(blocks[i]);
-}
-
-void children_init(struct children *children, size_t limit) {
-    *children = (struct children){.limit = limit};
+void children_init(struct children *children, const struct server *server,
+                   size_t limit, bool lends) {
+    *children = (struct children){.limit = limit, .lends = lends};
+    redis_lending_init(&children->lending, &server->redis, limit);
     /* Only the parent needs the process ids.  But it writes one after each
        fork.  The kernel copies a page at the first write after a fork, unless
        the page is shared, as these are. */
     children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
-    parent = getpid();
-    leave_blocks();
+    stop_note_parent();
+    memory_prepare_forks();
 }
 
 bool children_are_complete(const struct children *children) {
@@ -49,32 +30,43 @@ bool children_are_complete(const struct children *children) {
 
 /* Returns the slot of this child; for 0, the first free slot.  Returns the
    limit if there is none. */
-static size_t place_of(const struct children *children, pid_t child) {
-    size_t place = 0;
+static size_t slot_of(const struct children *children, pid_t child) {
+    size_t slot = 0;
 
-    while (place < children->limit && children->pids[place] != child)
-        place++;
-    return place;
+    while (slot < children->limit && children->pids[slot] != child)
+        slot++;
+    return slot;
 }
 
-size_t children_free_place(const struct children *children) {
-    return place_of(children, 0);
-}
-
-pid_t children_fork(struct children *children, size_t place) {
+pid_t children_fork(struct children *children, size_t *slot,
+                    struct redis_pool *redis) {
+    *slot = slot_of(children, 0);
+    if (children->lends)
+        redis_lending_prepare(&children->lending, *slot);
     ++*children->alive; /* before the child could read it */
     pid_t child = fork();
     if (child > 0)
-        children->pids[place] = child;
+        children->pids[*slot] = child;
     if (child < 0)
         --*children->alive;
     if (child != 0)
         return child;
     /* The kernel kills us when the parent dies; it may have died already. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent)
+    if (!stop_parent_lives())
         _exit(EXIT_FAILURE);
+    budget_own(*slot);
+    redis_lending_open(&children->lending, *slot, redis);
     return 0;
+}
+
+void children_exit(struct children *children, size_t slot,
+                   struct redis_pool *redis) {
+    if (children->lends)
+        redis_lending_leave(&children->lending, slot, redis);
+    else
+        redis_pool_destroy(redis);
+    _exit(EXIT_SUCCESS);
 }
 
 /* A child should end by itself: if a signal has ended it, that is logged.  But
@@ -93,7 +85,7 @@ static void tell_of_crash(pid_t child, int status) {
             (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
-bool children_reap(struct children *children, bool wait, size_t *place) {
+bool children_reap(struct children *children, bool wait, size_t *slot) {
     int status = 0;
     pid_t child;
 
@@ -101,14 +93,17 @@ bool children_reap(struct children *children, bool wait, size_t *place) {
        not count, and need not end. */
     do {
         child = waitpid(-1, &status, wait ? 0 : WNOHANG);
-        if (child <= 0)
-            return false;
-        *place = place_of(children, child);
-    } while (*place == children->limit);
-    tell_of_crash(child, status);
-    children->pids[*place] = 0;
-    --*children->alive;
-    return true;
+        *slot = child > 0 ? slot_of(children, child) : children->limit;
+    } while (child > 0 && *slot == children->limit);
+    if (child > 0) {
+        tell_of_crash(child, status);
+        children->pids[*slot] = 0;
+        --*children->alive;
+        redis_lending_take_back(&children->lending, *slot);
+        budget_reset(*slot);
+    }
+    redis_lending_close_idle(&children->lending, children->pids);
+    return child > 0;
 }
 
 /* Its only purpose: SIGCHLD interrupts ppoll(). */
@@ -155,11 +150,11 @@ void children_stop(struct children *children) {
 
 void children_end(struct children *children) {
     bool killed = false;
-    size_t place;
+    size_t slot;
 
     tell(children, SIGTERM);
     while (*children->alive > 0) {
-        if (children_reap(children, false, &place))
+        if (children_reap(children, false, &slot))
             continue;
         poll(NULL, 0, PAUSE);
         if (server_is_out_of_time() && !killed) {
@@ -168,9 +163,5 @@ void children_end(struct children *children) {
             killed = true;
         }
     }
-}
-
-void server_wake_parent(void) {
-    if (parent != 0 && getppid() == parent)
-        kill(parent, SIGALRM);
+    redis_lending_close(&children->lending);
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/trouble.h"
-
-#include "config.h"
+/* Shortages, and messages that may repeat: logged at once, then rarely. */
+#include "limits.h"
+#include "ops.h"
 #include "process/clock.h"
-#include "process/output.h"
-#include "process/shared.h"
+#include "process/log.h"
+#include "start.h"
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,31 +20,8 @@ struct shortage {
 };
 static struct shortage *shortage;
 
-void trouble_init(void) {
+void shortage_init(void) {
     shortage = server_share(sizeof *shortage);
-}
-
-void *server_share(size_t size) {
-    void *memory = shared_memory(size);
-
-    if (memory == NULL)
-        server_fatal("no memory to share (%s); allow it more", strerror(errno));
-    return memory;
-}
-
-void server_fatal(const char *format, ...) {
-    static char text[3 * PATH_MAX]; /* the stack may be short */
-    va_list arguments;
-
-    int name =
-        snprintf(text, sizeof text, "%.80s: ", program_invocation_short_name);
-    va_start(arguments, format);
-    vsnprintf(text + name, sizeof text - (size_t)name - 1, format, arguments);
-    va_end(arguments);
-    size_t length = strlen(text);
-    text[length] = '\n';
-    output_text(STDERR_FILENO, text, length + 1);
-    exit(EXIT_FAILURE);
 }
 
 bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/statistics.h"
-
+/* Counted in memory that all processes of a server share, printed at its end.
+ */
+#include "app/exchange.h"
+#include "ops.h"
+#include "process/log.h"
 #include "process/shared.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,8 +18,12 @@
 static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
+    struct counters *counters = shared_pages(workers * sizeof *counters);
+
     own_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    return shared_pages(workers * sizeof(struct counters));
+    if (counters == NULL)
+        server_fatal("no memory for the statistics: %s", strerror(errno));
+    return counters;
 }
 
 static void add(_Atomic uint64_t *counter, uint64_t count) {

@@ -1,9 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/output.h"
-
-#include "config.h"
+/*
+ * Standard output and standard error: lines are printed, but no reader can stop
+ * the service.  Each write(2) returns at once.  A line that cannot be written
+ * now is dropped and counted; the next line is preceded by the count.
+ *
+ * How the write is kept from waiting depends on what the descriptor is:
+ *
+ *     pipe, terminal   opened anew (/proc/self/fd/N) with O_NONBLOCK.  The flag
+ *                      belongs to the open file description, which we share
+ *                      with other programs: the shell would get it, too.
+ *     socket           MSG_DONTWAIT for each line
+ *     file             no flag helps: write(2) waits for a slow disk.  A child
+ *                      process (the log writer) does it, fed by a pipe that
+ *                      never waits.  Only the access log has one.
+ *
+ * A pipe or terminal that we may not open (it belongs to another user) gets a
+ * log writer as well.  Rare lines on a standard error that is a file are
+ * written directly: the kernel keeps them in memory, but a file system that
+ * hangs stops the process.  A production server sends all lines to a log
+ * writer.
+ *
+ * The log writer is not confined (confine.c): it is forked before.  It
+ * only copies bytes from the pipe to the file.
+ */
+#include "limits.h"
+#include "ops.h"
 #include "process/clock.h"
 #include "process/shared.h"
+#include "start.h"
 
 #include <errno.h>
 #include <fcntl.h>

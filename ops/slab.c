@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/slab.h"
+/*
+ * If each object had its own piece of the heap, it would lie next to things
+ * that live for one request only.  After a crowd one would remain on every
+ * page, and no page could go back to the kernel: 15,000 idle connections held 2
+ * KB each, of which they used 0.8.  So such objects come in blocks, apart from
+ * the rest, and the blocks stay until the end.  (The name and the idea: Jeff
+ * Bonwick, "The Slab Allocator", USENIX Summer 1994.)
+ */
+#include "ops.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +27,9 @@ struct slab_block {
     _Alignas(max_align_t) char places[];
 };
 
-/* A free place holds a pointer to the next free one. */
-struct spare_place {
-    struct spare_place *next;
+/* A free object holds a pointer to the next free one. */
+struct free_object {
+    struct free_object *next;
 };
 
 void slab_init(struct slab *slab, size_t size, size_t per_block) {
@@ -32,12 +40,12 @@ void slab_init(struct slab *slab, size_t size, size_t per_block) {
 }
 
 void *slab_take(struct slab *slab) {
-    struct spare_place *spare = slab->spare;
+    struct free_object *unused_object = slab->free;
 
-    if (spare != NULL) {
-        ASAN_UNPOISON_MEMORY_REGION(spare, slab->size);
-        LL_DELETE(slab->spare, spare);
-        return memset(spare, 0, slab->size);
+    if (unused_object != NULL) {
+        ASAN_UNPOISON_MEMORY_REGION(unused_object, slab->size);
+        LL_DELETE(slab->free, unused_object);
+        return memset(unused_object, 0, slab->size);
     }
     if (slab->unused == 0) {
         struct slab_block *block =
@@ -51,10 +59,11 @@ void *slab_take(struct slab *slab) {
 }
 
 void slab_give_back(struct slab *slab, void *place) {
-    struct spare_place *spare = place;
+    struct free_object *unused_object = place;
 
-    LL_PREPEND(slab->spare, spare);
-    ASAN_POISON_MEMORY_REGION(spare + 1, slab->size - sizeof *spare);
+    LL_PREPEND(slab->free, unused_object);
+    ASAN_POISON_MEMORY_REGION(unused_object + 1,
+                              slab->size - sizeof *unused_object);
 }
 
 void slab_free(struct slab *slab) {

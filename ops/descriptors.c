@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/descriptors.h"
+#include "start.h"
 
-#include "config.h"
-#include "process/trouble.h"
+#include "limits.h"
+#include "ops.h"
+#include "process/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * If Redis has no connection to spare (redis_is_scarce()), no process keeps an
+ * unused one.  A connection is handed to a thread that waits for one, but not
+ * for longer than REDIS_RETRY, since other processes may wait as well; if none
+ * waits it is closed.  The number of threads that connect at once is limited
+ * (REDIS_NEW_AT_ONCE).
+ */
 #include "net/redis/pool.h"
 
-#include "config.h"
-#include "process/children.h"
+#include "limits.h"
 #include "process/clock.h"
 #include "process/stop.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory is granted, and for how many clients it is enough. */
-#ifndef PROCESS_MEMORY_H
-#define PROCESS_MEMORY_H
+/* How much memory is granted. */
+#ifndef OPS_MEMORY_H
+#define OPS_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,17 +27,6 @@ size_t memory_init(void);
 
 /* If there is no room for so many bytes and RESERVED_MEMORY, prints that and
    exits 1: a server that starts can answer. */
-void server_need_memory(size_t size);
-
-/*
- * Returns for how many of at most `most` clients there is memory, at least 1.
- * Each client takes `real` bytes; all clients may take half of what is granted,
- * or of this process' own limit if that is lower.  A client also takes `each`
- * bytes of this process' addresses; 0: it gets a process of its own, and the
- * limits of this one do not count.  If there are no addresses for one client:
- * as server_need_memory().  If addresses are limited, the heap reserves its
- * part (mallopt(3)).  Call memory_init() first.
- */
-size_t server_room_in_memory(size_t most, size_t each, size_t real);
+void memory_need(size_t size);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/memory.h"
+#include "memory.h"
 
-#include "config.h"
-#include "process/trouble.h"
+#include "limits.h"
+#include "ops.h"
+#include "process/log.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -151,13 +152,15 @@ size_t memory_init(void) {
     return granted < SIZE_MAX ? (size_t)granted : SIZE_MAX;
 }
 
-void server_need_memory(size_t size) {
+void memory_need(size_t size) {
     if (!is_there(size + RESERVED_MEMORY))
         server_fatal("cannot get the %zu bytes of memory that one client and "
                      "the reserve need; raise the limit (ulimit -v, -d)",
                      size + RESERVED_MEMORY);
 }
 
+/* All clients may take half of what is granted, or of this process' own limit
+   if that is lower. */
 size_t server_room_in_memory(size_t most, size_t each, size_t real) {
     uint64_t own = each > 0 ? memory_of_process() : granted;
     uint64_t clients = (own < granted ? own : granted) / 2 / real;
@@ -166,7 +169,41 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
         most = clients > 0 ? (size_t)clients : 1;
     while (each > 0 && most > 1 && !is_there(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
-    server_need_memory(each);
+    memory_need(each);
     keep_memory_for_requests();
     return most;
+}
+
+/* ---- What goes back ---- */
+
+/* free(3) gives the heap's end back to the kernel by itself, but only the part
+   that is unused up to the end.  malloc_trim(3) finds free pages everywhere
+   (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
+int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
+    if (trim->exchanges < TIDY_AFTER || busy)
+        return INT64_MAX;
+    if (now < trim->next_at)
+        return trim->next_at;
+#ifdef __GLIBC__
+    malloc_trim(TIDY_REST);
+#endif
+    *trim = (struct trim){.next_at = now + TIDY_PAUSE};
+    return INT64_MAX;
+}
+
+/* ---- What children find ---- */
+
+/* Allocates a block of each size that a request needs, and frees it.  So it is
+   in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
+   finds it.  Otherwise each child would split new blocks off the heap: that
+   writes to three more pages, which the kernel then copies for the child. */
+void memory_prepare_forks(void) {
+    static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
+                                   SHORT_PATH};
+    void *volatile blocks[sizeof sizes / sizeof sizes[0]];
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        blocks[i] = malloc(sizes[i]);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        free(blocks[i]);
 }

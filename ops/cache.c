@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/cache.h"
-
-#include "config.h"
-#include "proto/http_fields.h"
+/*
+ * The files below one folder, kept between requests: small ones in memory, the
+ * others open.
+ *
+ * A hit costs one system call, which checks whether the file is still the same,
+ * at most once in an iteration of an event loop; a miss opens it.
+ *
+ * One cache serves all threads of a process: a lock guards the table, and a
+ * file stays until its last borrower gives it back.  A limited number of files
+ * that are not borrowed stays open (OPEN_FILES); when the process runs out of
+ * descriptors, none.
+ */
+#include "app/file.h"
+#include "limits.h"
+#include "ops.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,14 +29,9 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/* How often open_beneath() tries.  A try may fail because a file is renamed
-   meanwhile: about one in twenty if a process does nothing but rename. */
-#define OPEN_TRIES 32
-
-/* A file and what only the cache knows of it.  The file is the first member, so
-   that a pointer to it is a pointer to its entry. */
+/* What the cache knows of a file. */
 struct entry {
-    struct file file;
+    struct file *file;
     int borrowed;   /* under the lock, as all that follows */
     bool listed;    /* in the table; else its last borrower frees it */
     unsigned round; /* in which it was last checked; 0: none */
@@ -73,9 +76,7 @@ struct cache *cache_create(const char *folder, bool texts) {
 }
 
 static void dispose(struct entry *entry) {
-    if (entry->file.descriptor >= 0)
-        close(entry->file.descriptor);
-    buffer_free(&entry->file.text);
+    file_close(entry->file);
     free(entry);
 }
 
@@ -120,66 +121,12 @@ void cache_destroy(struct cache *cache) {
     free(cache);
 }
 
-/* openat2(2) exists since Linux 5.6; glibc has a function for it only since
-   2.43.  A link with ".." in it is followed only if nothing was renamed
-   meanwhile, anywhere on this host: otherwise the call returns EAGAIN, and may
-   be repeated. */
-static int open_beneath(int folder, const char *name, uint64_t flags) {
-    struct open_how how = {.flags = flags | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-    int tries = OPEN_TRIES;
-    int descriptor;
-
-    do
-        descriptor = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
-    while (descriptor < 0 && errno == EAGAIN && --tries > 0);
-    return descriptor;
-}
-
-/* If no descriptor is left, the unused files are closed: then there is one for
-   this file, and for other uses. */
-static int open_file(struct cache *cache, const char *name, uint64_t flags) {
-    int descriptor = open_beneath(cache->folder, name, flags);
-
-    if (descriptor >= 0 || (errno != EMFILE && errno != ENFILE))
-        return descriptor;
-    pthread_mutex_lock(&cache->lock);
-    drop_idle(cache, 0);
-    pthread_mutex_unlock(&cache->lock);
-    return open_beneath(cache->folder, name, flags);
-}
-
 static bool is_same(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino &&
            a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
            a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
            a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
-/* Reads the whole file into memory, if it is small. */
-static int read_text(struct cache *cache, struct file *file) {
-    off_t limit = cache->texts ? TEMPLATE_LIMIT : SMALL_FILE;
-
-    if (file->status.st_size > limit) {
-        errno = EFBIG;
-        return cache->texts ? -1 : 0;
-    }
-    size_t size = (size_t)file->status.st_size;
-    char *text = buffer_reserve(&file->text, size);
-    if (text == NULL)
-        return -1;
-    ssize_t count = read(file->descriptor, text, size);
-    if (count != (ssize_t)size) {
-        errno = count < 0 ? errno : EAGAIN; /* it is being changed */
-        return -1;
-    }
-    file->text.length = size;
-    if (cache->texts) {
-        close(file->descriptor);
-        file->descriptor = -1;
-    }
-    return 0;
 }
 
 /* May the file be kept?  Its descriptor, yes.  Its text only if a later change
@@ -194,51 +141,6 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
            file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
 }
 
-/* Done once for a file: it takes longer than the rest of a response's head. */
-static void write_validators(struct file *file) {
-    const struct stat *status = &file->status;
-    time_t now = time(NULL);
-    char date[HTTP_DATE_SIZE];
-
-    file->modified =
-        status->st_mtim.tv_sec < now ? status->st_mtim.tv_sec : now;
-    http_format_date(file->modified, date);
-    int length =
-        snprintf(file->validators_text, sizeof file->validators_text,
-                 "Last-Modified: %s\r\nETag: \"%jx-%jx-%jx%08lx\"\r\n", date,
-                 (uintmax_t)status->st_ino, (uintmax_t)status->st_size,
-                 (uintmax_t)status->st_mtim.tv_sec,
-                 (unsigned long)status->st_mtim.tv_nsec);
-    file->validators = (struct view){file->validators_text, (size_t)length};
-    size_t etag = view_find(file->validators, '"');
-    file->etag = view_slice(file->validators, etag,
-                            (size_t)length - etag - strlen("\r\n"));
-}
-
-static struct entry *open_entry(struct cache *cache, const char *name) {
-    struct entry *entry = calloc(1, sizeof *entry + strlen(name) + 1);
-    if (entry == NULL)
-        return NULL;
-    struct file *file = &entry->file;
-    memcpy(entry->name, name, strlen(name) + 1);
-    /* O_NONBLOCK: opening a named pipe would wait for its writer. */
-    file->descriptor = open_file(cache, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
-        (S_ISREG(file->status.st_mode) && read_text(cache, file) < 0)) {
-        int error = errno;
-        dispose(entry);
-        errno = error;
-        return NULL;
-    }
-    if (!S_ISREG(file->status.st_mode)) {
-        dispose(entry);
-        errno = EACCES;
-        return NULL;
-    }
-    write_validators(file);
-    return entry;
-}
-
 /* Puts a newly opened file into the table, in place of an older one of that
    name, and borrows it; or the same one, if another thread was faster.  A file
    that may change unseen is for this borrower only. */
@@ -246,28 +148,18 @@ static struct entry *keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
     HASH_FIND_STR(cache->entries, entry->name, older);
-    if (older != NULL && is_same(&older->file.status, &entry->file.status)) {
+    if (older != NULL && is_same(&older->file->status, &entry->file->status)) {
         dispose(entry);
         entry = older;
     } else {
         if (older != NULL)
             drop(cache, older);
-        if (may_be_kept(cache, &entry->file))
+        if (may_be_kept(cache, entry->file))
             HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
     }
     borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
     return entry;
-}
-
-/* Returns why a folder cannot be borrowed: EISDIR.  But EXDEV if a link leads
-   to it, out of our folder: the client must not learn that it exists. */
-static int folder_error(struct cache *cache, const char *name) {
-    int descriptor = open_file(cache, name, O_PATH | O_DIRECTORY);
-    if (descriptor < 0)
-        return errno;
-    close(descriptor);
-    return EISDIR;
 }
 
 /* Borrows the known file of that name if its status shows that it is unchanged,
@@ -280,7 +172,7 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     HASH_FIND_STR(cache->entries, name, entry);
     bool hit = entry != NULL &&
                (status == NULL ? entry->round == round
-                               : is_same(&entry->file.status, status));
+                               : is_same(&entry->file->status, status));
     if (hit) {
         borrow(cache, entry);
         entry->round = round;
@@ -304,34 +196,56 @@ static struct file *forget(struct cache *cache, const char *name, int error) {
     return NULL;
 }
 
+/* If no descriptor is left, the unused files are closed: then there is one for
+   this file, and for other uses. */
+static struct entry *open_entry(struct cache *cache, const char *name,
+                                const struct stat *status) {
+    struct entry *entry = calloc(1, sizeof *entry + strlen(name) + 1);
+
+    if (entry == NULL)
+        return NULL;
+    memcpy(entry->name, name, strlen(name) + 1);
+    entry->file = file_open(cache->folder, name, status, cache->texts);
+    if (entry->file == NULL && (errno == EMFILE || errno == ENFILE)) {
+        pthread_mutex_lock(&cache->lock);
+        drop_idle(cache, 0);
+        pthread_mutex_unlock(&cache->lock);
+        entry->file = file_open(cache->folder, name, status, cache->texts);
+    }
+    if (entry->file == NULL) {
+        int error = errno;
+        free(entry);
+        errno = error;
+        return NULL;
+    }
+    entry->file->entry = entry;
+    return entry;
+}
+
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round) {
     struct stat status;
     struct entry *entry;
 
     if (round != 0 && (entry = borrow_known(cache, name, NULL, round)) != NULL)
-        return &entry->file;
+        return entry->file;
     if (fstatat(cache->folder, name, &status, 0) < 0)
         return forget(cache, name, errno);
-    if (!S_ISREG(status.st_mode))
-        return forget(cache, name,
-                      S_ISDIR(status.st_mode) ? folder_error(cache, name)
-                                              : EACCES);
     entry = borrow_known(cache, name, &status, round);
     if (entry != NULL)
-        return &entry->file;
+        return entry->file;
 
-    entry = open_entry(cache, name);
+    entry = open_entry(cache, name, &status);
     if (entry == NULL)
         return forget(cache, name, errno);
     pthread_mutex_lock(&cache->lock);
     entry = keep(cache, entry);
     pthread_mutex_unlock(&cache->lock);
-    return &entry->file;
+    return entry->file;
 }
 
 void cache_return(struct cache *cache, struct file *file) {
     pthread_mutex_lock(&cache->lock);
-    give_back(cache, (struct entry *)file);
+    give_back(cache, file->entry);
     pthread_mutex_unlock(&cache->lock);
 }

@@ -1,22 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Least privilege: the rights that a server drops once it has started, so that
- * an attacker who takes it over can do little more than the server itself.
- *
- *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
- *     landlock(7)    it reads files in public/ and templates/, no others;
- *                    writes none, binds no port, connects to that of Redis
- *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
- *
- * The list of kept calls describes a server: the calls of lib/ are in
- * confine.c, those of its way to wait in its main.c.
+ * The system calls of a server, as its main.c lists them for its confinement
+ * (ops/confine.c): what its way to wait needs after the start.  The calls of
+ * lib/ are not in this list.
  */
-#ifndef PROCESS_CONFINE_H
-#define PROCESS_CONFINE_H
+#ifndef CALLS_H
+#define CALLS_H
 
 #include <features.h> /* __GLIBC__ */
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/syscall.h>
 
 /* A system call.  An array of them ends with a name of NULL. */
@@ -38,7 +29,7 @@ struct call {
 #undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
-/* Processors of 32 bits have others: there no call is rejected (confine_calls),
+/* Processors of 32 bits have others: there no call is rejected,
    and these names only let it compile. */
 #ifndef SYS_newfstatat
 #define SYS_newfstatat SYS_fstatat64
@@ -75,26 +66,5 @@ struct call {
 /* To create one: clone3 since glibc 2.34, clone before.  With the first one the
    C library installs the handler of a signal of its own. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
-
-/* Prints the names of all calls that a server keeps, one a line: those of lib/,
-   then these of its way to wait. */
-void confine_print_calls(const struct call *calls);
-
-/*
- * Leaves the calling thread, and all that it creates, only the files in public/
- * and templates/ below the root, and of TCP the port of Redis (0: none).
- * Returns 2 when that is so; 1 when this kernel supports only the files (before
- * 6.7), 0 when it does not support it (before 5.13); -1 with errno set when it
- * failed.
- */
-int confine_files_and_ports(const char *root, int redis_port);
-
-/*
- * Leaves the whole process, with all present and later threads, only the calls
- * that lib/ needs, and these.  Any other returns ENOSYS, as from a kernel that
- * does not have it, and is logged on standard error.  Returns how many calls
- * are left, 0 when this kernel or processor does not support it, -1 with errno.
- */
-int confine_calls(const struct call *calls);
 
 #endif

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-#include "process/confine.h"
-
-#include "process/output.h"
+/*
+ * Least privilege: the rights that a server drops once it has started, so that
+ * an attacker who takes it over can do little more than the server itself.
+ *
+ *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
+ *     landlock(7)    it reads files in public/ and templates/, no others;
+ *                    writes none, binds no port, connects to that of Redis
+ *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
+ *
+ * The list of kept calls describes a server: the calls of lib/ are here, those
+ * of its way to wait in its main.c.
+ */
+#include "limits.h"
+#include "memory.h"
+#include "ops.h"
+#include "process/log.h"
+#include "start.h"
 
 #include <asm/unistd.h>
 #include <errno.h>
@@ -78,7 +92,7 @@ static const struct call common[] = {
     {0},
 };
 
-void confine_print_calls(const struct call *calls) {
+void ops_print_calls(const struct call *calls) {
     for (const struct call *call = common; call->name != NULL; call++)
         puts(call->name);
     for (; calls->name != NULL; calls++)
@@ -138,7 +152,14 @@ static struct ruleset all_that_is_known(int version) {
     };
 }
 
-int confine_files_and_ports(const char *root, int redis_port) {
+/*
+ * Leaves the calling thread, and all that it creates, only the files in public/
+ * and templates/ below the root, and of TCP the port of Redis (0: none).
+ * Returns 2 when that is so; 1 when this kernel supports only the files (before
+ * 6.7), 0 when it does not support it (before 5.13); -1 with errno set when it
+ * failed.
+ */
+static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
                                LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1)
@@ -245,7 +266,13 @@ static int load_filter(const struct call *own) {
     return result == 0 ? calls : -1;
 }
 
-int confine_calls(const struct call *calls) {
+/*
+ * Leaves the whole process, with all present and later threads, only the calls
+ * that lib/ needs, and these.  Any other returns ENOSYS, as from a kernel that
+ * does not have it, and is logged on standard error.  Returns how many calls
+ * are left, 0 when this kernel or processor does not support it, -1 with errno.
+ */
+static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,
                                .sa_flags = SA_SIGINFO};
     unsigned trap = SECCOMP_RET_TRAP;
@@ -262,8 +289,50 @@ int confine_calls(const struct call *calls) {
     return load_filter(calls);
 }
 #else
-int confine_calls(const struct call *calls) {
+static int confine_calls(const struct call *calls) {
     (void)calls;
     return 0;
 }
 #endif
+
+/* ---- The start ---- */
+
+static int files_confined; /* the result of confine_files_and_ports() */
+
+__attribute__((noreturn)) static void give_up_confinement(void) {
+    server_fatal("cannot confine itself (%s); give --no-confinement",
+                 strerror(errno));
+}
+
+void ops_confine_files(bool confined, const char *root, int redis_port,
+                       bool log) {
+    if (output_start_writers(log) < 0) /* they are not confined */
+        server_fatal("cannot start a log writer: %s", strerror(errno));
+    if (confined)
+        files_confined = confine_files_and_ports(root, redis_port);
+    if (files_confined < 0)
+        give_up_confinement();
+}
+
+const char *ops_confine_calls(bool confined, const struct call *calls) {
+    static const char *const files[] = {
+        "all files and ports (this kernel has no Landlock)",
+        "public/, templates/, all ports (this kernel's Landlock knows none)",
+        "public/, templates/, the port of Redis",
+    };
+    static char text[120];
+
+    memory_need(REQUEST_MEMORY);
+    if (!confined)
+        return "no";
+    int count = confine_calls(calls);
+    if (count < 0)
+        give_up_confinement();
+    if (count == 0)
+        snprintf(text, sizeof text, "to all system calls, %s",
+                 files[files_confined]);
+    else
+        snprintf(text, sizeof text, "to %d system calls, %s", count,
+                 files[files_confined]);
+    return text;
+}

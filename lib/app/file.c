@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "app/file.h"
+
+#include "config.h"
+#include "proto/http_fields.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How often open_beneath() tries.  A try may fail because a file is renamed
+   meanwhile: about one in twenty if a process does nothing but rename. */
+#define OPEN_TRIES 32
+
+/* openat2(2) exists since Linux 5.6; glibc has a function for it only since
+   2.43.  A link with ".." in it is followed only if nothing was renamed
+   meanwhile, anywhere on this host: otherwise the call returns EAGAIN, and may
+   be repeated. */
+static int open_beneath(int folder, const char *name, uint64_t flags) {
+    struct open_how how = {.flags = flags | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    int tries = OPEN_TRIES;
+    int descriptor;
+
+    do
+        descriptor = (int)syscall(SYS_openat2, folder, name, &how, sizeof how);
+    while (descriptor < 0 && errno == EAGAIN && --tries > 0);
+    return descriptor;
+}
+
+/* Returns why a folder cannot be opened: EISDIR.  But EXDEV if a link leads
+   to it, out of our folder: the client must not learn that it exists. */
+static int folder_error(int folder, const char *name) {
+    int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
+    if (descriptor < 0)
+        return errno;
+    close(descriptor);
+    return EISDIR;
+}
+
+/* Reads the whole file into memory, if it is small. */
+static int read_text(struct file *file, bool texts) {
+    off_t limit = texts ? TEMPLATE_LIMIT : SMALL_FILE;
+
+    if (file->status.st_size > limit) {
+        errno = EFBIG;
+        return texts ? -1 : 0;
+    }
+    size_t size = (size_t)file->status.st_size;
+    char *text = buffer_reserve(&file->text, size);
+    if (text == NULL)
+        return -1;
+    ssize_t count = read(file->descriptor, text, size);
+    if (count != (ssize_t)size) {
+        errno = count < 0 ? errno : EAGAIN; /* it is being changed */
+        return -1;
+    }
+    file->text.length = size;
+    if (texts) {
+        close(file->descriptor);
+        file->descriptor = -1;
+    }
+    return 0;
+}
+
+/* Done once for a file: it takes longer than the rest of a response's head. */
+static void write_validators(struct file *file) {
+    const struct stat *status = &file->status;
+    time_t now = time(NULL);
+    char date[HTTP_DATE_SIZE];
+
+    file->modified =
+        status->st_mtim.tv_sec < now ? status->st_mtim.tv_sec : now;
+    http_format_date(file->modified, date);
+    int length =
+        snprintf(file->validators_text, sizeof file->validators_text,
+                 "Last-Modified: %s\r\nETag: \"%jx-%jx-%jx%08lx\"\r\n", date,
+                 (uintmax_t)status->st_ino, (uintmax_t)status->st_size,
+                 (uintmax_t)status->st_mtim.tv_sec,
+                 (unsigned long)status->st_mtim.tv_nsec);
+    file->validators = (struct view){file->validators_text, (size_t)length};
+    size_t etag = view_find(file->validators, '"');
+    file->etag = view_slice(file->validators, etag,
+                            (size_t)length - etag - strlen("\r\n"));
+}
+
+void file_close(struct file *file) {
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    buffer_free(&file->text);
+    free(file);
+}
+
+struct file *file_open(int folder, const char *name, const struct stat *status,
+                       bool texts) {
+    if (!S_ISREG(status->st_mode)) {
+        errno = S_ISDIR(status->st_mode) ? folder_error(folder, name) : EACCES;
+        return NULL;
+    }
+    struct file *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return NULL;
+    /* O_NONBLOCK: opening a named pipe would wait for its writer.  It may have
+       become one since the caller checked. */
+    file->descriptor =
+        open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||
+        (S_ISREG(file->status.st_mode) && read_text(file, texts) < 0)) {
+        int error = errno;
+        file_close(file);
+        errno = error;
+        return NULL;
+    }
+    if (!S_ISREG(file->status.st_mode)) {
+        file_close(file);
+        errno = EACCES;
+        return NULL;
+    }
+    write_validators(file);
+    return file;
+}

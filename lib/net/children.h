@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* Child processes that serve: 02 and 03 fork them, share with them, end them.
+ */
+#ifndef NET_CHILDREN_H
+#define NET_CHILDREN_H
+
+#include "net/redis/lending.h"
+#include "net/server.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* The children of this process.  A child has the slot that it was forked for
+   until it has ended and was reaped. */
+struct children {
+    pid_t *pids;           /* of each slot; 0: it is free */
+    size_t limit;          /* slots */
+    _Atomic size_t *alive; /* used slots; all processes may read it */
+    bool stopped;          /* children_stop() was called */
+    sigset_t mask;
+    bool lends;                   /* a connection to Redis to each child */
+    struct redis_lending lending; /* a connection for each slot */
+};
+
+/* If there is no memory for so many slots, prints that and exits 1. */
+void children_init(struct children *children, const struct server *server,
+                   size_t limit, bool lends);
+
+/* Is no slot free?  Parent and children may call it. */
+bool children_are_complete(const struct children *children);
+
+/*
+ * Forks a child for a free slot; there must be one.  Returns what fork(2) does.
+ * The child dies with its parent, even if that is killed, and ends when it
+ * receives a signal to stop.  In the child this sets *slot, and opens the pool
+ * of connections to Redis, with the connection that its parent lends.
+ */
+pid_t children_fork(struct children *children, size_t *slot,
+                    struct redis_pool *redis);
+
+/* Ends a child that has served; reports how it leaves a lent connection, and
+   closes its own.  Not by exit(3), whose work is the parent's. */
+__attribute__((noreturn)) void
+children_exit(struct children *children, size_t slot, struct redis_pool *redis);
+
+/* Reaps a child that has ended, and sets its slot, which is free again: what it
+   had taken and was lent is the parent's again.  Logs a crash.  If `wait` is
+   true, waits for a child to end.  Returns false if none has ended or a signal
+   came.  Call it each time the parent has slept: it also closes connections to
+   Redis that others may need. */
+bool children_reap(struct children *children, bool wait, size_t *slot);
+
+/* From now on the end of a child ends children_sleep().  Call it before
+   server_ready(). */
+void children_watch_exits(struct children *children);
+
+/* Sleeps until a child has ended, the time is over, or a client waits at the
+   listener (-1: none) and a slot is free: then it returns true. */
+bool children_sleep(const struct children *children, int listener,
+                    int milliseconds);
+
+/* Sends each child a stop signal, once: later ones know it from the start. */
+void children_stop(struct children *children);
+
+/* Stops all children, waits until they have ended, and kills those that have
+   not when time is up.  Closes the connections to Redis. */
+void children_end(struct children *children);
+
+#endif

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The seam between the two storeys.
+ *
+ * lib/ is a whole web server.  A real machine adds more: too few descriptors,
+ * processes and Redis connections, too little memory, slow readers of the log,
+ * attackers.  What that takes is in ops/, behind the functions of this header.
+ *
+ *     make all      links ops/, the second storey
+ *     make plain    links lib/plain/: the same functions, in a line or two
+ * each
+ *
+ * A first reading of lib/ needs only what each function promises.
+ */
+#ifndef OPS_H
+#define OPS_H
+
+#include "calls.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* ---- The start and the end of a server, in this order ---- */
+
+/* Right after the command line was read. */
+void ops_start(void);
+
+/* Before any fork, when the port is bound: what processes share.  `workers`:
+   how many there are at most, children included. */
+void ops_share(size_t workers);
+
+/* When all files are open: drops the rights to others.  Of TCP the port of
+   Redis is left (0: none).  `log`: standard output is the access log. */
+void ops_confine_files(bool confined, const char *root, int redis_port,
+                       bool log);
+
+/* Before the first request: drops the other rights; all calls of lib/ are left,
+   and these.  Returns the rights that are left, for the banner.  Exits 1 if
+   there is no memory for one request. */
+const char *ops_confine_calls(bool confined, const struct call *calls);
+
+/* For --print-syscalls: prints the calls of lib/, then these. */
+void ops_print_calls(const struct call *calls);
+
+/* Nothing more is printed. */
+void ops_end(void);
+
+/* ---- How many clients there may be ---- */
+
+/* Returns how many clients there are descriptors for, at least 1.  At most
+   `served` of them are served at once, and each of these takes `more`
+   descriptors in addition to its own: a connection to Redis, a file. */
+size_t server_room_for_clients(size_t served, size_t more);
+
+/* Returns for how many of at most `most` clients there is memory, at least 1.
+   Each takes `real` bytes of memory, and `each` bytes of this process'
+   addresses; 0: it gets a process of its own. */
+size_t server_room_in_memory(size_t most, size_t each, size_t real);
+
+/* Something has run out, as errno shows: clients wait until another one ends.
+   Logs that. */
+void server_report_exhausted(const char *what);
+
+/* Has something run out just now, in any process?  Then no connection is kept
+   alive, or the first clients could keep out all others. */
+bool server_is_under_pressure(void);
+
+/* ---- Memory ---- */
+
+/* The memory of large responses.  Takes the bytes; returns false, and takes
+   nothing, if a limit forbids it. */
+bool budget_take(size_t bytes);
+void budget_return(size_t bytes);
+void budget_own(size_t slot);   /* a forked child: its slot */
+void budget_reset(size_t slot); /* that child has ended: returns all it took */
+
+/* Objects of one size, which live long: the connections of an event loop. */
+struct slab {
+    size_t size;               /* of one object, in bytes */
+    size_t per_block;          /* how many are allocated at once */
+    struct slab_block *blocks; /* the newest first */
+    size_t unused;             /* how many of the newest were never taken */
+    struct free_object *free;
+};
+void slab_init(struct slab *slab, size_t size, size_t per_block);
+void *slab_take(struct slab *slab); /* all zero; NULL: there is no memory */
+void slab_give_back(struct slab *slab, void *object);
+void slab_free(struct slab *slab); /* all were given back */
+
+/* Before the first fork of a server that forks many children. */
+void memory_prepare_forks(void);
+
+/* What an event loop has to do for memory_trim(). */
+struct trim {
+    unsigned exchanges; /* count them here */
+    int64_t next_at;    /* clock_milliseconds(): not before then */
+};
+
+/* At the end of a loop iteration: returns unused memory to the kernel, if there
+   is likely to be some.  `busy`: clients wait for Redis.  Returns when to call
+   it again at the latest; INT64_MAX: after the next exchange. */
+int64_t memory_trim(struct trim *trim, bool busy, int64_t now);
+
+/* ---- Files ---- */
+
+struct cache;
+struct file;
+
+/* Opens a folder, with the files below it; NULL with errno set if that fails.
+   `texts`: small files that are all kept in memory (file_open()). */
+struct cache *cache_create(const char *folder, bool texts);
+void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
+
+/* Borrows the regular file of that name, relative to the folder, as it is in
+   that loop iteration (app/cached_time.h).  Errors are those of file_open(). */
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round);
+void cache_return(struct cache *cache, struct file *file);
+
+/* ---- What is printed ---- */
+
+/* Prints one line, which ends in a line feed, without waiting for its reader.
+ */
+void output_line(int descriptor, const char *line, size_t length);
+
+/* Prints some lines: for the start and the end of a server, when no request
+   waits. */
+void output_text(int descriptor, const char *text, size_t length);
+
+/* A rate-limited message of the log, all zero at first, in memory that all
+   processes share: what comes again too soon is counted for the next line. */
+struct log_limit {
+    _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
+    _Atomic unsigned untold;
+};
+
+/* Claims the next line.  Of all callers at once, one gets true and logs; then
+   none for a pause, in milliseconds. */
+bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
+
+/* Prints one line on standard error: the program's name, the text, and how
+   often it has come since the last such line. */
+__attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
+                                                       const char *format, ...);
+
+/* ---- Statistics ---- */
+
+struct exchange;
+
+/* One worker's counters, in a cache line of their own: cores that write to the
+   same line take it away from each other. */
+struct counters {
+    _Alignas(64) _Atomic uint64_t requests;
+    _Atomic uint64_t responses[6]; /* by the first digit of their status */
+    _Atomic uint64_t bytes;        /* sent to clients */
+};
+
+/* Returns the counters of this number of workers, shared with every process
+   forked later. */
+struct counters *statistics_create(size_t workers);
+void statistics_count(struct counters *counters,
+                      const struct exchange *exchange);
+
+/* What is printed about the workers: nothing; the least, median and most
+   requests, and how many workers had none; that, and the requests of each. */
+enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
+
+/* Prints the sums, and the CPU time of this process and of its ended children.
+ */
+void statistics_print(const struct counters *counters, size_t workers,
+                      enum statistics_workers detail, FILE *stream);
+
+/* ---- Redis has no connection to spare ---- */
+
+struct redis_server;
+struct resp_reply;
+
+/* Is this first reply on a connection how Redis says that it has no connection
+   to spare (its maxclients)?  It then closes, and has done nothing. */
+bool redis_is_refusal(const struct resp_reply *reply);
+
+/* Does that errno, of redis_connect_start(), mean a shortage on our side,
+   perhaps not for long: descriptors, ports, memory, or room in the queue of a
+   Unix socket? */
+bool redis_is_shortage(int error);
+
+/* Are connections to Redis scarce?  Then idle ones are closed. */
+bool redis_is_scarce(const struct redis_server *server, int64_t now);
+
+/* No connection is available now: because Redis sent this refusal or, if it is
+   NULL, because of a shortage of our own, which is in errno.  Logs that. */
+void redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *refusal, int64_t now);
+
+#endif

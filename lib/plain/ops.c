@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The seam in its simplest form (ops.h), for `make plain`: what a server does
+ * without the second storey.  Each function says what is missing.
+ */
+#include "ops.h"
+#include "app/exchange.h"
+#include "config.h"
+#include "net/redis/redis.h"
+#include "process/clock.h"
+#include "process/log.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* ---- The start: nothing is dropped, no limit is raised ---- */
+
+void ops_start(void) {
+}
+
+void ops_share(size_t workers) {
+    (void)workers;
+}
+
+void ops_confine_files(bool confined, const char *root, int redis_port,
+                       bool log) {
+    (void)confined, (void)root, (void)redis_port, (void)log;
+}
+
+const char *ops_confine_calls(bool confined, const struct call *calls) {
+    (void)confined, (void)calls;
+    return "no (make plain)";
+}
+
+void ops_print_calls(const struct call *calls) {
+    (void)calls;
+    puts("all");
+}
+
+void ops_end(void) {
+}
+
+/* ---- Limits: that of descriptors only; memory counts as unlimited ---- */
+
+size_t server_room_for_clients(size_t served, size_t more) {
+    size_t room = (size_t)sysconf(_SC_OPEN_MAX) / 2;
+
+    (void)served;
+    return room > more + 1 ? room / (more + 1) : 1;
+}
+
+size_t server_room_in_memory(size_t most, size_t each, size_t real) {
+    (void)each, (void)real;
+    return most;
+}
+
+void server_report_exhausted(const char *what) {
+    struct log_limit none = {0};
+    int error = errno;
+
+    log_limited(&none, "out of %s (%s)", what, strerror(error));
+    errno = error;
+}
+
+bool server_is_under_pressure(void) {
+    return false;
+}
+
+/* ---- Memory: as malloc(3) gives it, and keeps it ---- */
+
+bool budget_take(size_t bytes) {
+    (void)bytes;
+    return true;
+}
+
+void budget_return(size_t bytes) {
+    (void)bytes;
+}
+
+void budget_own(size_t slot) {
+    (void)slot;
+}
+
+void budget_reset(size_t slot) {
+    (void)slot;
+}
+
+void slab_init(struct slab *slab, size_t size, size_t per_block) {
+    *slab = (struct slab){.size = size, .per_block = per_block};
+}
+
+void *slab_take(struct slab *slab) {
+    return calloc(1, slab->size);
+}
+
+void slab_give_back(struct slab *slab, void *object) {
+    (void)slab;
+    free(object);
+}
+
+void slab_free(struct slab *slab) {
+    (void)slab;
+}
+
+void memory_prepare_forks(void) {
+}
+
+int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
+    (void)trim, (void)busy, (void)now;
+    return INT64_MAX;
+}
+
+/* ---- Files: opened and read anew for each request ---- */
+
+struct cache {
+    int folder;
+    bool texts;
+};
+
+struct cache *cache_create(const char *folder, bool texts) {
+    struct cache *cache = malloc(sizeof *cache);
+
+    if (cache == NULL)
+        return NULL;
+    *cache =
+        (struct cache){open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), texts};
+    if (cache->folder >= 0)
+        return cache;
+    free(cache);
+    return NULL;
+}
+
+void cache_destroy(struct cache *cache) {
+    close(cache->folder);
+    free(cache);
+}
+
+struct file *cache_borrow(struct cache *cache, const char *name,
+                          unsigned round) {
+    struct stat status;
+
+    (void)round;
+    if (fstatat(cache->folder, name, &status, 0) < 0)
+        return NULL;
+    return file_open(cache->folder, name, &status, cache->texts);
+}
+
+void cache_return(struct cache *cache, struct file *file) {
+    (void)cache;
+    file_close(file);
+}
+
+/* ---- Printing: each line at once; a reader that stops, stops the server ----
+ */
+
+void output_line(int descriptor, const char *line, size_t length) {
+    output_text(descriptor, line, length);
+}
+
+void output_text(int descriptor, const char *text, size_t length) {
+    while (length > 0) {
+        ssize_t count = write(descriptor, text, length);
+        if (count < 0 && errno != EINTR)
+            return;
+        if (count > 0) {
+            text += count;
+            length -= (size_t)count;
+        }
+    }
+}
+
+bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
+    (void)limit, (void)now, (void)pause;
+    return true;
+}
+
+void log_limited(struct log_limit *limit, const char *format, ...) {
+    char text[1000], line[1200];
+    va_list arguments;
+
+    (void)limit;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *c = text; *c != '\0'; c++) /* a terminal must not obey others */
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+    int length = snprintf(line, sizeof line, "%.80s: %s\n",
+                          program_invocation_short_name, text);
+    output_line(STDERR_FILENO, line, (size_t)length);
+}
+
+/* ---- Statistics: requests only ---- */
+
+struct counters *statistics_create(size_t workers) {
+    return server_share(workers * sizeof(struct counters));
+}
+
+void statistics_count(struct counters *counters,
+                      const struct exchange *exchange) {
+    (void)exchange;
+    atomic_fetch_add_explicit(&counters->requests, 1, memory_order_relaxed);
+}
+
+void statistics_print(const struct counters *counters, size_t workers,
+                      enum statistics_workers detail, FILE *stream) {
+    uint64_t requests = 0;
+
+    (void)detail;
+    for (size_t i = 0; i < workers; i++)
+        requests += counters[i].requests;
+    fprintf(stream, "requests      %" PRIu64 "\n", requests);
+}
+
+/* ---- Redis has no connection to spare: that is an error like others ---- */
+
+bool redis_is_refusal(const struct resp_reply *reply) {
+    (void)reply;
+    return false;
+}
+
+bool redis_is_shortage(int error) {
+    (void)error;
+    return false;
+}
+
+bool redis_is_scarce(const struct redis_server *server, int64_t now) {
+    (void)server, (void)now;
+    return false;
+}
+
+void redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *refusal, int64_t now) {
+    (void)server, (void)refusal, (void)now;
+}

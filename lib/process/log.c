@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#include "process/log.h"
+
+#include "ops.h"
+#include "process/shared.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void *server_share(size_t size) {
+    void *memory = shared_memory(size);
+
+    if (memory == NULL)
+        server_fatal("no memory to share (%s); allow it more", strerror(errno));
+    return memory;
+}
+
+void server_fatal(const char *format, ...) {
+    static char text[3 * PATH_MAX]; /* the stack may be short */
+    va_list arguments;
+
+    int name =
+        snprintf(text, sizeof text, "%.80s: ", program_invocation_short_name);
+    va_start(arguments, format);
+    vsnprintf(text + name, sizeof text - (size_t)name - 1, format, arguments);
+    va_end(arguments);
+    size_t length = strlen(text);
+    text[length] = '\n';
+    output_text(STDERR_FILENO, text, length + 1);
+    exit(EXIT_FAILURE);
+}

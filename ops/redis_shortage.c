@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Redis has no connection to spare (its maxclients), or this host has no port
+ * or open file for one.  That is not an outage: connections that exist are
+ * answered.  So for REDIS_SCARCE no idle connection is kept, and who has none
+ * tries again.
+ */
+#include "limits.h"
+#include "net/redis/redis.h"
+#include "ops.h"
+#include "process/log.h"
+#include "start.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* What all processes know. */
+static struct scarcity {
+    _Atomic int64_t until; /* 0: no such shortage yet */
+    struct log_limit log;
+} own, *shared = &own;
+
+void redis_shortage_init(void) {
+    shared = server_share(sizeof *shared);
+}
+
+bool redis_is_refusal(const struct resp_reply *reply) {
+    return reply->type == RESP_ERROR &&
+           view_starts_with(reply->text, VIEW("ERR max number of clients"));
+}
+
+bool redis_is_shortage(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM ||
+           error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
+}
+
+/* Returns true for REDIS_SCARCE after Redis rejected a connection, or ports or
+   the system's open files ran out. */
+bool redis_is_scarce(const struct redis_server *server, int64_t now) {
+    (void)server;
+    return now < atomic_load_explicit(&shared->until, memory_order_relaxed);
+}
+
+/* Returns what to do about a shortage (redis_is_shortage()). */
+static const char *cure_of(int error) {
+    switch (error) {
+    case EADDRNOTAVAIL:
+        return "widen net.ipv4.ip_local_port_range";
+    case EAGAIN:
+        return "raise its tcp-backlog and net.core.somaxconn";
+    case EMFILE:
+    case ENFILE:
+        return "allow more descriptors (ulimit -n, fs.file-max)";
+    default:
+        return "allow more memory";
+    }
+}
+
+void redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *refusal, int64_t now) {
+    int error = errno;
+    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
+    char reason[200];
+
+    if (refusal != NULL)
+        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
+                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
+                 refusal->text.data);
+    else
+        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
+                 cure_of(error));
+    redis_log(server, &shared->log,
+              refusal != NULL ? "rejected a connection"
+                              : "cannot be connected to",
+              view_of(reason), now);
+    if (scarce)
+        atomic_store(&shared->until, now + REDIS_SCARCE);
+    if (refusal != NULL)
+        redis_report_answer(server, now); /* its own message shows that */
+}

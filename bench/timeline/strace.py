@@ -25,7 +25,7 @@ _ENDED = re.compile(r"\+\+\+ (?P<how>exited with \d+|killed by SIG\w+).*\+\+\+")
 _RETURNED = re.compile(r"(?P<number>-?\d+|0x[0-9a-f]+)(?:<.*?>)?(?: (?P<error>E[A-Z]+))?")
 _STACK = re.compile(r" > (?P<file>\S+?)\(.*\) \[(?P<address>0x[0-9a-f]+)\]")
 _SOURCE = re.compile(r" > (?P<file>\S+):(?P<line>\d+) (?P<function>[^\s|]+)(?:\| (?P<text>.*))?")
-_OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib)/.*\.[ch])")
+_OURS = re.compile(r"(?:.*/)?(?P<file>(?:\d\d_[^/]+|lib|ops)/.*\.[ch])")
 
 
 @dataclass(frozen=True)

@@ -158,8 +158,7 @@ void server_take_listener(struct server *server, size_t number) {
 }
 
 void server_accept_without_waiting(const struct server *server) {
-    for (size_t i = 0; i < server->listeners_count; i++)
-        listener_never_waits(server->listeners[i]);
+    listener_never_waits(server->listener);
 }
 
 /* ---- After each exchange ---- */

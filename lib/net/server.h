@@ -40,7 +40,8 @@ void server_ready(struct server *server);
    clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
-/* As listener_never_waits(), of all of them, and listener_accept(). */
+/* As listener_never_waits() and listener_accept(), of this process' listener.
+ */
 void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);

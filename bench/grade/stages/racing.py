@@ -187,10 +187,10 @@ def _pieces(said: str) -> list[str]:
     report = re.split(r"(?:WARNING|ERROR): \w+Sanitizer: ", said, maxsplit=1)[-1]
     wanted = re.compile(
         r"(?i:write|read|previous|location|mutex|freed by|allocated by).* |runtime error"
-        r"|#\d+ .*[ /](?:\d\d_|lib/)\S+\.c:"
+        r"|#\d+ .*[ /](?:\d\d_|lib/|ops/)\S+\.c:"
     )
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
-    frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib)/\S+\.c:\d+).*")
+    frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib|ops)/\S+\.c:\d+).*")
     found = (frame.sub(r"\1 \2 \3", one) for one in lines if wanted.search(one))
     return shortened(list(dict.fromkeys(found)))  # several processes may report the same
 

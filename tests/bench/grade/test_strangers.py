@@ -350,9 +350,9 @@ def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_what_is_to_be_read_is_there(fault: object) -> None:
     read = str(fault.read)
-    for name in re.findall(r"(?:lib|course|docs|0\d_\w+)/[\w./-]+\w", read):
+    for name in re.findall(r"(?:lib|ops|course|docs|0\d_\w+)/[\w./-]+\w", read):
         assert (ROOT / name).is_file(), name
-    for word, file in re.findall(r"`(\w+)` in ((?:lib|0\d_)[\w./-]+\w)", read):
+    for word, file in re.findall(r"`(\w+)` in ((?:lib|ops|0\d_)[\w./-]+\w)", read):
         assert word in (ROOT / file).read_text(), f"{file} has no {word}"
 
 

@@ -24,7 +24,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy.mkdir()
     for name in ("Makefile", "redirects"):
         shutil.copy(REPOSITORY / name, copy / name)
-    folders = ["lib", "ops", "public", "templates", *(p.name for p in REPOSITORY.glob("[0-9][0-9]_*"))]
+    servers = (path.name for path in REPOSITORY.glob("[0-9][0-9]_*"))
+    folders = ["lib", "ops", "public", "templates", *servers]
     for name in folders:
         shutil.copytree(REPOSITORY / name, copy / name)
     text = DOCUMENT.read_text(encoding="utf-8")

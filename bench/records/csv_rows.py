@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from bench.records.conditions import Conditions
 from bench.records.figures import ProcessFigures
 from bench.records.json_file import Json
+from bench.records.metrics import BY_KEY
 from bench.records.run import Run
 
 _IDENTITY = (
@@ -44,7 +45,7 @@ def csv_row(run: Run) -> dict[str, Json]:
         return row
     row["requests_per_second"] = run.requests_per_second
     row |= run.model_dump(include={"bottleneck", "bottleneck_host", "lower_bound", "idle_reopened"})
-    row |= {f"{name}_ms": value for name, value in _latency_of(run).items()}
+    row |= {f"{name}_ms": BY_KEY[name].read(run) for name in _LATENCY}
     if run.process:
         row |= run.process.model_dump(include=set(_PROCESS))
     row["bytes_per_connection"] = round(run.memory.per_connection) if run.memory else None
@@ -52,16 +53,6 @@ def csv_row(run: Run) -> dict[str, Json]:
     others = {"load": run.load_process, "redis": run.redis_process, "nginx": run.nginx_process}
     row |= {f"{name}_cpu_share": used.cpu_share for name, used in others.items() if used}
     return row
-
-
-def _latency_of(run: Run) -> dict[str, float | None]:
-    if run.latency:
-        return run.latency.model_dump(include=set(_LATENCY))
-    if run.ab is None:
-        return {}
-    reported = run.ab.percentiles_ms
-    names = {"p50": "50", "p90": "90", "p99": "99", "max": "100"}
-    return {name: reported.get(p) for name, p in names.items()} | {"mean": run.ab.mean_ms}
 
 
 def csv_text(runs: Iterable[Run]) -> str:

@@ -8,8 +8,8 @@ with good figures; the answer names it with the reason. The last answer is `reco
 
 from collections.abc import Sequence
 
-from bench.readers.compare import NOISE_OF_ONE
 from bench.records.conditions import Conditions
+from bench.records.points import NOISE_OF_ONE, Point
 from bench.records.words import connections, duration, figure, listed, times, upper_first
 from bench.report.findings.answer import Advice, but_stalled, named, stalled
 from bench.report.findings.findings import (
@@ -25,7 +25,7 @@ from bench.report.findings.findings import (
 from bench.report.findings.recommendation import recommended
 from bench.report.study.across import delays, idles
 from bench.report.study.holding import Holding, holdings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 LEAST_EACH = 0.1
 """Smaller growth of memory per connection, in kilobytes, is not mentioned."""
@@ -73,17 +73,17 @@ def _ranked(  # noqa: PLR0913  one criterion
     say = duration if unit == "ms" else lambda v: figure(v, unit)
     value = best[key]
     least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
-    whose = f" with {best.subject.name}" if equal else ""
+    whose = f" with {best.subject}" if equal else ""
     words = f"{least}{say(value)}{whose} at {connections(best.level)}"
     words += undecided(best, [p for p in equal if p not in bounds])
     bounded = names_of([p for p in equal if p in bounds])
     words += f"; only a lower bound is known of {listed(bounded)}" if bounded else ""
     if rest:
-        words += f". Next: {rest[0].subject.name}, {say(rest[0][key])}"
+        words += f". Next: {rest[0].subject}, {say(rest[0][key])}"
     if len(rest) > 1:
-        words += f"; last: {rest[-1].subject.name}, {say(rest[-1][key])}"
+        words += f"; last: {rest[-1].subject}, {say(rest[-1][key])}"
     if key == "cpu" and (ratio := study.floor_ratio(best)):
-        words += f". {best.subject.name} is {above_floor(ratio)}"
+        words += f". {best.subject} is {above_floor(ratio)}"
     words += but_stalled(names_of(passed))
     who = named(names_of([best, *equal]), len(order))
     return Advice(question, who, f"{upper_first(words)}.", anchor)
@@ -95,7 +95,7 @@ def _without_stalled(
     """Return the possible answers, the best first, and the excluded servers ranked before them.
     If a silent client stops all servers, none is excluded."""
     bad = stalled(study)
-    able = [p for p in order if p.subject.name not in bad]
+    able = [p for p in order if p.subject not in bad]
     return (able, order[: order.index(able[0])]) if able else (order, [])
 
 
@@ -135,7 +135,7 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
 
     def each(point: Point) -> float:
         """Return the kilobytes that a connection adds; 0 if the growth is not significant."""
-        first = next(p for p in study.series(point.subject.name, scenario) if p.get("memory"))
+        first = next(p for p in study.series(point.subject, scenario) if p.get("memory"))
         if point.level == first.level or too_close(first, point, "memory"):
             return 0.0
         grown = (point["memory"] - first["memory"]) * 1000 / (point.level - first.level)
@@ -149,9 +149,9 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
     best, most = able[0], order[-1]
     equal, _ = told_apart(able, "memory")
     told = [best] if most in (best, *equal) else [best, most]
-    whose = f" with {best.subject.name}" if equal else ""
+    whose = f" with {best.subject}" if equal else ""
     words = f"{said(best)}{whose} at {connections(best.level)}{undecided(best, equal)}"
-    words += f"; most: {most.subject.name}, {said(most)}" if len(told) > 1 else ""
+    words += f"; most: {most.subject}, {said(most)}" if len(told) > 1 else ""
     words += f"{but_stalled(names_of(passed))}."
     words += " “Each” is what a connection adds." if any(map(each, told)) else ""
     who = named(names_of([best, *equal]), len(order))

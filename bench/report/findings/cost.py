@@ -94,14 +94,14 @@ def headline(results: Results) -> str:
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
         return "Where the microseconds of a request go"
-    best = min(first, key=lambda line: line.cost.total if line.cost else 0.0)
+    best = min(first, key=lambda line: line.cost.median if line.cost else 0.0)
     assert best.cost
     words = (
-        f"A {best.conditions.workload} costs {best.subject} {best.cost.total:.1f} µs of CPU time"
+        f"A {best.conditions.workload} costs {best.subject} {best.cost.median:.1f} µs of CPU time"
     )
     if best.share is None or best.floor is None:
         return words
-    return f"{words}, and the baseline of its architecture {best.floor.total:.1f} µs"
+    return f"{words}, and the baseline of its architecture {best.floor.median:.1f} µs"
 
 
 def cautions(results: Results) -> list[str]:
@@ -164,10 +164,10 @@ def _cost_row(line: ServerCost) -> tuple[str, ...]:
     cost, calls = line.cost, line.calls
     return (
         line.subject,
-        _figure(cost.total if cost else None),
+        _figure(cost.median if cost else None),
         _figure(line.user),
-        _figure(None if cost is None or line.user is None else cost.total - line.user),
-        _figure(line.floor.total if line.floor else None),
+        _figure(None if cost is None or line.user is None else cost.median - line.user),
+        _figure(line.floor.median if line.floor else None),
         f"{line.share.median:.0%}" if line.share else NOTHING,
         _figure(line.voluntary, 2),
         _figure(line.involuntary, 2),
@@ -219,7 +219,7 @@ def _in_order(found: Sequence[Difference]) -> list[Difference]:
 
 
 def _sides(found: Difference) -> tuple[str, ...]:
-    usual, other = (_figure(s.cost.total if s.cost else None) for s in (found.usual, found.other))
+    usual, other = (_figure(s.cost.median if s.cost else None) for s in (found.usual, found.other))
     where = f"{found.subject}: {found.conditions.describe()}"
     low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
     return (found.name, where, usual, other, found.verdict, low_high or "")

@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 
 from bench.records.conditions import Conditions
+from bench.records.metrics import BY_KEY
 from bench.records.words import connections, duration, listed, times, upper_first
 from bench.report.findings.findings import EACH_AT_LIMIT, NEAR, share_left
 from bench.report.study.across import Contrast, LoopRow, Shift, loop_rows
-from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import WAYS, Study, workload_name
 
 

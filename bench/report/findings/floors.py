@@ -4,9 +4,10 @@
 from typing import NamedTuple
 
 from bench.records.conditions import Conditions
+from bench.records.points import Point
 from bench.records.words import connections, figure
 from bench.report.findings.findings import NEAR, above_floor
-from bench.report.study.study import WAITS, Point, Study, workload_name
+from bench.report.study.study import WAITS, Study, workload_name
 
 
 class FloorRow(NamedTuple):
@@ -50,12 +51,12 @@ def floor_rows(study: Study) -> list[FloorRow]:
     for scenario, ratios in measured(study):
         for ratio, point in ratios:
             cpu = point.get("cpu") or 0.0
-            said = f"{point.subject.name}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
+            said = f"{point.subject}, {column(scenario)}: {figure(cpu, 'µs')} of CPU per "
             said += (
                 f"request, its baseline {figure(cpu / ratio, 'µs')}, at {connections(point.level)}"
             )
             much = f"{ratio:.1f}\N{MULTIPLICATION SIGN}"
-            rows.append(FloorRow(point.subject.name, column(scenario), round(ratio, 3), much, said))
+            rows.append(FloorRow(point.subject, column(scenario), round(ratio, 3), much, said))
     return rows
 
 
@@ -72,4 +73,4 @@ def finding(study: Study) -> str:
 def _placed(found: tuple[float, Point, Conditions]) -> str:
     ratio, point, scenario = found
     where = f"{column(scenario)}, {connections(point.level)}"
-    return f"{point.subject.name} is {above_floor(ratio)} ({where})"
+    return f"{point.subject} is {above_floor(ratio)} ({where})"

@@ -10,14 +10,14 @@ servers without a significant difference p99 decides, then memory.
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import geometric_mean
 
-from bench.readers.compare import NOISE_OF_ONE
 from bench.readers.order import STALLS, order, sharing
 from bench.records.conditions import Conditions
+from bench.records.points import NOISE_OF_ONE, Point
 from bench.records.words import connections, duration, figure, listed, percent, times
 from bench.report.findings.answer import Advice, named
 from bench.report.findings.findings import told_apart
 from bench.report.study.holding import holdings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 QUESTION = "One for everything here?"
 MOST_MEMORY = 0.5
@@ -110,12 +110,12 @@ def _decided(
     study: Study, scenario: Conditions, level: int, close: Sequence[str]
 ) -> tuple[Sequence[str], str]:
     """Return the best of the equal servers by p99 or memory, and the reason as text."""
-    points = [p for p in study.contenders(scenario, level) if p.subject.name in close]
+    points = [p for p in study.contenders(scenario, level) if p.subject in close]
     for key, say in (("p99", "the lowest p99"), ("memory", "the least memory")):
         rising = sorted((p for p in points if p.get(key)), key=lambda p: p.get(key) or 0)
         if len(rising) == len(close) > 1 and not told_apart(rising, key)[0]:
             best = rising[0]
-            return [best.subject.name], f"; {best.subject.name} has {say}, {_said(best, key)}"
+            return [best.subject], f"; {best.subject} has {say}, {_said(best, key)}"
     return close, ""
 
 

@@ -73,7 +73,7 @@ class CostGroup:
 
 
 def _group(conditions: Conditions, found: list[reader.ServerCost]) -> CostGroup:
-    most = max((line.cost.total for line in found if line.cost), default=1.0)
+    most = max((line.cost.median for line in found if line.cost), default=1.0)
     bars = [_bar(line, most) for line in found]
     costs, calls = words.cost_table(found), words.calls_table(found)
     return CostGroup(conditions.describe(), costs, bars, calls)
@@ -85,9 +85,9 @@ def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
     if line.cost is None:
         return None
     return {
-        "all": round(100 * line.cost.total / most, 2),
+        "all": round(100 * line.cost.median / most, 2),
         "user": -1 if line.user is None else round(100 * line.user / most, 2),
-        "floor": round(100 * line.floor.total / most, 2) if line.floor else -1,
+        "floor": round(100 * line.floor.median / most, 2) if line.floor else -1,
     }
 
 

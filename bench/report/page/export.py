@@ -6,10 +6,11 @@ import html
 import io
 import json
 
+from bench.records.metrics import METRICS
+from bench.records.points import HOST_FIGURES, Point
 from bench.records.words import figure
 from bench.report.study import hosts
-from bench.report.study.metrics import METRICS
-from bench.report.study.study import HOST_FIGURES, Point, Row, Study, describe
+from bench.report.study.study import Row, Study, describe
 
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2
@@ -21,18 +22,18 @@ MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 def as_row(study: Study, point: Point) -> Row:
     """Return a data point as a flat row; values that were not measured are None."""
-    scenario, reason = point.scenario, point.reason
+    scenario, reason = point.conditions, point.reason
     ratio = study.floor_ratio(point)
     row: Row = {
-        "subject": point.subject.name,
-        "kind": point.subject.kind,
-        "architecture": point.subject.architecture,
+        "subject": point.subject,
+        "kind": point.kind,
+        "architecture": point.architecture,
         **{CALLED.get(name, name): value for name, value in scenario._asdict().items()},
         "connections": point.level,
         "state": point.state,
         "label": reason.label if reason else None,
         "reason": reason.text if reason else None,
-        "runs": point.runs,
+        "runs": len(point.runs),
         "outliers": point.outliers,
         "bottleneck": point.bottleneck,
         "bottleneck_host": point.bottleneck_host,
@@ -42,7 +43,7 @@ def as_row(study: Study, point: Point) -> Row:
         "memory_source": _memory_source(point),
     }
     for metric in METRICS:
-        spread = point.figures.get(metric.key)
+        spread = point.spread(metric.key)
         row[metric.key] = spread.median if spread else None
         row[f"{metric.key}_low"] = spread.low if spread else None
         row[f"{metric.key}_high"] = spread.high if spread else None
@@ -128,8 +129,8 @@ def _line(point: Point) -> str:
     if point.hosts and point.bottleneck:
         words.append(hosts.limit_words(point))
     if point.outliers:
-        words.append(f"outliers: {point.outliers} of {point.runs} runs")
-    cells = [point.subject.name, f"{point.level:,}", *values, "; ".join(words)]
+        words.append(f"outliers: {point.outliers} of {len(point.runs)} runs")
+    cells = [point.subject, f"{point.level:,}", *values, "; ".join(words)]
     return f"| {' | '.join(map(_text, cells))} |"
 
 
@@ -139,7 +140,7 @@ def _text(text: str) -> str:
 
 
 def _with_spread(point: Point, key: str) -> str:
-    spread = point.figures.get(key)
+    spread = point.spread(key)
     if spread is None:
         return ""
     sign = "≥ " if point.lower_bound and key == "rate" else ""

@@ -4,14 +4,15 @@
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from bench.records.figures import QUIET, HostFigures
+from bench.records.figures import HostFigures
+from bench.records.metrics import BY_KEY, Metric
+from bench.records.points import Point
 from bench.records.words import figure, percent
 from bench.report.charts.exhibits import Catalogue
 from bench.report.charts.rows import status_of
 from bench.report.page import export
 from bench.report.study import hosts
-from bench.report.study.metrics import BY_KEY, Metric
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 FIGURES = (
     *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),
@@ -81,26 +82,19 @@ def columns(study: Study) -> list[Column]:
     return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
 
 
-def disturbed(point: Point) -> bool:
-    """Return whether other programs used so much of the server's CPU that its rate is too low."""
-    sliced = point.scenario.quota and point.bottleneck == "server"  # it got all of its quota
-    return not sliced and (point.get("foreign_share") or 0) > QUIET
-
-
 def rows(study: Study) -> list[TableRow]:
     """Return the rows, sorted by scenario, level and server."""
     keys = study.keys
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}
-    points = [p for p in study.points if p.scenario in study.scenarios]
-    points.sort(key=lambda p: (keys[p.scenario], p.level, rank[p.subject.name]))
+    points = [p for p in study.points if p.conditions in study.scenarios]
+    points.sort(key=lambda p: (keys[p.conditions], p.level, rank[p.subject]))
     return [
-        TableRow(keys[p.scenario], p.subject.name, p.state != "held", _cells(study, p))
-        for p in points
+        TableRow(keys[p.conditions], p.subject, p.state != "held", _cells(study, p)) for p in points
     ]
 
 
 def _cells(study: Study, point: Point) -> list[TableCell]:
-    name = point.subject.name
+    name = point.subject
     cells = [TableCell(name, name), TableCell(f"{point.level:,}", point.level)]
     for metric in _metrics(study):
         cells.append(_figure(point, metric))
@@ -132,13 +126,13 @@ def _state(point: Point) -> TableCell:
     if limit:
         sign = "≥ " if point.lower_bound else "held, "
         said = f"{sign}{hosts.label(limit.role, limit.name)} at its limit"
-    flags = ["disturbed"] if disturbed(point) else []
-    flags += [f"{point.outliers} of {point.runs} runs far off"] if point.outliers else []
+    flags = ["disturbed"] if point.disturbed else []
+    flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
     return TableCell(said, status, small=", ".join(flags), title=hosts.limit_words(point))
 
 
 def _figure(point: Point, metric: Metric) -> TableCell:
-    spread = point.figures.get(metric.key)
+    spread = point.spread(metric.key)
     if spread is None:
         return TableCell("–")
     sign = "≥ " if point.lower_bound and metric.key == "rate" else ""

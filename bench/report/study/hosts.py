@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
+from bench.records.points import Point
 from bench.records.words import connections, number_word, percent, plural
-from bench.report.study.study import Point, Row, Study
+from bench.report.study.study import Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request passes them."""
@@ -97,15 +98,15 @@ def host_rows(study: Study) -> list[Row]:
     place = {name: index for index, name in enumerate(names(study))}
     rows: list[Row] = []
     for number, point in enumerate(study.points):
-        if point.scenario not in study.scenarios:
+        if point.conditions not in study.scenarios:
             continue
         for host in point.hosts:
             name = label(host.role, host.name)
             rows.append(
                 {
                     "id": number,
-                    "s": study.keys[point.scenario],
-                    "subject": point.subject.name,
+                    "s": study.keys[point.conditions],
+                    "subject": point.subject,
                     "level": point.level,
                     "host": name,
                     "place": place[name],
@@ -113,7 +114,7 @@ def host_rows(study: Study) -> list[Row]:
                     "throttled": round(host.throttled_share or 0, 3),
                     "sign": "!" if trouble(host) else "",
                     "limit": host == limit_of(point),
-                    "said": f"{point.subject.name}, {name}: {host_words(host)}",
+                    "said": f"{point.subject}, {name}: {host_words(host)}",
                 }
             )
     return rows

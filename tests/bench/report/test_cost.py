@@ -9,12 +9,12 @@ import pytest
 from bench.cli.calls import CONNECTIONS, REQUESTS
 from bench.cli.main import main
 from bench.host.project import ROOT
-from bench.readers.compare import Spread
 from bench.readers.cost import Difference, Side, lines
 from bench.records import store
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.environment import Machine
 from bench.records.figures import Frame, StackFigures
+from bench.records.points import Spread
 from bench.records.results import Results
 from bench.records.run import Reason
 from bench.report.charts import flame

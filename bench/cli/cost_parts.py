@@ -4,13 +4,12 @@
 import argparse
 from dataclasses import replace
 
-from bench.cli.calls import calls_part
-from bench.faults.experiments import built, experiment
+from bench.faults.copying import built, experiment
 from bench.host.programs import find_program
 from bench.records.conditions import CHANGES, Value
 from bench.records.errors import UserError
 from bench.records.figures import Mode
-from bench.records.plan import Part, Plan, counted_parts
+from bench.records.plan import Part, Plan, calls_part, counted_parts
 from bench.stations.sampling import why_no_perf
 
 DEAR, FEWER = "forking", 4

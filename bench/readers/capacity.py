@@ -13,9 +13,8 @@ from itertools import product
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.readers.console import plain_table
+from bench.readers.console import Table
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
@@ -258,7 +257,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 
 def demand_table(costs: Sequence[RequestCost]) -> Table:
     """Return a table of CPU microseconds per request, by server and role."""
-    table = plain_table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
+    table = Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
     for cost in costs:
         figures = (cost.server, cost.nginx, cost.redis, cost.load)
         table.add_row(cost.subject, *(f"{figure:.1f}" for figure in figures), f"{cost.bytes:,.0f}")
@@ -268,7 +267,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s")
-    table = plain_table(*heads, "<limit")
+    table = Table(*heads, "<limit")
     for cost in costs:
         for hosts in fleets:
             for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
@@ -288,7 +287,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
     """Return a table of predicted and measured rates."""
-    table = plain_table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
+    table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
     for one in found:
         table.add_row(
             one.subject,

@@ -19,9 +19,8 @@ from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from bench.readers.console import plain_table, say
+from bench.readers.console import Table, say
 from bench.records import store
 from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
@@ -155,9 +154,7 @@ def _doubtful(found: Verdict) -> Verdict:
     return "disturbed" if found in ("better", "worse", "same", "bound") else found
 
 
-def verdict(
-    before: Spread | None, after: Spread | None, less_is_better: bool = False
-) -> Verdict | None:
+def verdict(before: Spread | None, after: Spread | None, key: str = "rate") -> Verdict | None:
     """Return whether a figure changed beyond noise; None if one of the two is missing."""
     if before is None or after is None:
         return None
@@ -165,7 +162,7 @@ def verdict(
     change = after.median / before.median - 1 if before.median else 0.0
     if overlap or abs(change) <= max(before.noise, after.noise):
         return "same"
-    return "better" if (change < 0) == less_is_better else "worse"
+    return "better" if (change > 0) == BY_KEY[key].more_is_better else "worse"
 
 
 def differences(old: Results, new: Results) -> list[str]:
@@ -213,7 +210,7 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
         return "new"
     if after is None:
         return "gone"
-    if probed := verdict(before.of_all("probed"), after.of_all("probed"), less_is_better=True):
+    if probed := verdict(before.of_all("probed"), after.of_all("probed"), "probed"):
         return probed
     found = verdict(before.spread("rate"), after.spread("rate"))
     if found is None:
@@ -239,7 +236,7 @@ def _cpu_verdict(before: tuple[Rounds, Rounds], after: tuple[Rounds, Rounds]) ->
     """Return the verdict by the ratios to the baseline if both sweeps have them, else by costs."""
     chosen = int(bool(before[1] and after[1]))
     was, now = before[chosen].values(), after[chosen].values()
-    return verdict(Spread.of([*was]), Spread.of([*now]), True) if was and now else None
+    return verdict(Spread.of([*was]), Spread.of([*now]), "cpu_load") if was and now else None
 
 
 def _hosts(of: Results) -> str:
@@ -269,7 +266,7 @@ STYLE: dict[Verdict, str] = {
 
 def _table(found: Sequence[Change]) -> Table:
     figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
-    table = plain_table("<conditions", "<server", "<clients", *figures)
+    table = Table("<conditions", "<server", "<clients", *figures)
     for change in found:
         key = change.key
         table.add_row(

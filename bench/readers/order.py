@@ -17,7 +17,7 @@ from typing import Literal
 
 from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
-from bench.records.points import Point, Spread, data_points, spread_of
+from bench.records.points import Spread, best_level, data_points, spread_of
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.words import connections, listed, of_a_core
@@ -79,11 +79,8 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
     points = [p for p in points if p.kind != "floor"]
-    levels = {p.level: [q for q in points if q.held and q.level == p.level] for p in points}
-    if not levels:
-        return None
-    level = max(levels, key=lambda n: (len(levels[n]), _runs(levels[n]), n))
-    held = {point.subject: point.runs for point in levels[level]}
+    level = best_level(points)
+    held = {p.subject: p.runs for p in points if p.held and p.level == level}
     if len(held) < 2:
         return None
     others = {name: limit for name, of in held.items() if (limit := _limit(of)) != "server"}
@@ -103,10 +100,6 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         _why_cpu(results, conditions, others) if others else _why_rate(results, held, counted),
         [name for name in all_names if name not in spreads],
     )
-
-
-def _runs(held: Sequence[Point]) -> int:
-    return min((len(point.runs) for point in held), default=0)
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:

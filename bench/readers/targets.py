@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.readers.console import plain_table, say
+from bench.readers.console import Table, say
 from bench.records.conditions import FLOOR_PREFIX, CellKey
 from bench.records.points import Point, data_points
 from bench.records.results import Results
@@ -204,7 +203,7 @@ def _most_bytes(cell: Point) -> int:
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
     figures = ("us/request", "range", "own", "ratio", "baseline")
-    table = plain_table("<conditions", "<server", *figures, "<")
+    table = Table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
@@ -228,7 +227,7 @@ def _cost_row(point: Point, level: bool) -> Iterator[str]:
 
 
 def _memory_table(cells: Sequence[Point]) -> Table:
-    table = plain_table("<conditions", "<server", "connections", "before", "with them", "each", "<")
+    table = Table("<conditions", "<server", "connections", "before", "with them", "each", "<")
     for cell in cells:
         start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
         verdict = _verdict(_memory_met(cell), _most_bytes(cell))
@@ -242,7 +241,7 @@ def _memory_table(cells: Sequence[Point]) -> Table:
 
 
 def _many_table(cells: Sequence[Point]) -> Table:
-    table = plain_table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
+    table = Table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
     for cell in cells:
         start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
         run = cell.typical
@@ -256,7 +255,7 @@ def _many_table(cells: Sequence[Point]) -> Table:
 
 
 def _calls_table(cells: Sequence[Point]) -> Table:
-    table = plain_table("<conditions", "<server", "calls", "writes", "<which")
+    table = Table("<conditions", "<server", "calls", "writes", "<which")
     for cell in cells:
         calls = cell.typical.calls if cell.typical else None
         if calls is None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bench.records.figures import OtherProcess
 from bench.records.run import Run
+from bench.records.words import duration, figure
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,17 @@ class Metric:
     read: Callable[[Run], float | None]
     about: str = ""
     """The description for the schema of the exports."""
+    more_is_better: bool = False
+
+    def words(self, value: float | None) -> str:
+        """Return a value with its unit; longer times in seconds."""
+        if self.unit == "ms" and value is not None:
+            return duration(value)
+        return figure(value, self.unit)
+
+
+def _rate(run: Run) -> float | None:
+    return run.requests_per_second
 
 
 def _latency(name: str, percentile: str = "") -> Callable[[Run], float | None]:
@@ -100,7 +112,7 @@ def _memory(run: Run) -> float | None:
 
 
 METRICS = (
-    Metric("rate", "requests/s", "/s", lambda run: run.requests_per_second, "answers per second"),
+    Metric("rate", "requests/s", "/s", _rate, "answers per second", more_is_better=True),
     Metric("p50", "p50", "ms", _latency("p50", "50"), "half of the requests took no longer"),
     Metric("p90", "p90", "ms", _latency("p90", "90"), "90 % took no longer"),
     Metric("p99", "p99", "ms", _latency("p99", "99"), "99 % took no longer"),
@@ -162,7 +174,7 @@ METRICS = (
 OTHERS = (
     Metric("cpu_load", "CPU/request", "µs", _process("cpu_us_per_request"), "during the load only"),
     Metric("cpu_own", "CPU/request", "µs", _own_cpu, "the server's own count, from start to end"),
-    Metric("core_rate", "rate of a core", "/s", _core_rate, "what a full core could serve"),
+    Metric("core_rate", "rate of a core", "/s", _core_rate, "1 / CPU", more_is_better=True),
     Metric("load_cpu", "load generator's CPU/request", "µs", _cpu_of("load_process")),
     Metric("redis_cpu", "Redis' CPU/request", "µs", _cpu_of("redis_process")),
     Metric("nginx_cpu", "nginx' CPU/request", "µs", _cpu_of("nginx_process")),

@@ -9,6 +9,7 @@ from bench.records.figures import Role
 
 DEFAULT_WORKLOAD = "guestbook"
 COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
+CALLS_REQUESTS, CALLS_CONNECTIONS = 300, 10
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,23 @@ class Part:
     """Names of servers under test; None: the project's servers."""
     floors: bool = False
     """Whether the baselines of these servers are measured, too."""
+
+
+def calls_part(
+    subjects: tuple[str, ...],
+    workloads: tuple[str, ...],
+    varied: Mapping[str, tuple[Value, ...]],
+) -> Part:
+    """Return the part that counts system calls: few requests, once, because strace is slow.
+    `varied`: conditions other than the mode, as in a Plan."""
+    plan = Plan(
+        levels=(CALLS_CONNECTIONS,),
+        requests=CALLS_REQUESTS,
+        runs=1,
+        workloads=workloads,
+        varied={**varied, "mode": ("traced",)},
+    )
+    return Part(plan, subjects)
 
 
 def counted_parts(servers: Sequence[str], workloads: tuple[str, ...]) -> list[Part]:

@@ -183,6 +183,15 @@ def data_points(results: Results) -> dict[CellKey, Point]:
     return {key: Point(runs) for key, runs in groups.items()}
 
 
+def best_level(points: Iterable[Point]) -> int:
+    """Return the level at which servers are compared: the level with most valid points; of several
+    the one with most runs, then the highest. 0 without points."""
+    levels: dict[int, list[int]] = {}
+    for point in points:
+        levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
+    return max(levels, key=lambda n: (len(levels[n]), min(levels[n], default=0), n), default=0)
+
+
 def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
     """Return the ratio of two data points in the runs of the same number, which a disturbance of
     the machine affects equally; empty unless all runs of both have the figure."""

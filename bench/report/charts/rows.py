@@ -9,11 +9,11 @@ from bench.records.figures import HostFigures
 from bench.records.metrics import METRICS
 from bench.records.points import Point
 from bench.records.words import figure, percent
-from bench.report.findings import ordering
+from bench.report.findings import recommendation
 from bench.report.findings.findings import all_switches
 from bench.report.study import across, hosts
-from bench.report.study.scaling import scalings
 from bench.report.study.study import Row, Study
+from bench.report.study.usl import scalings
 
 CURVE_STEPS = 60
 
@@ -28,7 +28,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
         "law_points": points,
         "loops": [row._asdict() for row in across.loop_rows(study)],
         "hosts": hosts.host_rows(study),
-        "order": ordering.order_rows(study),
+        "order": recommendation.order_rows(study),
     }
 
 
@@ -102,8 +102,7 @@ def status_of(point: Point) -> str:
         return point.state
     if point.lower_bound:
         return "load generator"
-    known = {"server": "server", "load": "load generator", "redis": "Redis", "nginx": "nginx"}
-    return known.get(point.bottleneck or "", "held")
+    return hosts.NAMES.get(point.bottleneck or "", "held")
 
 
 def paper_rows(study: Study) -> list[Row]:

@@ -9,9 +9,15 @@ with good figures; the answer names it with the reason. The last answer is `reco
 from collections.abc import Sequence
 
 from bench.records.conditions import Conditions
+from bench.records.metrics import BY_KEY
 from bench.records.points import NOISE_OF_ONE, Point
-from bench.records.words import connections, duration, figure, listed, times, upper_first
-from bench.report.findings.answer import Advice, but_stalled, named, stalled
+from bench.records.words import (
+    connections,
+    figure,
+    listed,
+    times,
+    upper_first,
+)
 from bench.report.findings.findings import (
     EACH_AT_LIMIT,
     FASTEST_UNKNOWN,
@@ -22,7 +28,7 @@ from bench.report.findings.findings import (
     too_close,
     undecided,
 )
-from bench.report.findings.recommendation import recommended
+from bench.report.findings.recommendation import Advice, but_stalled, named, recommended, stalled
 from bench.report.study.across import delays, idles
 from bench.report.study.holding import Holding, holdings
 from bench.report.study.study import Study
@@ -38,11 +44,11 @@ def answers(study: Study, scenario: Conditions) -> list[Advice]:
     if len(points) < 2:
         return []
     found = [
-        _ranked(study, points, "cpu", "The least CPU for each request?", "cpu", "µs"),
+        _ranked(study, points, "cpu", "The least CPU for each request?", "cpu"),
         _reach(study, scenario),
         _memory(study, scenario, points),
-        _ranked(study, points, "p99", "Short waits under load?", "latency", "ms"),
-        _ranked(study, points, "rate", "The most requests per second?", "rates", "/s", high=True),
+        _ranked(study, points, "p99", "Short waits under load?", "latency"),
+        _ranked(study, points, "rate", "The most requests per second?", "rates"),
         _waiting(study),
         _idle(study),
         recommended(study, scenario, level),
@@ -50,15 +56,8 @@ def answers(study: Study, scenario: Conditions) -> list[Advice]:
     return [answer for answer in found if answer]
 
 
-def _ranked(  # noqa: PLR0913  one criterion
-    study: Study,
-    points: Sequence[Point],
-    key: str,
-    question: str,
-    anchor: str,
-    unit: str,
-    *,
-    high: bool = False,
+def _ranked(
+    study: Study, points: Sequence[Point], key: str, question: str, anchor: str
 ) -> Advice | None:
     known = [p for p in points if p.get(key)]
     if len(known) < 2:
@@ -67,11 +66,10 @@ def _ranked(  # noqa: PLR0913  one criterion
     if len(bounds) == len(known):
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
         return Advice(question, "Unknown", words, anchor)
-    order = sorted(known, key=lambda p: p[key], reverse=high)
+    order = sorted(known, key=lambda p: p[key], reverse=BY_KEY[key].more_is_better)
     able, passed = _without_stalled(study, order)
     best, (equal, rest) = able[0], told_apart(able, key)
-    say = duration if unit == "ms" else lambda v: figure(v, unit)
-    value = best[key]
+    say, value = BY_KEY[key].words, best[key]
     least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
     whose = f" with {best.subject}" if equal else ""
     words = f"{least}{say(value)}{whose} at {connections(best.level)}"
@@ -165,9 +163,7 @@ def _waiting(study: Study) -> Advice | None:
     if found is None:
         return None
     points = study.contenders(found.last, found.level)
-    said = _ranked(
-        study, points, "rate", "A slow database behind it?", "figure-delays", "/s", high=True
-    )
+    said = _ranked(study, points, "rate", "A slow database behind it?", "figure-delays")
     if said:
         said.because += f" Each reply was delayed by {found.order[-1]} ms{found.instead}."
     return said

@@ -22,8 +22,8 @@ from bench.records.words import (
     upper_first,
 )
 from bench.report.study.holding import holdings
-from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
+from bench.report.study.usl import scalings
 
 NEAR = 1.05
 """Smaller ratios are not mentioned."""

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
-from bench.records.peers import PeerStudy, Published
 from bench.records.points import Point, data_points
-from bench.records.results import Results
+from bench.records.results import PeerStudy, Published, Results
 from bench.report.study.study import Study
 
 MANY = 2.0

@@ -4,8 +4,8 @@
 from bench.records.figures import QUIET
 from bench.records.points import Point
 from bench.records.words import connections, percent, plural
-from bench.report.charts.exhibits import Catalogue
-from bench.report.findings import findings, ordering
+from bench.report.charts.base import Catalogue
+from bench.report.findings import findings, recommendation
 from bench.report.page import topology
 from bench.report.study.study import Study, describe
 
@@ -23,7 +23,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, object]:
     first = study.scenarios[0]
     titles = charts.titles()
     where = topology.title(study) or study.results.machine.describe()
-    in_order = ordering.finding(study, first)
+    in_order = recommendation.ranking_title(study, first)
     short = [key for key in SHORT if titles.get(key) and not (in_order and key == "rates")]
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",

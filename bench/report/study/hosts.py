@@ -14,7 +14,8 @@ ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request passes them."""
 THROTTLED = 0.05
 """A host that is throttled in at least this share of its periods is reported."""
-WHO = {"load": "the load generator", "nginx": "nginx", "server": "the server", "redis": "Redis"}
+NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
+WHO = NAMES | {name: f"the {NAMES[name]}" for name in ("load", "server")}
 QUEUES = (
     ("listen_overflows", "overflow"),
     ("listen_drops", "dropped SYN"),

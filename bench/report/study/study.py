@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import TypeAlias
 
 from bench.records.conditions import CellKey, Conditions
-from bench.records.json_file import Json
-from bench.records.points import Point, data_points
+from bench.records.points import Point, best_level, data_points
 from bench.records.results import Results
+from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
 
 Row: TypeAlias = dict[str, Json]
@@ -94,14 +94,10 @@ class Study:
         return sorted({p.level for p in self.of(scenario)})
 
     def reference(self, scenario: Conditions) -> int:
-        """Return the level at which servers are compared: the level with most valid servers; of
-        several the one with most runs, then the highest. `bench.readers.order` has this rule."""
-
-        def worth(level: int) -> tuple[int, int, int]:
-            held = self.contenders(scenario, level)
-            return len(held), min((len(p.runs) for p in held), default=0), level
-
-        return max(self.levels(scenario), key=worth, default=0)
+        """Return the level at which servers are compared."""
+        return best_level(self.of(scenario, "server", "stranger")) or max(
+            self.levels(scenario), default=0
+        )
 
     def has(self, key: str, scenario: Conditions | None = None) -> bool:
         """Return whether a kind of figure was measured (in that scenario)."""

@@ -21,7 +21,7 @@ from bench.load.open_loop import (
     run,
 )
 from bench.load.outcome import Load
-from bench.subjects.banner import url_in
+from bench.subjects.running import url_in
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab_output import parse_report
+from bench.load.ab import parse_report
 from bench.readers.compare import changes, compare, differences, unmatched, verdict
 from bench.records.figures import ProcessFigures
 from bench.records.points import Spread, data_points
@@ -72,8 +72,8 @@ def test_a_figure_of_several_runs_is_their_median_and_range() -> None:
 
 def test_less_cpu_is_better() -> None:
     before, after = Spread(100, 98, 102, 3), Spread(60, 59, 61, 3)
-    assert verdict(before, after, less_is_better=True) == "better"
-    assert verdict(after, before, less_is_better=True) == "worse"
+    assert verdict(before, after, "cpu") == "better"
+    assert verdict(after, before, "cpu") == "worse"
 
 
 def with_costs(of: Results, **costs: tuple[float, ...]) -> Results:

@@ -10,17 +10,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab_output import parse_report
+from bench.load.ab import parse_report
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
-from bench.records.csv_rows import CSV_COLUMNS, csv_text
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, runs_in_words
 from bench.records.results import SCHEMA_VERSION, Results, flag_outliers
 from bench.records.run import Reason, Run
-from bench.records.store import load, make_folder, save
+from bench.records.store import CSV_COLUMNS, csv_text, load, make_folder, save
 
 from ..report.made import of_memory
 

@@ -7,7 +7,7 @@ import pytest
 
 from bench.records.results import Conditions
 from bench.report.findings.findings import in_its_slice, rates
-from bench.report.findings.floors import floor_rows
+from bench.report.findings.findings_across import floor_rows
 from bench.report.study.across import delays, idles, loop_rows, workloads
 from bench.report.study.study import Study, describe
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from bench.torture.answers import (
+from bench.torture.visitors import (
     Exchange,
     Outcome,
     Page,

@@ -12,8 +12,8 @@ from bench.host.project import ROOT
 from bench.readers.console import Table, console, paragraphs, say
 from bench.readers.cost import Difference, experiments
 from bench.records import store
-from bench.records.conditions import CHANGES, Value
-from bench.records.plan import Part, Plan, calls_part
+from bench.records.conditions import CHANGES
+from bench.records.plan import Part, Varied, calls_part, plan_at
 from bench.records.values import add_results, add_size
 from bench.subjects.subject import select
 from bench.sweep import sweep
@@ -22,14 +22,8 @@ from bench.sweep.options import SweepOptions
 
 def parts_of(chosen: Experiment, runs: int, requests: int, level: int) -> list[Part]:
     """Return the parts of the sweep: CPU time in several runs, system calls in one run."""
-    varied: dict[str, tuple[Value, ...]] = {"change": ("", chosen.name), "keep_alive": chosen.kept}
-    load = Plan(
-        levels=(min(level, requests),),
-        requests=requests,
-        runs=runs,
-        workloads=chosen.workloads,
-        varied=varied,
-    )
+    varied: Varied = {"change": ("", chosen.name), "keep_alive": chosen.kept}
+    load = plan_at(level, requests, runs, chosen.workloads, varied)
     calls = calls_part(chosen.servers, chosen.workloads, varied)
     return [Part(load, chosen.servers), calls]
 

@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 from bench.readers import targets
 from bench.readers.console import console, say
 from bench.records import store
-from bench.records.plan import Part, Plan, calls_part
+from bench.records.plan import Part, Plan, Varied, calls_part, plan_at
 from bench.records.values import add_results, add_size, each_of, words_of
 from bench.subjects.subject import available, discover, select, server_names
 from bench.sweep import sweep
@@ -39,16 +39,10 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
 
     def cost(workload: str, subjects: tuple[str, ...], kept: bool = False) -> Part:
         """Measure with a connection for each request, or with keep-alive and twice the requests."""
-        requests = chosen.requests * (2 if kept else 1)
-        plan = Plan(
-            levels=(min(chosen.concurrency, chosen.requests),),
-            requests=requests,
-            runs=chosen.runs,
-            timeout=MANY_SECONDS,
-            workloads=(workload,),
-            varied={"keep_alive": (True,)} if kept else {},
-        )
-        return Part(plan, subjects, floors=True)
+        requests, level = chosen.requests, min(chosen.concurrency, chosen.requests)
+        varied: Varied = {"keep_alive": (True,)} if kept else {}
+        plan = plan_at(level, requests * (2 if kept else 1), chosen.runs, (workload,), varied)
+        return Part(replace(plan, timeout=MANY_SECONDS), subjects, floors=True)
 
     def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
         """Measure epoll, its baseline and these in one part, so that their runs take turns."""

@@ -48,7 +48,7 @@ STACKS = (
     *("--call-graph", f"dwarf,{STACK_BYTES}"),
     *(("--user-regs", ARM_REGISTERS) if platform.machine() == "aarch64" else ()),
 )
-READY_SECONDS = 10.0
+READY_SECONDS = 20.0
 SCRIPT_SECONDS = 60.0
 ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}

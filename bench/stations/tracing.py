@@ -18,7 +18,7 @@ from bench.host.process import Child, StartError, last_line
 from bench.host.signals import SignalWatch
 from bench.stations.orders import Calls
 
-ATTACH_SECONDS = 10.0
+ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If it is 1, a process may trace only its descendants; ptrace(2), "ptrace_scope". strace and the
 server are both children of this process."""

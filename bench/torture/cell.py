@@ -18,14 +18,7 @@ from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCe
 from bench.subjects.subject import Subject
 from bench.torture.attacks import LIMITS, Attack
 from bench.torture.line import NEAR
-from bench.torture.scene import (
-    LOOPBACK,
-    AttackScene,
-    CannotTakePart,
-    Ground,
-    LyingRedis,
-    page,
-)
+from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, Ground, LyingRedis, page
 from bench.torture.visitors import Exchange, VisitOrder, answers_in, late_in
 
 BACK_SLICES = 2

@@ -11,13 +11,7 @@ from collections.abc import Sequence
 from bench.records.conditions import Conditions
 from bench.records.metrics import BY_KEY
 from bench.records.points import NOISE_OF_ONE, Point
-from bench.records.words import (
-    connections,
-    figure,
-    listed,
-    times,
-    upper_first,
-)
+from bench.records.words import connections, figure, listed, times, upper_first
 from bench.report.findings.findings import (
     EACH_AT_LIMIT,
     FASTEST_UNKNOWN,

@@ -14,19 +14,8 @@ from statistics import geometric_mean
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
 from bench.records.points import NOISE_OF_ONE, Point
-from bench.records.words import (
-    connections,
-    duration,
-    figure,
-    listed,
-    number_word,
-    percent,
-    times,
-)
-from bench.report.findings.findings import (
-    MOST_NAMED,
-    told_apart,
-)
+from bench.records.words import connections, duration, figure, listed, number_word, percent, times
+from bench.report.findings.findings import MOST_NAMED, told_apart
 from bench.report.study.holding import holdings
 from bench.report.study.study import Row, Study
 

@@ -11,15 +11,7 @@ import pytest
 
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
-from bench.load.open_loop import (
-    Times,
-    command,
-    latency_of,
-    parse,
-    program,
-    requests_in,
-    run,
-)
+from bench.load.open_loop import Times, command, latency_of, parse, program, requests_in, run
 from bench.load.outcome import Load
 from bench.subjects.running import url_in
 

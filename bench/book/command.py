@@ -26,10 +26,9 @@ from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
-from bench.report.page.templates import template_of
+from bench.report.page.look import template_of
 from bench.timeline.command import kept
-from bench.timeline.page import figure, picture_style
-from bench.timeline.picture import picture
+from bench.timeline.page import figure, picture, picture_style
 
 CHAPTERS = ROOT / "course" / "book"
 GLOSSARY = ROOT / "docs" / "glossary.md"

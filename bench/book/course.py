@@ -19,7 +19,7 @@ from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.report.page.templates import template_of
+from bench.report.page.look import template_of
 from bench.timeline.page import picture_style
 
 BETWEEN = "\n---\n"

@@ -37,7 +37,7 @@ def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
-        if len({point.level for point in study.points if point.subject.name == names[-1]}) > 1:
+        if len({point.level for point in study.points if point.subject == names[-1]}) > 1:
             return _drawn(study, results.started.strftime("%Y-%m-%d"))
     return NONE_YET
 

@@ -5,7 +5,6 @@ experiments. It stores a page with the results in their folder, and prints them 
 
 import argparse
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from bench.cli.cost_parts import build_experiments, how_stacks, parts_of
@@ -13,9 +12,9 @@ from bench.host.project import ROOT
 from bench.readers.console import console, say
 from bench.records import store
 from bench.records.errors import UserError
-from bench.records.values import add_value, positive, words_of
+from bench.records.values import add_results, add_size, words_of
 from bench.report.page.build import build
-from bench.report.page.cost_markdown import markdown
+from bench.report.page.cost import markdown
 from bench.subjects.subject import select
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
@@ -63,13 +62,7 @@ def finish(source: Path, document: Path | None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    number = partial(add_value, parser, parse=positive)
-    runs = "run each configuration N times (default %(default)s)"
-    number("--runs", example="5", default=5, metavar="N", help=runs)
-    each = "send N requests in each run (default %(default)s)"
-    number("--requests", example="20000", default=20_000, metavar="N", help=each)
-    level = "concurrent connections of ab (default %(default)s)"
-    number("--concurrency", example="50", default=50, metavar="N", help=level)
+    add_size(parser, runs=5, requests=20_000, connections=50)
     add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
     without = "switch the optimisations of this server off, one by one (default %(default)s)"
     add("--tricks-of", default="epoll", metavar="NAME", help=without)
@@ -78,7 +71,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
     what = "write the document to FILE and its data to a *.json file in the same folder"
     add("--markdown", type=Path, metavar="FILE", help=what)
-    where = "create the folder of results in DIR (default results/)"
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add_results(parser, ROOT / "results")
     add("--read", type=Path, metavar="FOLDER", help="do not measure; read these results")
     return parser

@@ -4,13 +4,12 @@
 import argparse
 from dataclasses import replace
 
-from bench.cli.calls import calls_part
-from bench.faults.experiments import built, experiment
+from bench.faults.copying import built, experiment
 from bench.host.programs import find_program
-from bench.records.conditions import CHANGES, Value
+from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
 from bench.records.figures import Mode
-from bench.records.plan import Part, Plan, counted_parts
+from bench.records.plan import Part, Plan, Varied, calls_part, counted_parts, plan_at
 from bench.stations.sampling import why_no_perf
 
 DEAR, FEWER = "forking", 4
@@ -64,9 +63,6 @@ def parts_of(
     return [*parts, *(counted_parts(servers, WORKLOADS) if stacks == "counted" else [])]
 
 
-Varied = dict[str, tuple[Value, ...]]
-
-
 def _plan(
     chosen: argparse.Namespace,
     workloads: tuple[str, ...],
@@ -74,13 +70,7 @@ def _plan(
     requests: int | None = None,
 ) -> Plan:
     number = requests or chosen.requests
-    return Plan(
-        levels=(min(chosen.concurrency, chosen.requests, number),),
-        requests=number,
-        runs=chosen.runs,
-        workloads=workloads,
-        varied=varied,
-    )
+    return plan_at(chosen.concurrency, number, chosen.runs, workloads, varied)
 
 
 def build_experiments() -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, or `python -m bench COMMAND ...` without installation.
 
-A command is a module with a function `run`. Its module is imported only when the command is called:
+A command is a function of a module. The module is imported only when the command is called:
 a host that only runs servers has no library for charts, and `--help` starts faster.
 """
 
@@ -32,17 +32,18 @@ DISTRIBUTION = "zerohttpd-seven"
 
 
 class Command(NamedTuple):
-    """A command: the module whose `run` takes its arguments, and its line in the help."""
+    """A command: the module whose function takes its arguments, and its line in the help."""
 
     module: str
     what: str
+    function: str = "run"
 
 
 COMMANDS = {
     "sweep": Command("bench.sweep.sweep", "measure every server at every concurrency"),
     "doctor": Command("bench.cli.doctor", "check this machine and print fixes"),
     "report": Command("bench.cli.report", "make an HTML page of results; check targets"),
-    "compare": Command("bench.cli.compare", "show what changed between two sweeps"),
+    "compare": Command("bench.cli.report", "show what changed between two sweeps", "compared"),
     "measure": Command("bench.cli.measure", "compare with nginx, Go and baselines; check targets"),
     "peers": Command("bench.cli.peers", "repeat published comparisons with other servers"),
     "cost": Command("bench.cli.cost", "show where the CPU time of a request goes"),
@@ -91,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = _renamed(*words)
     name: str = parser().parse_args(words[:1]).command
     try:
-        run = importlib.import_module(COMMANDS[name].module).run
+        command = COMMANDS[name]
+        run = getattr(importlib.import_module(command.module), command.function)
         status = int(run(words[1:]))
         sys.stdout.flush()
         return status

@@ -6,16 +6,14 @@ of a connection, and system calls. `zerohttpd report --targets` reads the result
 import argparse
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-from bench.cli.calls import calls_part
 from bench.host.project import ROOT
 from bench.readers import targets
 from bench.readers.console import console, say
 from bench.records import store
-from bench.records.plan import Part, Plan
-from bench.records.values import add_value, each_of, positive, words_of
+from bench.records.plan import Part, Plan, Varied, calls_part, plan_at
+from bench.records.values import add_results, add_size, each_of, words_of
 from bench.subjects.subject import available, discover, select, server_names
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions
@@ -41,16 +39,10 @@ def parts_of(chosen: argparse.Namespace, servers: tuple[str, ...]) -> dict[str, 
 
     def cost(workload: str, subjects: tuple[str, ...], kept: bool = False) -> Part:
         """Measure with a connection for each request, or with keep-alive and twice the requests."""
-        requests = chosen.requests * (2 if kept else 1)
-        plan = Plan(
-            levels=(min(chosen.concurrency, chosen.requests),),
-            requests=requests,
-            runs=chosen.runs,
-            timeout=MANY_SECONDS,
-            workloads=(workload,),
-            varied={"keep_alive": (True,)} if kept else {},
-        )
-        return Part(plan, subjects, floors=True)
+        requests, level = chosen.requests, min(chosen.concurrency, chosen.requests)
+        varied: Varied = {"keep_alive": (True,)} if kept else {}
+        plan = plan_at(level, requests * (2 if kept else 1), chosen.runs, (workload,), varied)
+        return Part(replace(plan, timeout=MANY_SECONDS), subjects, floors=True)
 
     def beside(workload: str, strangers: tuple[str, ...]) -> list[Part]:
         """Measure epoll, its baseline and these in one part, so that their runs take turns."""
@@ -136,17 +128,10 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     only = f"measure only these parts: {', '.join(PARTS)} (default all)"
     add("--only", nargs="+", metavar="PART", default=[], help=only)
-    number = partial(add_value, parser, parse=positive)
-    runs = "run each configuration N times (default %(default)s)"
-    number("--runs", example="5", default=5, metavar="N", help=runs)
-    each = "send N requests in each run (default %(default)s)"
-    number("--requests", example="8000", default=8000, metavar="N", help=each)
-    level = "concurrent connections of ab (default %(default)s)"
-    number("--concurrency", example="100", default=100, metavar="N", help=level)
+    add_size(parser, runs=5, requests=8000, connections=100)
     servers = "measure only these servers of the project (default all)"
     add("--servers", nargs="+", metavar="NAME", default=[], help=servers)
     programs = "folder of the servers' executables (default: the project's folder)"
     add("--programs", type=Path, default=ROOT, metavar="DIR", help=programs)
-    where = "create the folder of results in DIR (default results/)"
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add_results(parser, ROOT / "results")
     return parser

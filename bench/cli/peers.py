@@ -12,6 +12,7 @@ from bench.host.project import ROOT
 from bench.peers import installing
 from bench.peers.study import chosen, names, study
 from bench.readers.console import console, say
+from bench.records.values import add_results
 from bench.sweep import sweep
 from bench.sweep.options import chosen_options, sweep_parser
 
@@ -54,6 +55,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--only-install", action="store_true", help="install what is missing; do not measure")
     add("--list", action="store_true", help="list the studies; do not measure")
     add("--hosts", type=Path, metavar="FILE", help="run on these hosts (default: this machine)")
-    where = "create the folder of results in DIR (default results/)"
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add_results(parser, ROOT / "results")
     return parser

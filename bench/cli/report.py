@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd report`."""
+"""`zerohttpd report` and `zerohttpd compare`."""
 
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
 from bench.readers import capacity, targets
+from bench.readers.compare import compare
 from bench.readers.console import console
 from bench.records.errors import UserError
 from bench.records.store import load
 from bench.records.values import positive, value_of, words_of
+
+
+def compared(words: Sequence[str]) -> int:
+    """Compare two sweeps. Raises UserError."""
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd compare",
+        description="Compare two sweeps and show what changed by more than the noise of both. "
+        "Exit status: 0 no change, 1 a change, or other programs disturbed the measurement.",
+    )
+    for name in ("before", "after"):
+        parser.add_argument(name, type=Path, help="a results.json, or its folder")
+    chosen = parser.parse_args(words)
+    return compare(chosen.before, chosen.after, console())
+
 
 FLEETS = "4,40,400"
 

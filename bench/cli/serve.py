@@ -21,9 +21,8 @@ from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
 from bench.records.values import add_value, milliseconds, positive
 from bench.services.private_redis import ExistingRedis, PrivateRedis
-from bench.services.slow_redis import SlowRedis
-from bench.subjects.banner import lines_of, url_in
-from bench.subjects.running import STOP_SECONDS
+from bench.services.redis_server import SlowRedis
+from bench.subjects.running import STOP_SECONDS, lines_of, url_in
 from bench.subjects.subject import select, server_names
 
 ADDRESS = "127.0.0.1"

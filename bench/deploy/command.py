@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.deploy import attended, inventory
-from bench.deploy.playbook import Playbook
+from bench.deploy.playbook import CONNECTION_LOST, Playbook, WayToLoad, attended_sweep, find
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load import open_loop
@@ -94,7 +93,7 @@ def parse(arguments: Sequence[str]) -> DeployOptions:
     if theirs.rate:
         open_loop.require_oha()
         oha = open_loop.program()
-    where = inventory.find(own.inventory)
+    where = find(own.inventory)
     by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
     return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
 
@@ -122,13 +121,13 @@ def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch
     # Before the check has passed nothing is removed: it may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
-    host = inventory.WayToLoad(scratch / "load_host.json")
+    host = WayToLoad(scratch / "load_host.json")
     status = FAILED
     before = _folders(options.results)
     try:
         if playbook.run("prepare", watch) and watch.number is None:
-            status = attended.sweep(host, _sweep_options(options), watch)
-            if status == attended.CONNECTION_LOST:
+            status = attended_sweep(host, _sweep_options(options), watch)
+            if status == CONNECTION_LOST:
                 print("bench: the connection to the load host broke", file=sys.stderr)
     finally:
         collected = playbook.run("collect")

@@ -27,7 +27,7 @@ from pathlib import Path
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.inherited import forget_foreign_variables
-from bench.records.json_file import Json
+from bench.records.store import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, judged, why_impossible
 from bench.doctor.looking import Facts, limits_here
 from bench.load import open_loop
-from bench.readers.console import plain_table, say
+from bench.readers.console import Table, say
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
@@ -182,7 +182,7 @@ def _line(
 
 def show(lines: Sequence[DoctorLine], out: Console) -> None:
     """Print all lines as a table, and below it the fixes, ready to be copied."""
-    table = plain_table("<", "<check", "<found", "<needed by the chosen runs")
+    table = Table("<", "<check", "<found", "<needed by the chosen runs")
     for line in lines:
         sign, style = SIGNS[line.state]
         table.add_row(f"[{style}]{sign}[/]", line.topic, line.have, line.need)

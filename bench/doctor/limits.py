@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares the machines' limits with what the runs need. `bench.host.limits` reads the limits.
+"""Compares the machines' limits with what the runs need. `bench.host.quota` reads the limits.
 
 Each finding has the limit, what is needed, and the command that fixes it. Levels that are
 impossible are skipped; for the other levels a warning is printed before the run.

@@ -13,8 +13,8 @@ import psutil
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
-from bench.host.limits import read_limits
 from bench.host.programs import output_of
+from bench.host.quota import read_limits
 from bench.load import ab, wrk
 from bench.load import open_loop as oha
 from bench.records.environment import SystemLimits

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""A copy of the project with a fault in it.
+"""The faults of course/faults/, and a copy of the project with one of them. NN.patch is what is
+wrong, NN.toml what there is to say of it.
 
-It lacks whatever would give the fault away: course/faults/, the tests of the faults, the lecturer's
-part of docs/course/, and git's history; and the solution of the skeleton. The tests that need these
-are not in it, either. All else works in it as it does here: make, the tests, the timeline, the
-report.
+The copy lacks whatever would give the fault away: course/faults/, the tests of the faults, the
+lecturer's part of docs/course/, and git's history; and the solution of the skeleton. The tests that
+need these are not in it, either. All else works in it as it does here: make, the tests, the
+timeline, the report.
 """
 
 import contextlib
 import difflib
+import hashlib
 import shutil
 import subprocess
 import sysconfig
@@ -17,10 +19,88 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, Field
+
 from bench.deploy.pack import project_files
-from bench.faults.catalogue import ORIGINAL
-from bench.host.project import ROOT
+from bench.host.project import ROOT, declaration
+from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
+from bench.records.values import one_of
+from bench.subjects.running import CHANGED
+
+FOLDER = ROOT / "course" / "faults"
+STEPS = 3
+"""Hints before the explanation."""
+ORIGINAL = ".original"
+"""In a copy the file that says which folder it was copied from."""
+
+
+class Incident(BaseModel):
+    """Where it has happened, and who says so."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    what: str
+    link: str = Field(pattern="^https://")
+
+
+class Proof(BaseModel):
+    """The tests below tests/e2e/ that show it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    breaks: str
+    """FILE::TEST, which fails with it and with nothing else of this server."""
+    says: str
+    """A pattern in that failure: it must fail for this reason and for no other."""
+    still: tuple[str, ...] = Field(min_length=1)
+    """Tests near by that pass all the same."""
+
+
+class Fault(BaseModel):
+    """What NN.toml says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    number: str = Field(pattern="^[0-9]{2}$")
+    name: str
+    """Its plain name. Students see it only with the explanation."""
+    server: str
+    """The one in which it is to be looked for."""
+    complaint: str
+    """What a user noticed, in the words of a user."""
+    hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
+    explanation: str
+    incident: Incident | None = None
+    check: Proof
+
+    @property
+    def patch(self) -> Path:
+        """The file with what is wrong: a unified diff against this project."""
+        return FOLDER / f"{self.number}.patch"
+
+
+def numbers() -> list[str]:
+    """Those that there are: "01", "02" ..."""
+    return sorted(path.stem for path in FOLDER.glob("[0-9][0-9].toml"))
+
+
+def fault(number: str) -> Fault:
+    """The fault of that number, "7" or "07". Raises UserError."""
+    known = numbers()
+    if not known:
+        raise UserError(_nothing_here())
+    wanted = number.zfill(2)
+    if wanted not in known:
+        raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
+    return declaration(Fault, FOLDER / f"{wanted}.toml", number=wanted)
+
+
+def _nothing_here() -> str:
+    """Why there are no faults at all."""
+    try:
+        original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
+    except OSError:
+        return f"there are no faults in {FOLDER}"
+    return f"this is a copy with a fault in it; run it in the original folder: {original}"
+
 
 LEFT_OUT = (
     *("course/faults/*", "course/own/solution.c", "docs/course/*", ".github/*"),
@@ -112,3 +192,91 @@ def _differences(folder: Path) -> Iterator[str]:
             f"b/{name}",
             n=CONTEXT,
         )
+
+
+# ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
+# question and the answer. The changed servers are built next to the usual ones, so that a sweep
+# can measure both in turns.
+
+
+EXPERIMENTS = ROOT / "course" / "experiments"
+NEEDED = (*SOURCES, "lib/*.h", "Makefile", "pyproject.toml")
+"""What a server is built from."""
+STAMP = "built-from"
+
+
+class Experiment(BaseModel):
+    """What NAME.toml says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    servers: tuple[str, ...] = Field(min_length=1)
+    """Those that it changes."""
+    workloads: tuple[str, ...] = Field(min_length=1)
+    kept: tuple[bool, ...] = (False, True)
+    """With a connection for each request, with connections that are kept."""
+    question: str
+    answer: str
+    """What is to be expected, and why."""
+    still: tuple[str, ...] = Field(min_length=1)
+    """Tests below tests/e2e/ that the changed servers pass: they are right, only other."""
+
+    @property
+    def title(self) -> str:
+        """What is done otherwise."""
+        return CHANGES[self.name]
+
+    @property
+    def patch(self) -> Path:
+        """The change: a unified diff against this project."""
+        return EXPERIMENTS / f"{self.name}.patch"
+
+
+def experiment(name: str) -> Experiment:
+    """The one of that name. Raises UserError."""
+    file = EXPERIMENTS / f"{one_of('experiment', name, CHANGES)}.toml"
+    return declaration(Experiment, file, name=name)
+
+
+def built(chosen: Experiment) -> Path:
+    """The folder of the changed servers, built if they are not, or of other sources. Raises
+    UserError."""
+    folder = CHANGED / chosen.name
+    stamp, digest = folder / STAMP, _digest(chosen)
+    if not stamp.exists() or stamp.read_text() != digest:
+        shutil.rmtree(folder, ignore_errors=True)
+        _copy_sources(folder)
+        apply(chosen.patch, folder)
+        _make(chosen, folder)
+        stamp.write_text(digest)
+    return folder
+
+
+def _sources() -> list[Path]:
+    return sorted({path for pattern in NEEDED for path in ROOT.glob(pattern)})
+
+
+def _digest(chosen: Experiment) -> str:
+    found = hashlib.sha256()
+    for path in (chosen.patch, EXPERIMENTS / f"{chosen.name}.toml", *_sources()):
+        found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+def _copy_sources(folder: Path) -> None:
+    """With what was built here before: it serves for all that the patch leaves as it is."""
+    for path in _sources():
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    objects = ROOT / "build" / "release"
+    if objects.exists():
+        shutil.copytree(objects, folder / "build" / "release")
+
+
+def _make(chosen: Experiment, folder: Path) -> None:
+    done = subprocess.run(
+        ["make", "--silent", *chosen.servers], cwd=folder, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise UserError(f"experiment {chosen.name} does not build: {done.stderr.strip()}")

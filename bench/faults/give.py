@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.faults.catalogue import STEPS, Fault, fault
-from bench.faults.copying import apply, difference, make_copy
+from bench.faults.copying import STEPS, Fault, apply, difference, fault, make_copy
 from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError

@@ -22,8 +22,8 @@ from pathlib import Path
 import psutil
 
 from bench.grade.fence import fenced, version
-from bench.host.loopback import bring_up_loopback
 from bench.host.programs import ended_well
+from bench.host.sockets import bring_up_loopback
 
 INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """The environment variable that says how the examination's namespaces were made."""

@@ -30,7 +30,7 @@ from bench.grade.scene import ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
 from bench.grade.waiting import call_name, kept_lock
 from bench.host.process import StartError
-from bench.services.slow_redis import SlowRedis
+from bench.services.redis_server import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")

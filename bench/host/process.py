@@ -35,8 +35,13 @@ from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
 """The interval of a waiting loop: short compared with a run, long compared with one check."""
+START_POLL_SECONDS = 0.005
+"""The interval in which a start is awaited."""
 LONG_FILE = 8 << 20
 """Bytes that are read quickly."""
+
+
+Found = TypeVar("Found")
 
 
 class Child:
@@ -106,6 +111,18 @@ class Child:
             else:
                 watch.sleep(POLL_SECONDS)
         return True
+
+    def until(
+        self, ready: Callable[[], Found | None], seconds: float, watch: SignalWatch
+    ) -> Found | None:
+        """Return what `ready` returns as soon as it is true. Return None after `seconds`, or when
+        the child has ended before. May raise Interrupted."""
+        deadline = time.monotonic() + seconds
+        while not (found := ready()):
+            if not self.running() or time.monotonic() > deadline:
+                return None
+            watch.sleep(START_POLL_SECONDS)
+        return found
 
     def demand_seconds(self) -> float | None:
         """Return the seconds for which its busiest task ran or was runnable; None if unknown."""
@@ -287,13 +304,11 @@ class Helper:
         or Interrupted."""
         command = [*inside, sys.executable, "-S", "-m", module, *words]
         self._child = Child(command, cpus, cwd=ROOT)
-        deadline = time.monotonic() + START_SECONDS
+        child = self._child
         try:
-            while tells and "\n" not in self._child.stdout:
-                if not self._child.running() or time.monotonic() > deadline:
-                    said = last_line(self._child.stderr) or "it printed no error"
-                    raise HelperError(f"{module} did not start: {said}")
-                watch.sleep(0.005)
+            if tells and not child.until(lambda: "\n" in child.stdout, START_SECONDS, watch):
+                said = last_line(child.stderr) or "it printed no error"
+                raise HelperError(f"{module} did not start: {said}")
             self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
         except BaseException:
             self._child.end()

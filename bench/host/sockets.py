@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Lists the TCP sockets over IPv4 of this network namespace.
+"""Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
 sock_diag(7) returns the sockets of one port. If it does not work (a kernel without that module, a
 sandbox), all are read from /proc/net/tcp. After a load test that is a text of 20 MB, and it lacks
 the size of a listener's accept queue.
 """
 
+import fcntl
 import socket
 import struct
 from collections.abc import Container, Iterator
@@ -13,6 +14,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
+
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+
+
+def bring_up_loopback() -> None:
+    """Bring the loopback interface up: in a new network namespace it is down. May raise OSError."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
 
 SOMAXCONN = Path("/proc/sys/net/core/somaxconn")
 STATES = (

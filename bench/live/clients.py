@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from bench.records.json_file import Json
+from bench.records.store import Json
 from bench.services.redis_server import connect
 
 SILENT_MOST = 200

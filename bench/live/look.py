@@ -7,12 +7,10 @@ from collections import deque
 from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
-from bench.live import sockets, tasks
+from bench.live import tasks
 from bench.live.clients import Clients, Who
-from bench.live.counters import Counters
-from bench.live.sockets import Sockets
-from bench.live.tasks import Task
-from bench.records.json_file import Json
+from bench.live.tasks import Counters, Sockets, Task
+from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
@@ -223,7 +221,7 @@ class Look:
 
     def _look(self, now: float) -> dict[str, Json]:
         said: dict[str, Json] = {"pid": self.server.pid, "gone": False, **self.clients.told()}
-        seen = sockets.look(self.server.port, self.server.redis_port)
+        seen = tasks.look_at_sockets(self.server.port, self.server.redis_port)
         found = tasks.look(self.server.pid)
         if not found:
             return said | {"gone": True}

@@ -3,16 +3,113 @@
 
 Out of /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
 behind a descriptor; see proc(5).
+
+`Counters` are the requests that a server has answered, without asking it. The servers count in
+memory that all their processes share (lib/ops.h). A user who may trace a process may
+read its memory; this does not stop it. The counters are found by their content: in each of them the
+requests are the sum of its responses.
 """
 
 import os
 import platform
+import re
 import struct
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.host.kernel import text_of
+from bench.host.sockets import ALL, TIME_WAIT, tcp_sockets
+
+
+@dataclass
+class Sockets:
+    """What a server's port looks like in one moment."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    """How many connections are in each state; the listener is none."""
+    queue: int = 0
+    """Made by the kernel, and not accepted yet."""
+    room: int = 0
+    """How many the accept queue takes."""
+    listener: int = 0
+    """The inode of the listening socket."""
+    clients: dict[int, int] = field(default_factory=dict)
+    """By inode the client's port."""
+    redis: set[int] = field(default_factory=set)
+    """The inodes of the connections to Redis."""
+
+
+def look_at_sockets(port: int, redis_port: int) -> Sockets:
+    """Those of a server that listens on a port, in our own network namespace."""
+    found = Sockets()
+    for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT):
+        if one.state == "LISTEN":
+            found.listener, found.queue, found.room = one.inode, one.received, one.unsent
+            continue
+        found.states[one.state] = found.states.get(one.state, 0) + 1
+        if one.inode:
+            found.clients[one.inode] = one.remote
+    over = len(tcp_sockets(local=port, states=TIME_WAIT))
+    found.states |= {"TIME_WAIT": over} if over else {}
+    if redis_port:
+        found.redis = {one.inode for one in tcp_sockets(remote=redis_port) if one.inode}
+    return found
+
+
+COUNTER = struct.Struct("<Q6QQ")
+"""requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
+_SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
+LONGEST = 10_000 * COUNTER.size
+"""For so many workers there are counters at most: WORKERS_LIMIT in lib/config.h."""
+
+
+class Counters:
+    """The counters of one server; a server without these counters has no figures."""
+
+    def __init__(self, pid: int) -> None:
+        """`pid`: its first process."""
+        self._folder = Path("/proc", str(pid))
+        self._place: tuple[int, int] | None = None
+
+    def requests(self) -> int | None:
+        """Return the requests so far; None if memory is not readable or no counter has counted."""
+        try:
+            places = [self._place] if self._place else self._places()
+            memory = os.open(self._folder / "mem", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            for place in places:
+                cells = cells_in(os.pread(memory, place[1], place[0]))
+                if self._place or are_counters(cells):
+                    self._place = place
+                    return sum(cell[0] for cell in cells)
+        except OSError:
+            return None
+        finally:
+            os.close(memory)
+        return None
+
+    def _places(self) -> list[tuple[int, int]]:
+        """Address and length of what it shares with its children."""
+        text = (self._folder / "maps").read_text()
+        ends = [(int(begin, 16), int(end, 16)) for begin, end in _SHARED.findall(text)]
+        return [(begin, end - begin) for begin, end in ends if end - begin <= LONGEST + 4096]
+
+
+def cells_in(memory: bytes) -> list[tuple[int, ...]]:
+    """The numbers of each counter."""
+    return list(COUNTER.iter_unpack(memory))
+
+
+def are_counters(cells: list[tuple[int, ...]]) -> bool:
+    """Return whether the numbers are counters, and at least one has counted."""
+    sums_agree = all(
+        requests == sum(responses) and not none for requests, none, _, *responses, _bytes in cells
+    )
+    return sums_agree and any(cell[0] for cell in cells)
+
 
 PROC = Path("/proc")
 CALLS: dict[str, dict[int, str]] = {

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from bench.live import clients as limits
 from bench.live.clients import Clients
 from bench.live.look import Look, Server
-from bench.report.page.templates import template_of
+from bench.report.page.look import template_of
 
 ADDRESS = "127.0.0.1"
 TEMPLATES = Path(__file__).parent / "template"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs Apache Bench.
+"""Runs Apache Bench and parses its report. The tests use recorded output.
 
 Its counts of failures include more than their names say (see the source of version 2.4.54):
 
@@ -11,28 +11,147 @@ Its counts of failures include more than their names say (see the source of vers
   requests as sent, but never as done: if no others fail, it waits until its timeout.
 """
 
+import re
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 
 from bench.host.process import Child, run_measured
 from bench.host.programs import first_line, require
 from bench.host.signals import SignalWatch
-from bench.load.ab_output import (
-    abort_message,
-    completed_before_abort,
-    latency_from,
-    parse_concurrency_ceiling,
-    parse_percentile_file,
-    parse_report,
-    parse_request_times,
-)
 from bench.load.outcome import Load, Outcome
-from bench.records.figures import AbFigures
+from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import FORM
+
+
+def parse_report(text: str) -> AbFigures | None:
+    """Return the figures in ab's report; None if there is no report.
+
+    A report does not prove success: ab prints one if requests failed or it was interrupted, too.
+    """
+    complete = _count("Complete requests", text)
+    rate = _number("Requests per second", text)
+    if complete is None or rate is None:
+        return None
+    return AbFigures(
+        complete=complete,
+        failed=_count("Failed requests", text) or 0,
+        failures=_failures(text),
+        write_errors=_count("Write errors", text) or 0,
+        non_2xx=_count("Non-2xx responses", text) or 0,
+        keep_alive=_count("Keep-Alive requests", text) or 0,
+        concurrency=_count("Concurrency Level", text) or 0,
+        transferred_bytes=_count("Total transferred", text) or 0,
+        html_bytes=_count("HTML transferred", text) or 0,
+        seconds=_number("Time taken for tests", text) or 0.0,
+        requests_per_second=rate,
+        mean_ms=_number("Time per request", text) or 0.0,
+        percentiles_ms=_percentiles(text),
+    )
+
+
+def parse_percentile_file(text: str) -> dict[str, float]:
+    """Return the percentiles from the file that `ab -e` writes. In the report they are rounded to
+    whole milliseconds, which is too coarse if requests take less than 2 ms."""
+    rows = re.findall(r"^(\d+),([\d.]+)$", text, re.MULTILINE)
+    return {percent: float(ms) for percent, ms in rows}
+
+
+def parse_request_times(text: str) -> list[int]:
+    """Return the total time of each request, in whole ms, from the file that `ab -g` writes."""
+    times = []
+    for line in text.splitlines()[1:]:
+        fields = line.split("\t")
+        if len(fields) == 6 and fields[4].isdigit():
+            times.append(int(fields[4]))
+    return times
+
+
+def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | None:
+    """Return the latency from ab's two files; None if one of them is incomplete.
+
+    `percentiles` (-e) is exact to 1 us, but has whole per cents only. `times` (-g) has every
+    request, rounded to the nearest ms. The 99.9th percentile is taken from `times` and limited to
+    the range from the exact 99th to the exact maximum. The mean is computed from `percentiles` up
+    to the 99th and from `times` above it; it differs from the mean of `times` by 0.5 ms at most.
+    """
+    if not times or not {"50", "90", "99", "100"} <= percentiles.keys():
+        return None
+    ordered = sorted(times)
+    count = len(ordered)
+    p99, longest = percentiles["99"], percentiles["100"]
+    p999 = min(max(float(ordered[min(count - 1, count * 999 // 1000)]), p99), longest)
+    return Latency(
+        p50=percentiles["50"],
+        p90=percentiles["90"],
+        p99=p99,
+        p999=p999,
+        max=longest,
+        mean=round(_mean(percentiles, ordered), 4),
+        count=count,
+        source="ab -e (microseconds) and ab -g (each request, whole milliseconds)",
+    )
+
+
+def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
+    # Percentiles are exact, but between two of them a few slow requests can make a step. The times
+    # of all requests are known, each with an error of at most 0.5 ms.
+    rounded = sum(ordered) / len(ordered)
+    curve = [percentiles.get(str(percent)) for percent in range(100)]
+    exact = [value for value in curve if value is not None]
+    if len(exact) < len(curve):
+        return rounded
+    below = sum((low + high) / 2 for low, high in pairwise(exact)) / 100
+    tail = ordered[len(ordered) * 99 // 100 :]
+    found = below + sum(tail) / len(tail) / 100
+    return min(max(found, rounded - 0.5), rounded + 0.5)
+
+
+def completed_before_abort(text: str) -> int | None:
+    """Return how many requests ab had completed when it stopped with an error; None: unknown."""
+    match = re.search(r"Total of (\d+) requests completed", text)
+    return int(match[1]) if match else None
+
+
+def abort_message(errors: str) -> str:
+    """Return ab's error from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
+
+    It is empty if there is none. ab's usage text, which follows a wrong option, is left out.
+    """
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    return lines[0] if lines else ""
+
+
+def parse_concurrency_ceiling(errors: str) -> int | None:
+    """Return the highest concurrency of this ab, from its error message for a higher one."""
+    match = re.search(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
+    return int(match[1]) if match else None
+
+
+def _number(label: str, text: str) -> float | None:
+    match = re.search(rf"^{label}:\s+([\d.]+)", text, re.MULTILINE)
+    return float(match[1]) if match else None
+
+
+def _count(label: str, text: str) -> int | None:
+    value = _number(label, text)
+    return None if value is None else int(value)
+
+
+def _failures(text: str) -> dict[str, int]:
+    match = re.search(r"^\s+\((Connect: .*)\)$", text, re.MULTILINE)
+    pairs = re.findall(r"(\w+): (\d+)", match[1]) if match else []
+    return {kind.lower(): int(number) for kind, number in pairs}
+
+
+def _percentiles(text: str) -> dict[str, float]:
+    rows = re.findall(r"^\s+(\d+)%\s+(\d+)(?: \(longest request\))?$", text, re.MULTILINE)
+    return {percent: float(ms) for percent, ms in rows}
+
 
 KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 

@@ -140,19 +140,13 @@ def _run(
     figures, latency, body = parse(child.stdout, load.rate)
     return OpenOutcome(
         command=command(load, Path(database.name)),  # without the temporary folder
-        status=child.exit_status,
-        timed_out=not ran.in_time,
         message=last_line(
             "".join(x for x in child.stderr.splitlines(True) if not x.startswith(PROGRESS))
         ),
-        report=child.stdout,
         figures=figures,
         latency=latency,
         body_bytes=body,
-        wall_seconds=ran.wall_seconds,
-        cpu=ran.cpu,
-        demand=ran.demand,
-    )
+    ).of(ran)
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """The input and the outcome of a load generator, the same for all of them."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from bench.host.accounting import CpuTime
+from bench.host.process import RanChild
 from bench.records.errors import NoFigure
 from bench.records.figures import Latency
 
@@ -33,6 +35,9 @@ class WarmUpFailed(NoFigure):
     label = "warm-up"
 
 
+Own = TypeVar("Own", bound="Outcome")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The outcome of a load."""
@@ -52,3 +57,15 @@ class Outcome:
     """The CPU time of the generator, in microseconds."""
     demand: float | None = None
     """The share of `wall_seconds` in which it ran or wanted to run."""
+
+    def of(self: Own, ran: RanChild) -> Own:
+        """Return the outcome with all that is known of the generator's process."""
+        return replace(
+            self,
+            status=ran.child.exit_status,
+            timed_out=not ran.in_time,
+            report=ran.child.stdout,
+            wall_seconds=ran.wall_seconds,
+            cpu=ran.cpu,
+            demand=ran.demand,
+        )

@@ -76,20 +76,10 @@ def run(
 ) -> WrkOutcome:
     """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk has ended then."""
     ran = run_measured(command(load), cpus, load.timeout, watch, meanwhile)
-    child = ran.child
-    figures, latency = parse(child.stdout)
-    return WrkOutcome(
-        command=command(load),
-        status=child.exit_status,
-        timed_out=not ran.in_time,
-        message=last_line(child.stderr),
-        report=child.stdout,
-        figures=figures,
-        latency=latency,
-        wall_seconds=ran.wall_seconds,
-        cpu=ran.cpu,
-        demand=ran.demand,
-    )
+    figures, latency = parse(ran.child.stdout)
+    said = last_line(ran.child.stderr)
+    words = command(load)
+    return WrkOutcome(command=words, message=said, figures=figures, latency=latency).of(ran)
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:

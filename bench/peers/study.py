@@ -14,8 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from bench.host.project import ROOT, declaration
 from bench.records.conditions import Conditions, Value, conditions_from
 from bench.records.errors import UserError, in_words
-from bench.records.peers import Measured, Peer, PeerStudy, Published, StudyWords
 from bench.records.plan import Part, Plan, counted_parts
+from bench.records.results import Measured, Peer, PeerStudy, Published, StudyWords
 from bench.records.values import one_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared

@@ -7,22 +7,20 @@ on each request cannot serve more than 1/D requests per second. At a rate of X r
 its utilisation is X * D. The slowest host limits the whole system.
 """
 
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.readers.console import plain_table
+from bench.readers.console import Table
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
-from bench.records.figures import OtherProcess, Role
+from bench.records.figures import Role
+from bench.records.points import data_points, spread_of
 from bench.records.results import Results
-from bench.records.run import Run
 from bench.records.store import load
 
 HEADROOM = 0.7
@@ -32,6 +30,8 @@ LINK_BYTES = 1e9 / 8
 PACKET_BYTES = 640
 """Bytes of a request with its own connection, without the response: request, handshake and end in
 eight packets of about 80 bytes with Ethernet, IP and TCP headers. An estimate, not measured."""
+FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
+"""The figures of `RequestCost`, in its order."""
 
 
 @dataclass(frozen=True)
@@ -101,38 +101,10 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
     at all levels. Servers without such runs are left out."""
     found = []
     for subject in dict.fromkeys(run.subject for run in results.runs):
-        runs = [
-            run
-            for run in results.runs
-            if run.subject == subject and run.conditions == conditions and run.state == "held"
-        ]
-        found.append(_demand(subject, runs))
+        runs = [r for r in results.runs if (r.subject, r.conditions) == (subject, conditions)]
+        spreads = [spread_of(runs, key) for key in FIGURES]
+        found.append(RequestCost(subject, *(one.median if one else 0.0 for one in spreads)))
     return [cost for cost in found if cost.server]
-
-
-def _demand(subject: str, runs: Sequence[Run]) -> RequestCost:
-    def median(values: Iterator[float | None]) -> float:
-        known = [value for value in values if value is not None]
-        return statistics.median(known) if known else 0.0
-
-    return RequestCost(
-        subject=subject,
-        server=median(run.process.cpu_us_per_request if run.process else None for run in runs),
-        redis=median(_cost(run.redis_process, run) for run in runs),
-        nginx=median(_cost(run.nginx_process, run) for run in runs),
-        load=median(_cost(run.load_process, run) for run in runs),
-        bytes=median(
-            seen.transferred_bytes / seen.complete
-            for run in runs
-            if (seen := run.ab or run.wrk) and seen.complete
-        ),
-    )
-
-
-def _cost(process: OtherProcess | None, run: Run) -> float | None:
-    if process is None:
-        return None
-    return (process.cpu_user_s + process.cpu_system_s) * 1e6 / run.requests
 
 
 # ---- The arithmetic ----
@@ -242,10 +214,10 @@ def _may_use(host: HostInfo, tasks: int) -> float:
 def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:
     """Return the highest rate of each server under all conditions, with its concurrency."""
     found: dict[tuple[str, Conditions], tuple[float, int]] = {}
-    for cell in results.cells():
-        if cell.median:
-            key = (cell.subject, cell.conditions)
-            found[key] = max(found.get(key, (0.0, 0)), (cell.median, cell.concurrency))
+    for point in data_points(results).values():
+        if rate := point.get("rate"):
+            key = (point.subject, point.conditions)
+            found[key] = max(found.get(key, (0.0, 0)), (rate, point.level))
     return found
 
 
@@ -285,7 +257,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 
 def demand_table(costs: Sequence[RequestCost]) -> Table:
     """Return a table of CPU microseconds per request, by server and role."""
-    table = plain_table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
+    table = Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
     for cost in costs:
         figures = (cost.server, cost.nginx, cost.redis, cost.load)
         table.add_row(cost.subject, *(f"{figure:.1f}" for figure in figures), f"{cost.bytes:,.0f}")
@@ -295,7 +267,7 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s")
-    table = plain_table(*heads, "<limit")
+    table = Table(*heads, "<limit")
     for cost in costs:
         for hosts in fleets:
             for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
@@ -315,7 +287,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
     """Return a table of predicted and measured rates."""
-    table = plain_table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
+    table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
     for one in found:
         table.add_row(
             one.subject,

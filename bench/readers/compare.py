@@ -11,52 +11,27 @@ slower without any sign of it. So if both sweeps have baselines, CPU time per re
 as its ratio to the baseline in the run with the same number, which was slowed as much.
 """
 
-import statistics
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from bench.readers.console import plain_table, say
+from bench.readers.console import Table, say
 from bench.records import store
 from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
-from bench.records.results import Cell, Results
+from bench.records.metrics import BY_KEY
+from bench.records.points import Point, Spread, data_points, ratios
+from bench.records.results import Results
 from bench.records.words import listed, of_a_core, plural
 
 Verdict = Literal["same", "better", "worse", "disturbed", "bound", "changed", "new", "gone"]
 
 NO_CHANGE: set[Verdict | None] = {None, "same", "bound"}
-LEAST_NOISE = 0.03
-"""Smaller differences are never reported as a change."""
-NOISE_OF_ONE = 0.10
-"""The assumed noise of a single run."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A figure of one data point: median and range of its runs."""
-
-    median: float
-    low: float
-    high: float
-    runs: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of the figures of all runs, at least one."""
-        return cls(statistics.median(values), min(values), max(values), len(values))
-
-    @property
-    def noise(self) -> float:
-        """The range divided by the median, at least LEAST_NOISE."""
-        known = (self.high - self.low) / self.median if self.median else 0.0
-        return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
 
 @dataclass(frozen=True)
@@ -64,8 +39,8 @@ class Change:
     """One data point in both sweeps."""
 
     key: CellKey
-    before: Cell | None
-    after: Cell | None
+    before: Point | None
+    after: Point | None
     rate: Verdict
     """For the requests per second, or the figure that replaces them. `bound`: the load generator's
     limit hides a change; `changed`: from a figure to a failure, or the reverse."""
@@ -80,8 +55,9 @@ def compare(before: Path, after: Path, out: Console) -> int:
     for line in differences(old, new):
         say(out, line)
     found = changes(old, new)
+    loud = sum(any(side and side.disturbed for side in (c.before, c.after)) for c in found)
     out.print(_table(found))
-    for line in (*_summary(found, len(disturbed(old) | disturbed(new))), *unmatched(found)):
+    for line in (*_summary(found, loud), *unmatched(found)):
         say(out, line)
     return int(any({c.rate, c.cpu} - NO_CHANGE for c in found))
 
@@ -162,29 +138,15 @@ def is_floor(key: CellKey) -> bool:
 
 def changes(old: Results, new: Results) -> list[Change]:
     """Return every data point of either sweep, those of the newer one first."""
-    before = {_key(cell): cell for cell in old.cells()}
-    after = {_key(cell): cell for cell in new.cells()}
-    costs = _comparable(_costs(old), _costs(new))
-    unrated = _unrated(old), _unrated(new)
-    loud = disturbed(old) | disturbed(new)
+    before, after = data_points(old), data_points(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
-        other = verdict(unrated[0].get(key), unrated[1].get(key), less_is_better=True)
-        rate = other or _rate_verdict(before.get(key), after.get(key))
-        cpu = verdict(costs[0].get(key), costs[1].get(key), less_is_better=True)
-        if key in loud:
+        was, now = before.get(key), after.get(key)
+        rate = _rate_verdict(was, now)
+        cpu = None if is_floor(key) else _cpu_verdict(_costs(before, key), _costs(after, key))
+        if any(side and side.disturbed for side in (was, now)):
             rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
-        found.append(Change(key, before.get(key), after.get(key), rate, cpu))
-    return found
-
-
-def disturbed(of: Results) -> set[CellKey]:
-    """Return the configurations in which other programs used the server's CPU."""
-    found = set()
-    for key, runs in of.by_cell().items():
-        known = [run.disturbed_by for run in runs if run.disturbed_by is not None]
-        if known and statistics.median(known) > QUIET:
-            found.add(key)
+        found.append(Change(key, was, now, rate, cpu))
     return found
 
 
@@ -192,9 +154,7 @@ def _doubtful(found: Verdict) -> Verdict:
     return "disturbed" if found in ("better", "worse", "same", "bound") else found
 
 
-def verdict(
-    before: Spread | None, after: Spread | None, less_is_better: bool = False
-) -> Verdict | None:
+def verdict(before: Spread | None, after: Spread | None, key: str = "rate") -> Verdict | None:
     """Return whether a figure changed beyond noise; None if one of the two is missing."""
     if before is None or after is None:
         return None
@@ -202,7 +162,7 @@ def verdict(
     change = after.median / before.median - 1 if before.median else 0.0
     if overlap or abs(change) <= max(before.noise, after.noise):
         return "same"
-    return "better" if (change < 0) == less_is_better else "worse"
+    return "better" if (change > 0) == BY_KEY[key].more_is_better else "worse"
 
 
 def differences(old: Results, new: Results) -> list[str]:
@@ -245,38 +205,19 @@ def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]
         yield "requests of a run", was, now
 
 
-def _key(cell: Cell) -> CellKey:
-    return CellKey(cell.subject, cell.conditions, cell.concurrency)
-
-
-def _rate_verdict(before: Cell | None, after: Cell | None) -> Verdict:
+def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
     if before is None:
         return "new"
     if after is None:
         return "gone"
-    if before.median is None or after.median is None:
+    if probed := verdict(before.of_all("probed"), after.of_all("probed"), "probed"):
+        return probed
+    found = verdict(before.spread("rate"), after.spread("rate"))
+    if found is None:
         return "same" if before.state == after.state else "changed"
-    found = verdict(_rate(before), _rate(after)) or "same"
     # The true rate is at least a lower bound, so only some changes are certain.
     if (found != "worse" and before.lower_bound) or (found != "better" and after.lower_bound):
         return "bound"
-    return found
-
-
-def _rate(cell: Cell) -> Spread:
-    assert cell.median is not None
-    assert cell.low is not None
-    assert cell.high is not None
-    return Spread(cell.median, cell.low, cell.high, cell.runs)
-
-
-def _unrated(of: Results) -> dict[CellKey, Spread]:
-    """Return the cost of a connection or request in configurations without a rate."""
-    found = {}
-    for key, runs in of.by_cell().items():
-        costs = [run.cost for run in runs if run.cost is not None]
-        if len(costs) == len(runs):
-            found[key] = Spread.of(costs)
     return found
 
 
@@ -284,39 +225,18 @@ Rounds = dict[int, float]
 """A figure of one configuration by the number of the run."""
 
 
-def _costs(of: Results) -> dict[CellKey, Rounds]:
-    """Return CPU microseconds per request of all configurations in which every run is valid."""
-    found = {}
-    for key, runs in of.by_cell().items():
-        costs = {r.run: r.process.cpu_us_per_request for r in runs if r.process}
-        if len(costs) == len(runs) and all(run.state == "held" for run in runs):
-            found[key] = costs
-    return found
+def _costs(points: Mapping[CellKey, Point], key: CellKey) -> tuple[Rounds, Rounds]:
+    """Return CPU per request, and its ratio to the baseline if each run has one."""
+    point, floor = points.get(key), points.get(key._replace(subject=FLOOR_PREFIX + key.subject))
+    cost, over = point.by_run("cpu_load") if point else {}, ratios(point, floor, "cpu_load")
+    return cost, over if len(over) == len(cost) else {}
 
 
-def _comparable(*sweeps: dict[CellKey, Rounds]) -> list[dict[CellKey, Spread]]:
-    """Return the comparable costs of both sweeps, without the baselines: the ratio to the baseline
-    if both sweeps have it."""
-    over = [over_floor(costs) for costs in sweeps]
-    both = over[0].keys() & over[1].keys()
-    return [
-        {
-            key: Spread.of([*(ratios[key] if key in both else rounds).values()])
-            for key, rounds in costs.items()
-            if not is_floor(key)
-        }
-        for costs, ratios in zip(sweeps, over, strict=True)
-    ]
-
-
-def over_floor(costs: dict[CellKey, Rounds]) -> dict[CellKey, Rounds]:
-    """Return the ratio to the baseline in each run, if the baseline has a run for each of them."""
-    found = {}
-    for key, rounds in costs.items():
-        floor = costs.get(key._replace(subject=FLOOR_PREFIX + key.subject))
-        if floor and rounds.keys() <= floor.keys() and all(floor.values()):
-            found[key] = {number: cost / floor[number] for number, cost in rounds.items()}
-    return found
+def _cpu_verdict(before: tuple[Rounds, Rounds], after: tuple[Rounds, Rounds]) -> Verdict | None:
+    """Return the verdict by the ratios to the baseline if both sweeps have them, else by costs."""
+    chosen = int(bool(before[1] and after[1]))
+    was, now = before[chosen].values(), after[chosen].values()
+    return verdict(Spread.of([*was]), Spread.of([*now]), "cpu_load") if was and now else None
 
 
 def _hosts(of: Results) -> str:
@@ -346,7 +266,7 @@ STYLE: dict[Verdict, str] = {
 
 def _table(found: Sequence[Change]) -> Table:
     figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
-    table = plain_table("<conditions", "<server", "<clients", *figures)
+    table = Table("<conditions", "<server", "<clients", *figures)
     for change in found:
         key = change.key
         table.add_row(
@@ -362,15 +282,15 @@ def _table(found: Sequence[Change]) -> Table:
     return table
 
 
-def _figure(cell: Cell | None) -> str:
-    if cell is None:
+def _figure(point: Point | None) -> str:
+    if point is None:
         return ""
-    if cell.median is not None:
-        return f"{'>' if cell.lower_bound else ''}{cell.median:,.0f}"
-    run = cell.typical
-    if run and run.cost is not None:
-        return f"{run.cost:,.0f} bytes" if run.memory else f"{run.cost:.2f} calls"
-    return escape(cell.reason.label) if cell.reason else cell.state
+    if (rate := point.get("rate")) is not None:
+        return f"{'>' if point.lower_bound else ''}{rate:,.0f}"
+    if (cost := _value(point)) is not None:
+        memory = point.typical and point.typical.memory
+        return f"{cost:,.0f} bytes" if memory else f"{cost:.2f} calls"
+    return escape(point.reason.label) if point.reason else point.state
 
 
 def _percent(change: Change) -> str:
@@ -378,7 +298,7 @@ def _percent(change: Change) -> str:
     return f"{after / before - 1:+.1%}" if before and after else ""
 
 
-def _value(cell: Cell | None) -> float | None:
-    if cell is None or cell.typical is None:
+def _value(point: Point | None) -> float | None:
+    if point is None or point.typical is None:
         return None
-    return cell.typical.cost if cell.median is None else cell.median
+    return point.get("rate") or BY_KEY["probed"].read(point.typical)

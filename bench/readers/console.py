@@ -3,14 +3,14 @@
 
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Table as RichTable
 
 PLAIN_WIDTH = 120
 """Width of tables in columns if the output is not a terminal."""
@@ -41,14 +41,32 @@ def paragraphs(text: str) -> str:
     )
 
 
-def plain_table(*heads: str) -> Table:
-    """Return a table with these heads. A head that begins with "<" is for text and aligned left;
-    the others are for numbers and aligned right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in heads:
-        left = head.startswith("<")
-        table.add_column(head.removeprefix("<"), justify="left" if left else "right")
-    return table
+class Table:
+    """A table of texts for a terminal (print it on a Console), a page or a Markdown document."""
+
+    def __init__(self, *heads: str, rows: Iterable[Sequence[str]] = ()) -> None:
+        """A head that begins with "<" is for text and aligned left; the others are for numbers and
+        aligned right."""
+        self.head = [head.removeprefix("<") for head in heads]
+        self.left = [head.startswith("<") for head in heads]
+        self.rows = [*rows]
+
+    def add_row(self, *cells: str) -> None:
+        """Add a row of texts; in a terminal they may have rich's markup."""
+        self.rows.append(cells)
+
+    def __rich__(self) -> RichTable:
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for head, left in zip(self.head, self.left, strict=True):
+            table.add_column(head, justify="left" if left else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def markdown(self) -> str:
+        """Return it as a Markdown table."""
+        ruler = ["---" if left else "--:" for left in self.left]
+        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ruler, *self.rows))
 
 
 Step = TypeVar("Step")

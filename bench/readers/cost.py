@@ -6,14 +6,12 @@ run of the same number, and the figure is the median of these ratios: a temporar
 machine affects both. Runs that are missing or not valid give no figure.
 """
 
-import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bench.readers.compare import Spread
-from bench.readers.targets import Cost, cost_of
 from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
 from bench.records.figures import CallFigures, Mode, StackFigures
+from bench.records.points import Point, Spread, data_points, ratios
 from bench.records.results import Results
 from bench.records.run import Run
 
@@ -22,7 +20,7 @@ ENOUGH = 3
 """The least number of runs for a significant difference."""
 LEAST = 0.03
 """The least significant difference: three runs agree on the sign by chance one time in four."""
-Runs = dict[CellKey, list[Run]]
+Points = Mapping[CellKey, Point]
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,10 @@ class ServerCost:
 
     subject: str
     conditions: Conditions
-    cost: Cost | None
+    cost: Spread | None
     user: float | None
     """Microseconds of it in user space, from samples of perf; None: there are none."""
-    floor: Cost | None
+    floor: Spread | None
     """The cost of its baseline; None: it was not measured."""
     share: Spread | None
     """The baseline's cost divided by the server's."""
@@ -55,13 +53,13 @@ class ServerCost:
 class Side:
     """One of two variants that are compared."""
 
-    cost: Cost | None
+    cost: Spread | None
     calls: CallFigures | None
 
     def words(self) -> tuple[str, str, str]:
         """Return CPU time, system calls and writes to clients per request."""
         calls = (f"{self.calls.total:.2f}", f"{self.calls.writes:.2f}") if self.calls else ("", "")
-        return (NOTHING if self.cost is None else f"{self.cost.total:.1f}", *calls)
+        return (NOTHING if self.cost is None else f"{self.cost.median:.1f}", *calls)
 
 
 @dataclass(frozen=True)
@@ -115,9 +113,10 @@ def percent(ratio: Spread) -> str:
 
 def lines(results: Results) -> list[ServerCost]:
     """Return a line for each server and conditions for which its baseline was measured, too."""
-    runs = results.by_cell()
-    keys = [key for key in runs if _is_usual(key.conditions) and _floor_of(key) in runs]
-    return [_line(key, runs) for key in sorted(keys, key=lambda key: _place(results, key.subject))]
+    points = data_points(results)
+    keys = [key for key in points if _is_usual(key.conditions) and _floor_of(key) in points]
+    keys.sort(key=lambda key: _place(results, key.subject))
+    return [_line(key, points) for key in keys]
 
 
 def tricks(results: Results) -> list[Difference]:
@@ -153,73 +152,63 @@ def _floor_of(key: CellKey) -> CellKey:
     return key._replace(subject=FLOOR_PREFIX + key.subject)
 
 
-def _line(key: CellKey, runs: Runs) -> ServerCost:
-    its, floor = runs[key], runs[_floor_of(key)]
-    cost, share = cost_of(its), _user_share(key, runs)
+def _line(key: CellKey, points: Points) -> ServerCost:
+    its, floor = points[key], points[_floor_of(key)]
+    cost, share = its.of_all("cpu_load"), _user_share(key, points)
+    voluntary, involuntary, faults = (
+        its.get(figure) if cost else None
+        for figure in ("switches_voluntary", "switches_involuntary", "faults")
+    )
     return ServerCost(
         key.subject,
         key.conditions,
         cost,
-        None if cost is None or share is None else cost.total * share,
-        cost_of(floor),
+        None if cost is None or share is None else cost.median * share,
+        floor.of_all("cpu_load"),
         _ratio(floor, its),
-        _middle(its, "voluntary_switches_per_request"),
-        _middle(its, "involuntary_switches_per_request"),
-        _middle(its, "page_faults_per_request"),
-        _calls(key, runs),
+        voluntary,
+        involuntary,
+        faults,
+        _calls(key, points),
     )
 
 
 def _differences(results: Results, how: str) -> Iterator[Difference]:
-    runs = results.by_cell()
-    for key, its in runs.items():
+    points = data_points(results)
+    for key, its in points.items():
         name = getattr(key.conditions, how)
         if not name or not key.conditions.rated:
             continue
         usual = key._replace(conditions=key.conditions._replace(without="", change=""))
-        beside = runs.get(usual, [])
+        beside = points.get(usual)
         yield Difference(
             key.subject,
             usual.conditions,
             name,
-            Side(cost_of(beside), _calls(usual, runs)),
-            Side(cost_of(its), _calls(key, runs)),
+            Side(beside.of_all("cpu_load") if beside else None, _calls(usual, points)),
+            Side(its.of_all("cpu_load"), _calls(key, points)),
             _ratio(its, beside),
         )
 
 
-def _ratio(runs: Sequence[Run], over: Sequence[Run]) -> Spread | None:
-    if cost_of(runs) is None or cost_of(over) is None:
-        return None
-    costs, others = ({r.run: r.process for r in of if r.process} for of in (runs, over))
-    ratios = [
-        costs[number].cpu_us_per_request / others[number].cpu_us_per_request
-        for number in costs.keys() & others.keys()
-        if others[number].cpu_us_per_request
-    ]
-    return Spread.of(ratios) if ratios else None
+def _ratio(point: Point, over: Point | None) -> Spread | None:
+    found = ratios(point, over, "cpu_load")
+    return Spread.of([*found.values()]) if found else None
 
 
-def _middle(runs: Sequence[Run], figure: str) -> float | None:
-    if cost_of(runs) is None:
-        return None
-    known = [value for run in runs if (value := getattr(run.process, figure)) is not None]
-    return statistics.median(known) if known else None
-
-
-def _user_share(key: CellKey, runs: Runs) -> float | None:
+def _user_share(key: CellKey, points: Points) -> float | None:
     return next(
-        (run.stacks.user_share for run in _probed(key, "sampled", runs) if run.stacks), None
+        (run.stacks.user_share for run in _probed(key, "sampled", points) if run.stacks), None
     )
 
 
-def _calls(key: CellKey, runs: Runs) -> CallFigures | None:
-    return next((run.calls for run in _probed(key, "traced", runs) if run.calls), None)
+def _calls(key: CellKey, points: Points) -> CallFigures | None:
+    return next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
 
 
-def _probed(key: CellKey, mode: Mode, runs: Runs) -> Iterator[Run]:
+def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
     """Yield the valid runs of the same server and conditions in `mode`, at any level."""
     wanted = (key.subject, key.conditions._replace(mode=mode))
-    for other, its in runs.items():
+    for other in points.values():
         if (other.subject, other.conditions) == wanted:
-            yield from (run for run in its if run.state == "held")
+            yield from (run for run in other.runs if run.state == "held")

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.readers.compare import Spread, verdict
+from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
-from bench.records.results import Results, cell_of
+from bench.records.points import Spread, best_level, data_points, spread_of
+from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.words import connections, listed, of_a_core
 
@@ -76,21 +77,21 @@ def order(results: Results, conditions: Conditions) -> Order | None:
     the level with most valid servers; of several the one with most runs, then the highest."""
     if not conditions.rated or conditions.mode != "closed":
         return None
-    runs = [r for r in results.runs if r.conditions == conditions and r.kind != "floor"]
-    levels = {run.concurrency: _held_at(runs, run.concurrency) for run in runs}
-    if not levels:
-        return None
-    level = max(levels, key=lambda n: (len(levels[n]), _runs(levels[n]), n))
-    held = levels[level]
+    points = [p for p in data_points(results).values() if p.conditions == conditions]
+    points = [p for p in points if p.kind != "floor"]
+    level = best_level(points)
+    held = {p.subject: p.runs for p in points if p.held and p.level == level}
     if len(held) < 2:
         return None
     others = {name: limit for name, of in held.items() if (limit := _limit(of)) != "server"}
     by: By = "cpu" if others else "rate"
     counted = held if others else {name: _at_limit(of) for name, of in held.items()}
-    spreads = {name: found for name, of in counted.items() if (found := _spread(of, by))}
+    figure = "core_rate" if others else "rate"
+    found = {name: spread_of(of, figure) for name, of in counted.items()}
+    spreads = {name: x for name, x in found.items() if x and x.runs == len(counted[name])}
     if len(spreads) < 2:
         return None
-    all_names = dict.fromkeys(run.subject for run in runs)
+    all_names = dict.fromkeys(point.subject for point in points)
     return Order(
         conditions,
         level,
@@ -99,19 +100,6 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         _why_cpu(results, conditions, others) if others else _why_rate(results, held, counted),
         [name for name in all_names if name not in spreads],
     )
-
-
-def _held_at(runs: Sequence[Run], level: int) -> dict[str, list[Run]]:
-    """Return the runs of the servers of which every run at a level is valid, by server."""
-    found: dict[str, list[Run]] = {}
-    for run in runs:
-        if run.concurrency == level:
-            found.setdefault(run.subject, []).append(run)
-    return {name: of for name, of in found.items() if cell_of(of).median is not None}
-
-
-def _runs(held: dict[str, list[Run]]) -> int:
-    return min((len(of) for of in held.values()), default=0)
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
@@ -127,18 +115,6 @@ def _limit(runs: Sequence[Run]) -> str:
     seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
     del seen["server"]
     return max(seen, key=lambda name: seen[name])
-
-
-def _spread(runs: Sequence[Run], by: By) -> Spread | None:
-    if by == "rate":
-        values = [run.requests_per_second for run in runs]
-    else:
-        costs = [run.process.cpu_us_per_request if run.process else 0.0 for run in runs]
-        values = [1e6 / cost if cost else None for cost in costs]
-    known = [value for value in values if value is not None]
-    if len(known) < len(runs):
-        return None
-    return Spread.of(known)
 
 
 def _ranked(spreads: dict[str, Spread]) -> Iterator[Ranked]:
@@ -163,7 +139,7 @@ NOT_THE_SERVER = {
 
 
 def _why_rate(
-    results: Results, held: Mapping[str, list[Run]], counted: Mapping[str, list[Run]]
+    results: Results, held: Mapping[str, Sequence[Run]], counted: Mapping[str, Sequence[Run]]
 ) -> str:
     quota = next(iter(held.values()))[0].conditions.quota
     how = f" (by {results.slicing})" if results.slicing else ""

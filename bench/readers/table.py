@@ -11,7 +11,8 @@ from rich.text import Text
 
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
-from bench.records.results import Cell, Results, runs_in_words
+from bench.records.points import Point, data_points, runs_in_words
+from bench.records.results import Results
 
 HEAD_LINES = 5
 """Lines of the title, the head and the rules."""
@@ -25,9 +26,9 @@ class Notes:
     """The numbered reasons of configurations without a result, each text once."""
 
     def __init__(self) -> None:
-        self._cells: dict[str, list[Cell]] = {}
+        self._cells: dict[str, list[Point]] = {}
 
-    def number_for(self, cell: Cell) -> int:
+    def number_for(self, cell: Point) -> int:
         """Return the number of this configuration's note."""
         self._cells.setdefault(cell.reason.text if cell.reason else "", []).append(cell)
         return 1 + list(self._cells).index(cell.reason.text if cell.reason else "")
@@ -40,13 +41,13 @@ class Notes:
         ]
 
 
-def _places(cells: Sequence[Cell]) -> str:
+def _places(cells: Sequence[Point]) -> str:
     """Return e.g. `forking at 500, 1,000; poll at 1,000`, with the conditions if they differ."""
     levels: dict[str, list[str]] = {}
     differ = len({cell.conditions for cell in cells}) > 1
     for cell in cells:
         who = f"{cell.subject} ({cell.conditions.describe()})" if differ else cell.subject
-        levels.setdefault(who, []).append(f"{cell.concurrency:,}")
+        levels.setdefault(who, []).append(f"{cell.level:,}")
     return "; ".join(f"{who} at {', '.join(at)}" for who, at in levels.items())
 
 
@@ -78,8 +79,8 @@ def _one_table(
     lines: int | None,
 ) -> RenderableType:
     cells = {
-        (cell.subject, cell.concurrency): cell
-        for cell in results.cells()
+        (cell.subject, cell.level): cell
+        for cell in data_points(results).values()
         if cell.conditions == conditions
     }
     shown = {subject for subject, _ in cells} | {current.subject if current else ""}
@@ -98,8 +99,8 @@ def _one_table(
             row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in part]
             table.add_row(f"{level:,}", *row)
         tables.append(table)
-    several = any(cell.runs > 1 for cell in cells.values())
-    median = f", {runs_in_words([*cells.values()])} and their spread" if several else ""
+    several = any(len(cell.runs) > 1 for cell in cells.values())
+    median = f", {runs_in_words(cells.values())} and their spread" if several else ""
     title = Text(f"Requests per second: {conditions.describe()}{median}", style="bold")
     return Group(title, *tables, *_legend(cells.values()))
 
@@ -123,7 +124,7 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
 
 
-def _legend(cells: Iterable[Cell]) -> list[Text]:
+def _legend(cells: Iterable[Point]) -> list[Text]:
     cells = list(cells)
     found = []
     if any(cell.lower_bound for cell in cells):
@@ -134,7 +135,7 @@ def _legend(cells: Iterable[Cell]) -> list[Text]:
 
 
 def _cell_text(
-    cell: Cell | None, subject: str, level: int, current: RunSpec | None, notes: Notes
+    cell: Point | None, subject: str, level: int, current: RunSpec | None, notes: Notes
 ) -> Text:
     """Return a rate, with its spread if there were several runs; or the error, with the number of
     its note."""
@@ -143,11 +144,10 @@ def _cell_text(
         return Text("...", style="bold cyan")
     if cell is None:
         return Text("")
-    if cell.median is not None and cell.low is not None and cell.high is not None:
-        sign = ">" if cell.lower_bound else ""
-        text = f"{sign}{cell.median:,.0f}"
-        if cell.runs > 1:
-            spread = (cell.high - cell.low) / 2 / cell.median
+    if rate := cell.spread("rate"):
+        text = f"{'>' if cell.lower_bound else ''}{rate.median:,.0f}"
+        if len(cell.runs) > 1:
+            spread = (rate.high - rate.low) / 2 / rate.median
             text += f" ±{spread:.0%}" + ("!" if cell.outliers else "")
         return Text(text)
     label = cell.reason.label if cell.reason else cell.state

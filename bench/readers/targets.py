@@ -6,17 +6,15 @@ baseline, the memory of connections. The report also shows the ratio of the base
 baseline misses a target, the target is out of reach on this machine.
 """
 
-import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
-from rich.table import Table
 
-from bench.readers.console import plain_table, say
+from bench.readers.console import Table, say
 from bench.records.conditions import FLOOR_PREFIX, CellKey
-from bench.records.results import Cell, Results
-from bench.records.run import Run
+from bench.records.points import Point, data_points
+from bench.records.results import Results
 
 BYTES_TARGET = 1024
 """Bytes of user memory for each idle connection of an event loop, at most."""
@@ -102,23 +100,11 @@ TARGETS = (
 
 
 @dataclass(frozen=True)
-class Cost:
-    """CPU microseconds per request of a data point: median and range of its runs."""
-
-    total: float
-    low: float
-    high: float
-    own: float | None
-    """The server's own count, from its start to its end."""
-
-
-@dataclass(frozen=True)
 class Comparison:
     """Two data points and their ratio."""
 
-    what: CellKey
-    against: CellKey
-    costs: tuple[Cost | None, Cost | None]
+    what: Point
+    against: Point
     at_most: float | None
     least: float | None = None
     """The ratio of the server's baseline in its place; None: it was not measured."""
@@ -126,7 +112,7 @@ class Comparison:
     @property
     def ratio(self) -> float | None:
         """The ratio of the medians; None if one is missing."""
-        return _ratio(*self.costs)
+        return _ratio(self.what, self.against)
 
     @property
     def met(self) -> bool:
@@ -143,43 +129,26 @@ class Comparison:
         return not self.met and self.least > self.at_most
 
 
-def _ratio(what: Cost | None, against: Cost | None) -> float | None:
-    return what.total / against.total if what and against and against.total else None
-
-
-def cost_of(runs: Sequence[Run]) -> Cost | None:
-    """Return the cost from all runs of a configuration; None unless all are valid."""
-    figures = [run.process for run in runs if run.process and run.state == "held"]
-    if not runs or len(figures) < len(runs):
-        return None
-    said = [run.server_statistics.cpu_us_per_request for run in runs if run.server_statistics]
-    own = [value for value in said if value is not None]
-    totals = [one.cpu_us_per_request for one in figures]
-    return Cost(
-        statistics.median(totals),
-        min(totals),
-        max(totals),
-        statistics.median(own) if len(own) == len(runs) else None,
-    )
+def _ratio(what: Point | None, against: Point | None) -> float | None:
+    costs = [point and point.of_all("cpu_load") for point in (what, against)]
+    return costs[0].median / costs[1].median if costs[0] and costs[1] and costs[1].median else None
 
 
 def comparisons(results: Results) -> list[Comparison]:
     """Return all comparisons that the results allow."""
-    runs = results.by_cell()
+    points = data_points(results)
     found = []
     for target in TARGETS:
-        for key, its in runs.items():
+        for key, point in points.items():
             if not target.fits(key) or not key.conditions.rated:
                 continue
-            against = target.other(key)
-            if against in runs:
-                costs = (cost_of(its), cost_of(runs[against]))
-                least = _least(key, against, runs)
-                found.append(Comparison(key, against, costs, target.at_most, least))
+            if against := points.get(target.other(key)):
+                least = _least(key, against.key, points)
+                found.append(Comparison(point, against, target.at_most, least))
     return found
 
 
-def _least(what: CellKey, against: CellKey, runs: Mapping[CellKey, Sequence[Run]]) -> float | None:
+def _least(what: CellKey, against: CellKey, points: Mapping[CellKey, Point]) -> float | None:
     """Return the baseline's ratio to the other side. If a server is compared with itself, the
     baseline is compared with itself, too."""
     floor = FLOOR_PREFIX + what.subject
@@ -187,16 +156,16 @@ def _least(what: CellKey, against: CellKey, runs: Mapping[CellKey, Sequence[Run]
         return None
     if against.subject == what.subject:
         against = against._replace(subject=floor)
-    return _ratio(*(cost_of(runs.get(key, ())) for key in (what._replace(subject=floor), against)))
+    return _ratio(points.get(what._replace(subject=floor)), points.get(against))
 
 
 def show(results: Results, out: Console) -> int:
     """Print the measured data and the targets. Return 0 if all targets are met; 1 if one is missed
     or has no valid result, or if the sweep is not complete."""
-    compared, cells = comparisons(results), results.cells()
+    compared, cells = comparisons(results), data_points(results).values()
     memory = [cell for cell in cells if cell.conditions.asks_once]
     traced = [cell for cell in cells if cell.conditions.mode == "traced"]
-    many = [c for c in cells if c.conditions.rated and c.concurrency >= MANY]
+    many = [c for c in cells if c.conditions.rated and c.level >= MANY]
     for title, table, rows in (
         ("CPU time per request", _cost_table(compared), compared),
         ("User memory of a connection", _memory_table(memory), memory),
@@ -208,7 +177,7 @@ def show(results: Results, out: Console) -> int:
             out.print(table)
     for cell in cells:
         if cell.reason:
-            where = f"{cell.subject}, {cell.conditions.describe()} at {cell.concurrency:,}"
+            where = f"{cell.subject}, {cell.conditions.describe()} at {cell.level:,}"
             say(out, f"no valid result: {where}: {cell.reason.text}")
     judged = [one for one in compared if one.at_most is not None or one.ratio is None]
     met = [*(one.met for one in judged), *(_memory_met(cell) for cell in memory)]
@@ -219,14 +188,14 @@ def show(results: Results, out: Console) -> int:
     return int(results.state != "complete" or not met or not all(met))
 
 
-def _memory_met(cell: Cell) -> bool:
+def _memory_met(cell: Point) -> bool:
     figures = cell.typical.memory if cell.typical else None
     return (
         cell.state == "held" and figures is not None and figures.per_connection <= _most_bytes(cell)
     )
 
 
-def _most_bytes(cell: Cell) -> int:
+def _most_bytes(cell: Point) -> int:
     if cell.conditions.mode == "pending":
         return PENDING_TARGET
     return THREAD_TARGET if cell.subject == "threading" else BYTES_TARGET
@@ -234,32 +203,33 @@ def _most_bytes(cell: Cell) -> int:
 
 def _cost_table(found: Sequence[Comparison]) -> Table:
     figures = ("us/request", "range", "own", "ratio", "baseline")
-    table = plain_table("<conditions", "<server", *figures, "<")
+    table = Table("<conditions", "<server", *figures, "<")
     for one in found:
         verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
         ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
         least = "" if one.least is None else f"{one.least:.2f}"
-        levels = one.what.concurrency >= MANY
-        table.add_row(*_cost_row(one.what, one.costs[0], levels), ratio, least, verdict)
-        table.add_row(*_cost_row(one.against, one.costs[1], levels), "", "", "")
+        levels = one.what.level >= MANY
+        table.add_row(*_cost_row(one.what, levels), ratio, least, verdict)
+        table.add_row(*_cost_row(one.against, levels), "", "", "")
     return table
 
 
-def _cost_row(key: CellKey, cost: Cost | None, level: bool) -> Iterator[str]:
-    yield key.conditions.describe() + (f", {key.concurrency:,} at once" if level else "")
-    yield key.subject
+def _cost_row(point: Point, level: bool) -> Iterator[str]:
+    yield point.conditions.describe() + (f", {point.level:,} at once" if level else "")
+    yield point.subject
+    cost, own = point.of_all("cpu_load"), point.of_all("cpu_own")
     if cost is None:
         yield from ("no figure", "", "")
         return
-    yield f"{cost.total:.1f}"
+    yield f"{cost.median:.1f}"
     yield f"{cost.low:.1f} - {cost.high:.1f}"
-    yield "" if cost.own is None else f"{cost.own:.1f}"
+    yield "" if own is None else f"{own.median:.1f}"
 
 
-def _memory_table(cells: Sequence[Cell]) -> Table:
-    table = plain_table("<conditions", "<server", "connections", "before", "with them", "each", "<")
+def _memory_table(cells: Sequence[Point]) -> Table:
+    table = Table("<conditions", "<server", "connections", "before", "with them", "each", "<")
     for cell in cells:
-        start = (cell.conditions.describe(), cell.subject, f"{cell.concurrency:,}")
+        start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
         verdict = _verdict(_memory_met(cell), _most_bytes(cell))
         figures = cell.typical.memory if cell.typical else None
         if cell.state != "held" or figures is None:
@@ -270,22 +240,22 @@ def _memory_table(cells: Sequence[Cell]) -> Table:
     return table
 
 
-def _many_table(cells: Sequence[Cell]) -> Table:
-    table = plain_table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
+def _many_table(cells: Sequence[Point]) -> Table:
+    table = Table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
     for cell in cells:
-        start = (cell.conditions.describe(), cell.subject, f"{cell.concurrency:,}")
+        start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
         run = cell.typical
-        if cell.median is None or run is None:
+        if run is None or not cell.held:
             table.add_row(*start, "no figure", "", "")
             continue
         longest = f"{run.latency.max / 1000:.1f} s" if run.latency else "-"
         cpu = f"{run.process.cpu_us_per_request:.1f}" if run.process else "-"
-        table.add_row(*start, f"{cell.median:,.0f}", longest, cpu)
+        table.add_row(*start, f"{cell['rate']:,.0f}", longest, cpu)
     return table
 
 
-def _calls_table(cells: Sequence[Cell]) -> Table:
-    table = plain_table("<conditions", "<server", "calls", "writes", "<which")
+def _calls_table(cells: Sequence[Point]) -> Table:
+    table = Table("<conditions", "<server", "calls", "writes", "<which")
     for cell in cells:
         calls = cell.typical.calls if cell.typical else None
         if calls is None:

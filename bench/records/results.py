@@ -19,40 +19,96 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.records.conditions import CellKey, Conditions
 from bench.records.environment import DoctorLine, Finding, Head, HostInfo, SystemLimits
-from bench.records.figures import Bottleneck, Kind
-from bench.records.peers import Peer, PeerStudy
+from bench.records.figures import Cores
 from bench.records.plan import Part
-from bench.records.run import Held, Reason, Run
+from bench.records.run import Run
+
+
+class Published(BaseModel):
+    """A row of a published table: one system under one load."""
+
+    system: str
+    """Its name in the source, with its version."""
+    subject: str
+    """The name of today's server that is compared with it."""
+    workload: str
+    keep_alive: bool = False
+    cores: Cores = "one"
+    concurrency: int
+    """The published level."""
+    at: int
+    """The level of today that it is compared with."""
+    requests_per_second: float | None = None
+    """None: not completed, or not printed."""
+    note: str = ""
+
+
+class Measured(BaseModel):
+    """Some configurations of a study: all servers under all conditions at all levels."""
+
+    subjects: list[str]
+    conditions: list[Conditions]
+    levels: list[int]
+
+
+class StudyWords(BaseModel):
+    """The texts of a study, in its declaration (see bench/peers/now/study.toml) and results."""
+
+    title: str
+    question: str
+    source: str
+    machine: str = ""
+    """The machine of the published figures; empty: nothing was published."""
+    reference: str
+    """The server that ratios refer to."""
+    references: dict[str, str] = {}
+    """Other reference servers, for workloads that `reference` does not serve."""
+    equal: list[str]
+    """What was equal for all servers, a line each."""
+    changed: list[str] = []
+    """What has changed since publication, and why ratios differ today, a line each."""
+
+
+class PeerStudy(StudyWords):
+    """A study and its declaration at the time of the measurement."""
+
+    name: str
+    published: list[Published] = []
+    measured: list[Measured] = []
+
+    def reference_of(self, workload: str) -> str:
+        """Return the server that ratios under a workload refer to."""
+        return self.references.get(workload, self.reference)
+
+    def has(self, key: CellKey) -> bool:
+        """Return whether a configuration belongs to the study."""
+        return any(
+            key.subject in some.subjects
+            and key.conditions in some.conditions
+            and key.concurrency in some.levels
+            for some in self.measured
+        )
+
+
+class Peer(BaseModel):
+    """The description of a reference server, for readers of results."""
+
+    about: str
+    language: str
+    origin: str
+    how: str
+    """How it waits for events."""
+    resembles: list[str]
+    """Those of the seven servers that have a similar architecture."""
+    settings: list[str]
+    """Settings that were changed for a fair comparison."""
+    warm_up: int
+    keeps: str
+    closes: str
+
 
 SCHEMA = "zerohttpd-seven/sweep"
 SCHEMA_VERSION = 3
-
-
-class Cell(BaseModel):
-    """A data point: all runs of one server under the same conditions at one level."""
-
-    subject: str
-    kind: Kind = "server"
-    architecture: str | None = None
-    conditions: Conditions
-    concurrency: int
-    state: Held
-    reason: Reason | None = None
-    median: float | None = None
-    """Requests per second, median of the runs; None unless all of them are valid."""
-    low: float | None = None
-    high: float | None = None
-    lower_bound: bool = False
-    """Whether the load generator was at its limit in the median run, in one of the two in the
-    middle, or in a slower one: the median could be higher."""
-    bottleneck: Bottleneck | None = None
-    """That of the run nearest to the median, or of the run that makes it a lower bound."""
-    bottleneck_host: str | None = None
-    outliers: int = 0
-    """The number of runs that differ much from the others."""
-    runs: int = 0
-    typical: Run | None = None
-    """The run nearest to the median, for figures that cannot be averaged."""
 
 
 class KeptOptions(BaseModel):
@@ -114,67 +170,9 @@ class Results(Head, BaseModel):
     """Servers that were requested but not available, and the reasons."""
     runs: list[Run] = []
 
-    def by_cell(self) -> dict[CellKey, list[Run]]:
-        """Return the runs of each configuration, in the order of their first runs."""
-        groups: dict[CellKey, list[Run]] = {}
-        for run in self.runs:
-            groups.setdefault(run.key, []).append(run)
-        return groups
-
-    def cells(self) -> list[Cell]:
-        """Return all data points, in the order of their first runs."""
-        return [cell_of(runs) for runs in self.by_cell().values()]
-
     def conditions(self) -> list[Conditions]:
         """Return the conditions of all runs, in the order in which they were measured."""
         return list(dict.fromkeys(run.conditions for run in self.runs))
-
-
-def cell_of(runs: Sequence[Run]) -> Cell:
-    """Return a data point from its runs: a rate if all are valid, else the first failure."""
-    first = runs[0]
-    cell = Cell(
-        subject=first.subject,
-        kind=first.kind,
-        architecture=first.architecture,
-        conditions=first.conditions,
-        concurrency=first.concurrency,
-        state="held",
-        runs=len(runs),
-    )
-    bad = next((run for run in runs if run.state != "held"), None)
-    if bad is not None:
-        cell.state, cell.reason = bad.state, bad.reason
-        return cell
-    rated = [(run.requests_per_second, run) for run in runs if run.requests_per_second is not None]
-    rates = [rate for rate, _ in rated]
-    if not rates:
-        cell.typical = sorted(runs, key=lambda run: run.cost or 0.0)[len(runs) // 2]
-        return cell
-    median = statistics.median(rates)
-    cell.median, cell.low, cell.high = median, min(rates), max(rates)
-    cell.typical = min(rated, key=lambda pair: abs(pair[0] - median))[1]
-    middle = statistics.median_high(rates)
-    bounded = [run for rate, run in rated if run.lower_bound and rate <= middle]
-    cell.lower_bound = bool(bounded)
-    decisive = bounded[0] if bounded and not cell.typical.lower_bound else cell.typical
-    cell.bottleneck, cell.bottleneck_host = decisive.bottleneck, decisive.bottleneck_host
-    cell.outliers = sum(run.outlier for run in runs)
-    return cell
-
-
-def runs_in_words(cells: Sequence[Cell]) -> str:
-    """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
-    the median of 3"."""
-    levels: dict[int, list[int]] = {}
-    for cell in cells:
-        levels.setdefault(cell.runs, []).append(cell.concurrency)
-    fewest, most = min(levels, default=1), max(levels, default=1)
-    if fewest == most:
-        return "one run" if most == 1 else f"median of {most} runs"
-    where = ", ".join(f"{level:,}" for level in sorted(set(levels[most])))
-    least = "one run" if fewest == 1 else f"median of {fewest} runs"
-    return f"{least}, at {where} the median of {most}"
 
 
 OUTLIER_SHARE = 0.10

@@ -167,13 +167,3 @@ class Run(BaseModel):
         elif self.ab:
             rate = self.ab.requests_per_second
         return rate if rate > 0 else None
-
-    @property
-    def cost(self) -> float | None:
-        """The figure of a run without a rate: bytes per connection or system calls per request.
-        Less is better. None: the run is not valid or has neither."""
-        if self.state != "held":
-            return None
-        if self.memory:
-            return self.memory.per_connection
-        return self.calls.total if self.calls else None

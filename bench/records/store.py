@@ -1,20 +1,149 @@
 # SPDX-License-Identifier: MIT
-"""Reads and writes the files of a sweep: results.json and results.csv."""
+"""Reads and writes the files of a sweep, results.json and results.csv, and reads JSON files from
+untrusted sources."""
 
 import contextlib
+import csv
 import fcntl
+import io
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NoReturn, TypeAlias, TypeVar
 
-from bench.records import json_file
-from bench.records.csv_rows import csv_text
-from bench.records.errors import UserError
-from bench.records.figures import Frame
+from pydantic import BaseModel, ValidationError
+
+from bench.records.conditions import Conditions
+from bench.records.errors import UserError, in_words
+from bench.records.figures import Frame, ProcessFigures
+from bench.records.metrics import BY_KEY
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 from bench.records.run import Run
+
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
+"""Any JSON value."""
+NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Control characters (e.g. of a terminal), surrogates, and others that XML does not allow."""
+
+
+LARGEST = 1e30
+"""Numbers must be smaller, so that their sums and ratios are finite."""
+
+
+def read(path: Path) -> Json:
+    """Return a file's content; each character of NOT_FOR_TEXT is replaced by U+FFFD. Raises
+    UserError if the file cannot be read, is not JSON, or has invalid numbers."""
+    try:
+        content = json.loads(
+            path.read_text(), parse_constant=_refuse, parse_float=_number, parse_int=_whole
+        )
+        return _printable(content)
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from error
+    except RecursionError:
+        raise UserError(f"cannot read {path}: it is nested too deeply") from None
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
+    """Return a record of this program from a file. `what`: its name in errors; `head`: fields that
+    it must have. Raises UserError if it is another file or newer than version `newest`."""
+    content = read(path)
+    if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
+        raise UserError(f"{path} is not a {what}")
+    version = content.get("schema_version", 1)
+    if isinstance(version, int) and version > newest:
+        raise UserError(f"{path} was written by a newer version of this program")
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{path} is not a {what}: {in_words(error)}") from error
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return number if abs(number) < LARGEST else _refuse(text)
+
+
+def _whole(text: str) -> int:
+    return int(text) if abs(float(text)) < LARGEST else _refuse(text)
+
+
+def _printable(value: Json) -> Json:
+    if isinstance(value, str):
+        return NOT_FOR_TEXT.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_printable(one) for one in value]
+    if isinstance(value, dict):
+        return {NOT_FOR_TEXT.sub("\ufffd", name): _printable(one) for name, one in value.items()}
+    return value
+
+
+_IDENTITY = (
+    *("subject", "kind", "architecture", *Conditions._fields),
+    *("concurrency", "run", "state", "outlier", "requests"),
+)
+_NO_COLUMN = {"cpu_user_s", "cpu_system_s", "foreign_share", "samples", "source"}
+_PROCESS = tuple(name for name in ProcessFigures.model_fields if name not in _NO_COLUMN)
+_LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
+
+CSV_COLUMNS = (
+    *_IDENTITY,
+    *("complete", "failed", "non_2xx", "requests_per_second"),
+    *(f"{name}_ms" for name in _LATENCY),
+    *_PROCESS,
+    *("load_cpu_share", "redis_cpu_share", "nginx_cpu_share"),
+    "idle_reopened",
+    *("bytes_per_connection", "calls_per_request"),
+    *("bottleneck", "bottleneck_host", "lower_bound", "reason", "command"),
+)
+
+
+def csv_row(run: Run) -> dict[str, Json]:
+    """Return a run as a row. A run that is not valid has its counts, but no other figures."""
+    row: dict[str, Json] = run.model_dump(include={*_IDENTITY, "conditions"})
+    row["command"] = " ".join(run.ab_command)
+    row["reason"] = run.reason.text if run.reason else ""
+    if run.ab:
+        row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
+    if run.wrk:
+        failed = sum(run.wrk.errors.values())
+        row |= {"complete": run.wrk.complete, "failed": failed}
+    if run.state != "held":
+        return row
+    row["requests_per_second"] = run.requests_per_second
+    row |= run.model_dump(include={"bottleneck", "bottleneck_host", "lower_bound", "idle_reopened"})
+    row |= {f"{name}_ms": BY_KEY[name].read(run) for name in _LATENCY}
+    if run.process:
+        row |= run.process.model_dump(include=set(_PROCESS))
+    row["bytes_per_connection"] = round(run.memory.per_connection) if run.memory else None
+    row["calls_per_request"] = round(run.calls.total, 3) if run.calls else None
+    others = {"load": run.load_process, "redis": run.redis_process, "nginx": run.nginx_process}
+    row |= {f"{name}_cpu_share": used.cpu_share for name, used in others.items() if used}
+    return row
+
+
+def csv_text(runs: Iterable[Run]) -> str:
+    """Return all runs as CSV with a head line."""
+    return csv_of(CSV_COLUMNS, map(csv_row, runs))
+
+
+def csv_of(columns: Collection[str], rows: Iterable[Mapping[str, Json]]) -> str:
+    """Return rows as CSV with a head line; missing values are empty."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
 
 
 def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
@@ -64,7 +193,7 @@ def load(path: Path) -> Results:
     """Read a results.json, or the one in a folder. Raises UserError if it is not one or has a newer
     version."""
     words = "result of a sweep"
-    return json_file.record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
+    return record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
 
 
 def latest_unfinished(parent: Path) -> Path:

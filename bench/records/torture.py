@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, model_validator
 
-from bench.records import json_file
+from bench.records import store
 from bench.records.environment import Head
 from bench.records.figures import Kind
 from bench.records.store import replace
@@ -323,4 +323,4 @@ def load(path: Path) -> Record:
     """Read a torture.json, or the one in a folder. Raises UserError if it is not one or has a newer
     version."""
     words = "record of a robustness test"
-    return json_file.record(Record, file_of(path), words, SCHEMA_VERSION, schema_name=SCHEMA)
+    return store.record(Record, file_of(path), words, SCHEMA_VERSION, schema_name=SCHEMA)

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from bench.records.errors import UserError
@@ -39,6 +40,23 @@ def add_value(
     """Add an option with one value to a command line; a wrong value is reported by `value_of`."""
     read = partial(value_of, option, parse=parse, example=example)
     parser.add_argument(option, type=read, **more)  # type: ignore[arg-type]
+
+
+def add_size(parser: argparse.ArgumentParser, runs: int, requests: int, connections: int) -> None:
+    """Add the options for the size of a measurement, with these defaults."""
+    for option, default, what in (
+        ("--runs", runs, "run each configuration N times"),
+        ("--requests", requests, "send N requests in each run"),
+        ("--concurrency", connections, "concurrent connections of ab"),
+    ):
+        text = f"{what} (default %(default)s)"
+        add_value(parser, option, positive, str(default), default=default, metavar="N", help=text)
+
+
+def add_results(parser: argparse.ArgumentParser, folder: Path) -> None:
+    """Add the option for the folder in which the folder of results is created."""
+    where = "create the folder of results in DIR (default results/)"
+    parser.add_argument("--results", type=Path, default=folder, metavar="DIR", help=where)
 
 
 def words_of(values: Sequence[str] | None) -> list[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Formats figures and lists for readers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -67,12 +67,6 @@ def all_of(number: int) -> str:
 def duration(ms: float) -> str:
     """Return a time in milliseconds as ms, or as seconds if it is 9.95 s or more."""
     return figure(ms / 1000, "s") if ms >= 9_950 else figure(ms, "ms")
-
-
-def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]], of_text: int) -> str:
-    """Return a Markdown table; the first `of_text` columns are aligned left, the others right."""
-    ruler = ["---"] * of_text + ["--:"] * (len(head) - of_text)
-    return "\n".join("| " + " | ".join(line) + " |" for line in (head, ruler, *rows))
 
 
 def of_a_core(share: float) -> str:

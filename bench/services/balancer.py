@@ -12,7 +12,6 @@ import re
 import resource
 import shutil
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,16 +150,15 @@ class Balancer:
             port = free_port(address)
             file.write_text(configuration(order, (address, port), self._folder, usable))
             # Workers would remain after a killed main process; after SIGTERM it ends them.
-            self._child = Child(words, cpus, death_signal="TERM")
-            deadline = time.monotonic() + START_SECONDS
-            while time.monotonic() < deadline:
-                if url := url_that_answers(address, port, self._child.running()):
-                    return url
-                if not self._child.running():
-                    break
-                watch.sleep(0.01)
-            said = last_line(self._child.stderr)
-            self._child.end()
+            child = self._child = Child(words, cpus, death_signal="TERM")
+
+            def answers(child: Child = child, port: int = port) -> str | None:
+                return url_that_answers(address, port, child.running())
+
+            if url := child.until(answers, START_SECONDS, watch):
+                return url
+            said = last_line(child.stderr)
+            child.end()
         raise StartError(f"nginx did not start: {said or 'no error message'}")
 
     def _processes(self) -> list[psutil.Process]:

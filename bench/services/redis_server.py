@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Run a private Redis server that ends with the run. It stores nothing on disk.
+"""Run a private Redis server, and a slow one in front of another. Both end with the run. The server
+stores nothing on disk.
 
 It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a random
 password protects it; the servers get it in their URL.
@@ -11,17 +12,43 @@ import re
 import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
-from bench.host.process import Child, free_port, last_line
+from bench.host.process import Child, Helper, free_port, last_line
 from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
+
+
+class SlowRedis(Helper):
+    """A Redis whose replies have a fixed delay; the servers use `url`."""
+
+    def __init__(
+        self,
+        url: str,
+        delay_ms: float,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        address: str = "127.0.0.1",
+        *,
+        split: bool = False,
+    ) -> None:
+        """Start it; it listens on a port of `address`. `split`: the last byte of a reply comes a
+        little later than the others. Raises HelperError, Interrupted, or
+        UserError for a Redis on a Unix socket."""
+        parts = urlsplit(url)
+        if parts.scheme != "redis" or not parts.hostname:
+            raise UserError("a slow Redis needs TCP: give --redis redis://host:port")
+        target = [parts.hostname, str(parts.port or 6379)]
+        words = [address, *target, f"{delay_ms:g}", *(["split"] if split else [])]
+        super().__init__("bench.services.slow_proxy", words, cpus, watch)
+        password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
+        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._first}"))
+
 
 START_SECONDS = 5.0
 ATTEMPTS = 5
@@ -100,17 +127,15 @@ class RedisServer:
         return False
 
     def _await_answer(self, url: str) -> bool:
-        deadline = time.monotonic() + START_SECONDS
+        def answers() -> bool:
+            try:
+                # Another Redis may have taken the port, so compare the PID.
+                return bool(client.info("server")["process_id"] == self._child.pid)
+            except redis.RedisError:
+                return False
+
         with connect(url) as client:
-            while self._child.running() and time.monotonic() < deadline:
-                try:
-                    # Another Redis may have taken the port, so compare the PID.
-                    if client.info("server")["process_id"] == self._child.pid:
-                        return True
-                except redis.RedisError:
-                    pass
-                self._watch.sleep(0.01)
-        return False
+            return bool(self._child.until(answers, START_SECONDS, self._watch))
 
 
 def configuration(

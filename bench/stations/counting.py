@@ -6,18 +6,85 @@ without time. The server runs about fifty times slower.
 
 A Go program can sample itself: its runtime takes 100 samples of each second of CPU time. The kernel
 appears only as the function that makes the system call.
+
+`tree` merges call stacks into a tree for a flame graph; `sampling` uses it, too.
 """
 
 import os
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from bench.host.process import StartError, last_line
 from bench.host.programs import find_program, search_path
-from bench.records.figures import StackFigures
-from bench.stations.profile_tree import STARTS, Function, Owner, Stack, owner_of, tree
+from bench.records.figures import Frame, StackFigures
 from bench.subjects.running import CALLGRIND_FILE
+
+SMALLEST = 0.004
+"""A function with a smaller share is counted with its caller."""
+STARTS = frozenset({"main", "start_thread"})
+"""The first functions of a process and a thread; their callers are not part of the server."""
+Owner = Literal["server", "library", "kernel"]
+
+
+OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
+"""The beginnings of bracketed file names that mean the process's own memory."""
+
+
+class Function(NamedTuple):
+    """A function and its owner."""
+
+    name: str
+    of: Owner = "server"
+
+
+Stack = tuple[Function, ...]
+"""The outermost first."""
+
+
+def owner_of(place: str) -> Owner:
+    """Return the owner of a function by its file, as named by perf or callgrind. Names in brackets
+    are the kernel, its modules, and memory of the process without a file: the vdso, the heap."""
+    if place.startswith("bpf_prog_"):
+        return "kernel"
+    if place.startswith("["):
+        return "library" if place.startswith(OWN_MEMORY) else "kernel"
+    return "library" if ".so" in place else "server"
+
+
+def from_start(stack: Stack) -> Stack:
+    """Return the stack from main() or a thread's start on; the whole stack if it has neither."""
+    begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
+    return stack[begin:]
+
+
+class _Node:
+    def __init__(self) -> None:
+        self.count = 0
+        self.below: dict[Function, _Node] = {}
+
+
+def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
+    """Return the merged stacks; functions that are too small are counted with their callers."""
+    top = _Node()
+    for stack, count in stacks:
+        node = top
+        node.count += count
+        for function in from_start(stack):
+            node = node.below.setdefault(function, _Node())
+            node.count += count
+    return _frames(top, SMALLEST * top.count)
+
+
+def _frames(node: _Node, least: float) -> list[Frame]:
+    kept = [(function, n) for function, n in node.below.items() if n.count >= least]
+    ordered = sorted(kept, key=lambda one: (-one[1].count, one[0]))
+    return [
+        Frame(name=function.name, of=function.of, count=n.count, below=_frames(n, least))
+        for function, n in ordered
+    ]
+
 
 BESIDE = frozenset({"server_start", "server_ready", "server_end"})
 """Functions that run once, before or after all requests."""

@@ -19,7 +19,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.host.machine import place_here
-from bench.records import json_file
+from bench.records import store
 from bench.records.environment import Placement
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Role
@@ -89,6 +89,6 @@ def chosen(file: Path | None, instances: int) -> tuple[Placement, Hosts | None]:
 def load_hosts(path: Path) -> Hosts:
     """Return the hosts of a file. Raise UserError with the place if it is not valid."""
     try:
-        return Hosts.model_validate(json_file.read(path))
+        return Hosts.model_validate(store.read(path))
     except ValidationError as error:
         raise UserError(f"{path}: {in_words(error)}") from error

@@ -14,7 +14,7 @@ from bench.host.quota import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.figures import StackFigures
-from bench.records.peers import Peer
+from bench.records.results import Peer
 from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
 from bench.subjects.running import Ended
 from bench.subjects.subject import Subject

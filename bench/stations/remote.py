@@ -7,6 +7,7 @@ import select
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -15,11 +16,8 @@ from bench.host.process import guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
-from bench.records.figures import StackFigures
-from bench.services.balancer import BalancerOrder
 from bench.stations import orders
 from bench.stations.hosts import AgentHost
-from bench.stations.orders import Station
 from bench.stations.wire import (
     CALLS,
     ERRORS,
@@ -47,8 +45,8 @@ class HostLost(NoFigure, UserError):
     label = "host lost"
 
 
-class RemoteStation(Station):
-    """The agent of one host."""
+class RemoteStation:
+    """The agent of one host. It has the methods of `Station`."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
@@ -80,47 +78,19 @@ class RemoteStation(Station):
             )
             raise HostLost(self.lost)
 
-    def survey(self, order: orders.Survey) -> orders.Surveyed:
-        return self._ask("survey", order, orders.Surveyed)
+    def __getattr__(self, name: str) -> Callable[..., BaseModel]:
+        """Return a method of `Station` that asks the agent."""
+        if name not in CALLS:
+            raise AttributeError(name)
 
-    def start_redis(self) -> orders.Listening:
-        return self._ask("start_redis", Nothing(), orders.Listening)
+        def ask(order: BaseModel | None = None) -> BaseModel:
+            times = order.instances if isinstance(order, orders.ServerOrder) else 1
+            return self._ask(name, order or Nothing(), CALLS[name].result, times)
 
-    def make_room(self, order: orders.RoomOrder) -> None:
-        self._ask("make_room", order, Nothing)
-
-    def start_slow_redis(self, order: orders.SlowOrder) -> orders.Listening:
-        return self._ask("start_slow_redis", order, orders.Listening)
-
-    def start_servers(self, order: orders.ServerOrder) -> orders.Listening:
-        return self._ask("start_servers", order, orders.Listening, order.instances)
-
-    def start_balancer(self, order: BalancerOrder) -> orders.Listening:
-        return self._ask("start_balancer", order, orders.Listening)
-
-    def begin(self) -> None:
-        self._ask("begin", Nothing(), Nothing)
+        return ask
 
     def look(self) -> None:
         """Do nothing: the agent samples its servers by itself."""
-
-    def end(self) -> orders.Report:
-        return self._ask("end", Nothing(), orders.Report)
-
-    def weigh(self) -> orders.Weight:
-        return self._ask("weigh", Nothing(), orders.Weight)
-
-    def start_trace(self) -> None:
-        self._ask("start_trace", Nothing(), Nothing)
-
-    def stop_trace(self) -> orders.Calls:
-        return self._ask("stop_trace", Nothing(), orders.Calls)
-
-    def start_sampling(self) -> None:
-        self._ask("start_sampling", Nothing(), Nothing)
-
-    def stop_sampling(self) -> StackFigures:
-        return self._ask("stop_sampling", Nothing(), StackFigures)
 
     def stop_run(self) -> orders.Stopped:
         """End all that was started for this run. The agent of a lost host does this by itself."""

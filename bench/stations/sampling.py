@@ -25,7 +25,7 @@ from bench.host.process import Child, StartError, last_line
 from bench.host.programs import output_of
 from bench.host.signals import SignalWatch
 from bench.records.figures import StackFigures
-from bench.stations.profile_tree import Function, Stack, owner_of, tree
+from bench.stations.counting import Function, Stack, owner_of, tree
 
 RATE = 4999
 """Samples a second: not a multiple of the kernel's tick, to avoid sampling in step with it."""
@@ -48,7 +48,7 @@ STACKS = (
     *("--call-graph", f"dwarf,{STACK_BYTES}"),
     *(("--user-regs", ARM_REGISTERS) if platform.machine() == "aarch64" else ()),
 )
-READY_SECONDS = 10.0
+READY_SECONDS = 20.0
 SCRIPT_SECONDS = 60.0
 ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
@@ -105,16 +105,17 @@ class Sampler:
             raise
 
     def _begin(self, watch: SignalWatch) -> None:
-        os.write(self._order, b"enable\n")
-        for _ in range(int(READY_SECONDS / 0.02)):
-            if not self._child.running():
-                raise StartError(f"perf ended: {last_line(self._child.stderr)}")
+        def answered() -> bytes | None:
             try:
-                os.read(self._answer, 64)
-                return
+                return os.read(self._answer, 64)
             except BlockingIOError:
-                watch.sleep(0.02)
-        raise StartError("perf did not start to sample")
+                return None
+
+        os.write(self._order, b"enable\n")
+        if not self._child.until(answered, READY_SECONDS, watch):
+            if self._child.running():
+                raise StartError("perf did not start to sample")
+            raise StartError(f"perf ended: {last_line(self._child.stderr)}")
 
     def stop(self) -> StackFigures:
         """Stop sampling and return the stacks. Raise StartError if perf has no samples."""

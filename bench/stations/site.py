@@ -4,7 +4,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -13,7 +13,7 @@ from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
 from bench.records.figures import Role, StackFigures
-from bench.records.peers import Peer
+from bench.records.results import Peer
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.private_redis import ExistingRedis, RunRedis
 from bench.stations import orders
@@ -79,7 +79,7 @@ class Site:
             return
         for _, host in self.hosts.all():
             if isinstance(host, AgentHost):
-                self._stations[host.name] = RemoteStation(host, self.watch)
+                self._stations[host.name] = cast("Station", RemoteStation(host, self.watch))
         for station in self._stations.values():  # all have started at the same time
             if isinstance(station, RemoteStation):
                 station.greet()

@@ -16,8 +16,7 @@ from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
 from bench.records.figures import StackFigures
 from bench.services.balancer import Balancer, BalancerOrder
-from bench.services.redis_server import RedisServer
-from bench.services.slow_redis import SlowRedis
+from bench.services.redis_server import RedisServer, SlowRedis
 from bench.stations import orders
 from bench.stations.orders import Station
 from bench.stations.servers import Servers

@@ -4,9 +4,8 @@
 from pathlib import Path
 
 from bench.host import machine, programs
-from bench.host.limits import read_limits
 from bench.host.project import ROOT
-from bench.host.quota import Host
+from bench.host.quota import Host, read_limits
 from bench.peers.study import peer
 from bench.stations.orders import Survey, Surveyed
 from bench.stations.versions import versions_of

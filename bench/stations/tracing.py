@@ -18,7 +18,7 @@ from bench.host.process import Child, StartError, last_line
 from bench.host.signals import SignalWatch
 from bench.stations.orders import Calls
 
-ATTACH_SECONDS = 10.0
+ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If it is 1, a process may trace only its descendants; ptrace(2), "ptrace_scope". strace and the
 server are both children of this process."""
@@ -54,16 +54,14 @@ class Tracer:
         return Calls(by_name=dict(counted.most_common()), writes=writes)
 
     def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        for _ in range(int(ATTACH_SECONDS / 0.02)):
-            if not self._child.running():
-                said = last_line(self._child.stderr) or "no error message"
-                cure = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
-                yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
-                raise StartError(f"strace ended: {said}{cure if yama else ''}")
-            if all(_is_traced(pid) for pid in pids):
-                return
-            watch.sleep(0.02)
-        raise StartError("strace did not attach")
+        if self._child.until(lambda: all(map(_is_traced, pids)), ATTACH_SECONDS, watch):
+            return
+        if self._child.running():
+            raise StartError("strace did not attach")
+        said = last_line(self._child.stderr) or "no error message"
+        cure = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
+        yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
+        raise StartError(f"strace ended: {said}{cure if yama else ''}")
 
 
 def count(lines: Iterable[str]) -> Counter[str]:

@@ -9,14 +9,13 @@ The first request is `hello`. Both sides must have the same source files; otherw
 compare different versions of a server or different measurements.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from bench.host.kernel import REST_SECONDS
 from bench.host.process import HelperError, StartError
 from bench.records.errors import UserError
-from bench.services.balancer import BalancerOrder
 from bench.stations import orders
 from bench.stations.hosts import Address
 from bench.subjects.running import STOP_SECONDS
@@ -68,33 +67,41 @@ class Reply(BaseModel):
     error: Failure | None = None
 
 
-@dataclass(frozen=True)
-class CallType:
-    """A kind of request."""
+class CallType(NamedTuple):
+    """A kind of request: the models of the request and its result."""
 
-    order: type[BaseModel]
     seconds: float
     """The timeout of the reply. It must be longer than the timeouts on the host."""
+    order: type[BaseModel] = Nothing
+    result: type[BaseModel] = Nothing
 
 
-CALLS = {
-    "hello": CallType(Hello, 60.0),
-    "survey": CallType(orders.Survey, 1200.0),  # it may build reference servers
-    "start_redis": CallType(Nothing, 40.0),
-    "make_room": CallType(orders.RoomOrder, REST_SECONDS + 30.0),
-    "start_slow_redis": CallType(orders.SlowOrder, 20.0),
-    # The timeout for one server; each further server adds the same time.
-    "start_servers": CallType(orders.ServerOrder, 2 * SERVER_SECONDS),
-    "start_balancer": CallType(BalancerOrder, 60.0),
-    "begin": CallType(Nothing, 30.0),
-    "end": CallType(Nothing, 30.0),
-    "weigh": CallType(Nothing, 30.0),
-    "start_trace": CallType(Nothing, 30.0),
-    "stop_trace": CallType(Nothing, 60.0),
-    "start_sampling": CallType(Nothing, 30.0),
-    "stop_sampling": CallType(Nothing, 100.0),
-    "stop_run": CallType(Nothing, 2 * STOP_SECONDS + 20.0),
+def _call_type(name: str, seconds: float) -> CallType:
+    """Return the kind of request that a method of `Station` makes; its types are the models."""
+    types = get_type_hints(getattr(orders.Station, name))
+    result = types.pop("return")
+    return CallType(seconds, types.get("order", Nothing), Nothing if result is NONE else result)
+
+
+NONE = type(None)
+TIMEOUTS = {
+    "survey": 1200.0,  # it may build reference servers
+    "start_redis": 40.0,
+    "make_room": REST_SECONDS + 30.0,
+    "start_slow_redis": 20.0,
+    "start_servers": 2 * SERVER_SECONDS,  # for one server; each further server adds the same time
+    "start_balancer": 60.0,
+    "begin": 30.0,
+    "end": 30.0,
+    "weigh": 30.0,
+    "start_trace": 30.0,
+    "stop_trace": 60.0,
+    "start_sampling": 30.0,
+    "stop_sampling": 100.0,
+    "stop_run": 2 * STOP_SECONDS + 20.0,
 }
+CALLS = {name: _call_type(name, seconds) for name, seconds in TIMEOUTS.items()}
+CALLS["hello"] = CallType(60.0, Hello, Greeting)
 
 ERRORS: dict[str, type[Exception]] = {
     "UserError": UserError,

@@ -14,7 +14,7 @@ from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
 from bench.records.results import KeptOptions, Results
-from bench.records.values import add_value, path, positive, value_of, words_of
+from bench.records.values import add_results, add_value, path, positive, value_of, words_of
 from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import why_no_perf
@@ -95,8 +95,7 @@ def sweep_parser() -> argparse.ArgumentParser:
     add_plan(sub)
     file = "run on the hosts in FILE, see bench/stations/hosts.py (default: this machine)"
     sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
-    where = "create the folder of results in DIR (default results/)"
-    sub.add_argument("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add_results(sub, ROOT / "results")
     sub.add_argument(
         "--resume",
         nargs="?",

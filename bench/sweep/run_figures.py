@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
+from bench.host.kernel import TcpCounters
 from bench.load.ab import AbOutcome
 from bench.load.wrk import WrkOutcome
 from bench.records.figures import (
@@ -24,6 +25,8 @@ from bench.stations.site import Seen
 from bench.sweep.loading import Loaded
 from bench.sweep.probes import CrowdOutcome
 
+PEAKS = ("processes_peak", "threads_peak", "descriptors_peak")
+TCP = TcpCounters._fields
 CLOCK_SECONDS = 0.1
 """Our clock includes ab's start and the output of its report."""
 LIFE = "the server's life, over all its requests"
@@ -186,17 +189,12 @@ def _servers(
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
         page_faults_per_request=_each([use.faults for use in uses], served),
-        pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
-        pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
-        processes_peak=_count([use.processes_peak for use in uses]),
-        threads_peak=_count([use.threads_peak for use in uses]),
-        descriptors_peak=_count([use.descriptors_peak for use in uses]),
-        listen_overflows=_count([use.tcp and use.tcp.listen_overflows for use in uses]),
-        listen_drops=_count([use.tcp and use.tcp.listen_drops for use in uses]),
-        retransmits=_count([use.tcp and use.tcp.retransmits for use in uses]),
-        time_wait_overflows=_count([use.tcp and use.tcp.time_wait_overflows for use in uses]),
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
+        pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
+        pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
+        **{name: _count([getattr(use, name) for use in uses]) for name in PEAKS},
+        **{name: _count([getattr(use.tcp, name, None) for use in uses]) for name in TCP},
     )
 
 

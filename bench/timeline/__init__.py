@@ -6,8 +6,7 @@
     recording     the data models of a picture
     scenarios     the actions of the clients
     record        runs a server under strace during a scenario
-    picture       reads a recorded trace
-    page          writes the HTML page, and the trace for Chrome's viewer
+    page          reads a recorded trace, writes the HTML page and the trace for Chrome's viewer
 
 A trace shows the order of calls, not their speed: strace stops every call twice.
 """

@@ -12,8 +12,7 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.records.values import words_of
 from bench.subjects.subject import discover, server_names
-from bench.timeline.page import chrome_trace, render
-from bench.timeline.picture import picture
+from bench.timeline.page import chrome_trace, picture, render
 from bench.timeline.record import Refused, record
 from bench.timeline.scenarios import SCENARIOS, named
 

@@ -17,8 +17,7 @@ from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.services.private_redis import PrivateRedis
-from bench.services.redis_server import connect
-from bench.services.slow_redis import SlowRedis
+from bench.services.redis_server import SlowRedis, connect
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import HEADING, Setting

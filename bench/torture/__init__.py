@@ -6,11 +6,9 @@ anew. Well-behaved visitors send requests at a moderate rate before, during and 
 Their responses show what was lost. The modules:
 
     attacks, scene            the table of attacks; the server, Redis and clients of an attack
-    answers                   the pages, and the check of a response
-    visitors, crowd, liar     programs: well-behaved clients, attackers, a Redis with false replies
+    visitors                  a program: well-behaved clients; the pages, the check of a response
+    crowd, liar               programs: attackers, a Redis with false replies
     line                      network namespaces, and a slow line between them
     options, beginning        the command line; the state before the first configuration
-    cell, turns, command      one configuration; all configurations in turn; the whole command
-    figures                   computes rates from responses
-    table                     the terminal output (record: bench.records, page: bench.report)
+    cell, turns, command      one configuration; all in turn, and the terminal output; the command
 """

@@ -17,9 +17,9 @@ import psutil
 from bench.records.torture import AttackFacts
 from bench.records.values import each_of
 from bench.subjects.subject import Subject
-from bench.torture.answers import Outcome, Page
 from bench.torture.crowd import PIPELINED
 from bench.torture.scene import AttackScene, LyingRedis, page
+from bench.torture.visitors import Outcome, Page
 
 Again = Callable[[], None]
 Run = Callable[[AttackScene], AbstractContextManager[Again]]

@@ -1,29 +1,92 @@
 # SPDX-License-Identifier: MIT
-"""Measure one configuration: a server under an attack."""
+"""Measure one configuration: a server under an attack.
+
+Times are seconds of the clock of the exchanges. A rate is the median over short intervals, so that
+one short delay of the machine does not change it.
+"""
 
 import contextlib
+import statistics
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from bench.host.process import Helper, last_line
 from bench.records.errors import NoFigure
-from bench.records.torture import BACK_SECONDS, Remarks, TortureCell
+from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
 from bench.subjects.subject import Subject
-from bench.torture import figures
-from bench.torture.answers import Exchange, answers_in, late_in
 from bench.torture.attacks import LIMITS, Attack
 from bench.torture.line import NEAR
-from bench.torture.scene import (
-    LOOPBACK,
-    AttackScene,
-    CannotTakePart,
-    Ground,
-    LyingRedis,
-    page,
-)
-from bench.torture.visitors import VisitOrder
+from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, Ground, LyingRedis, page
+from bench.torture.visitors import Exchange, VisitOrder, answers_in, late_in
+
+BACK_SLICES = 2
+BACK_SHARE = 0.5
+"""A server is back when in BACK_SLICES consecutive intervals every page had at least BACK_SHARE of
+its rate before the attack, and no request failed."""
+
+
+def per_slice(answers: Iterable[Exchange], begin: float, end: float) -> list[int]:
+    """Return the number of exchanges that ended in each whole interval between two times."""
+    slices = [0] * max(0, int((end - begin) / SLICE + 1e-6))
+    for answer in answers:
+        at = int((answer.ended - begin) // SLICE)
+        if 0 <= at < len(slices):
+            slices[at] += 1
+    return slices
+
+
+def good(answers: Iterable[Exchange], pages: Iterable[str] | None = None) -> list[Exchange]:
+    """Return the good exchanges, of all pages or only of `pages`."""
+    wanted = None if pages is None else set(pages)
+    return [a for a in answers if a.outcome == "good" and (wanted is None or a.page in wanted)]
+
+
+def rate(slices: Sequence[int]) -> float:
+    """Return responses per second, the median of the intervals; 0 if there is none."""
+    return statistics.median(slices) / SLICE if slices else 0.0
+
+
+def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable[str]) -> Phase:
+    """Return the results between two times; the rate is that of good exchanges of `rated` pages."""
+    ended = [a for a in answers if begin <= a.ended < end]
+    return Phase(
+        seconds=round(end - begin, 3),
+        rate=round(rate(per_slice(good(ended, rated), begin, end)), 1),
+        outcomes=dict(Counter(a.outcome for a in ended)),
+        why=reasons(ended),
+        longest_ms=round(1000 * max((a.ended - a.begun for a in ended), default=0.0), 1),
+    )
+
+
+def reasons(answers: Iterable[Exchange]) -> dict[str, dict[str, int]]:
+    """Return the number of failed exchanges by outcome and reason."""
+    found: dict[str, dict[str, int]] = {}
+    for answer in answers:
+        if answer.outcome != "good":
+            counted = found.setdefault(answer.outcome, {})
+            text = f"{answer.page}: {answer.detail}"
+            counted[text] = counted.get(text, 0) + 1
+    return found
+
+
+def back_after(
+    answers: Sequence[Exchange], usual: dict[str, float], since: float, now: float
+) -> float | None:
+    """Return the seconds after which the server was back, or None if it is not. `usual`: the rate
+    of each page before the attack."""
+    by_page = {page: per_slice(good(answers, [page]), since, now) for page in usual}
+    bad = per_slice([a for a in answers if a.outcome != "good"], since, now)
+    for first in range(len(bad) - BACK_SLICES + 1):
+        window = slice(first, first + BACK_SLICES)
+        if not any(bad[window]) and all(
+            sum(by_page[page][window]) >= BACK_SHARE * usual[page] * SLICE * BACK_SLICES
+            for page in usual
+        ):
+            return round(first * SLICE, 3)
+    return None
+
 
 PAGES = ("redirect", "small", "guestbook", "sign")
 VISITORS = 16
@@ -140,10 +203,7 @@ class Visitors(Helper):
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """Return the rate of each page between `begin` and `end`."""
         answers = self.answers()
-        return {
-            name: figures.rate(figures.per_slice(figures.good(answers, [name]), begin, end))
-            for name in self.pages
-        }
+        return {name: rate(per_slice(good(answers, [name]), begin, end)) for name in self.pages}
 
     def check(self) -> None:
         """Raise CannotTakePart if their process has ended."""
@@ -200,7 +260,7 @@ def await_back(
     """Wait until the server is back, ends, or BACK_SECONDS are over; return the time."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
-        after = figures.back_after(visitors.answers(), usual, gone, now)
+        after = back_after(visitors.answers(), usual, gone, now)
         if after is not None:
             return gone + after
         if now > gone + BACK_SECONDS:
@@ -212,14 +272,14 @@ def await_back(
 def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[str]) -> None:
     """Fill in the figures of a measurement."""
     answers = visitors.answers()
-    cell.before = figures.phase(answers, times.before, times.attack, rated)
-    cell.during = figures.phase(answers, times.attack, times.over, rated)
-    cell.settling = figures.phase(answers, times.over, times.back, rated)
-    cell.after = figures.phase(answers, times.back, times.end, rated)
+    cell.before = phase(answers, times.before, times.attack, rated)
+    cell.during = phase(answers, times.attack, times.over, rated)
+    cell.settling = phase(answers, times.over, times.back, rated)
+    cell.after = phase(answers, times.back, times.end, rated)
     usual = visitors.usual(times.before, times.attack)
     in_time = min(times.end, times.gone + BACK_SECONDS)
-    cell.back_after_s = figures.back_after(answers, usual, times.gone, in_time)
-    cell.course = figures.per_slice(figures.good(answers, rated), times.before, times.end)
+    cell.back_after_s = back_after(answers, usual, times.gone, in_time)
+    cell.course = per_slice(good(answers, rated), times.before, times.end)
     cell.starved_s = round(times.starved + visitors.late(times.before, times.over), 3)
     cell.attack_from_s = round(times.attack - times.before, 3)
     cell.attack_to_s = round(times.over - times.before, 3)

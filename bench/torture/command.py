@@ -19,8 +19,7 @@ from bench.torture import line
 from bench.torture.beginning import empty_record, ground
 from bench.torture.options import TortureOptions, parse
 from bench.torture.scene import Ground
-from bench.torture.table import summary
-from bench.torture.turns import attack_all
+from bench.torture.turns import attack_all, summary
 
 
 def run(words: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 
-from bench.torture.answers import OUTCOMES, Outcome, Page, content_of, judge, leave_nothing
+from bench.torture.visitors import OUTCOMES, Outcome, Page, content_of, judge, leave_nothing
 
 CONNECT_SECONDS = 0.2
 LOOK_SECONDS = 0.1

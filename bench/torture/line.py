@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.host.loopback import bring_up_loopback
 from bench.host.process import Child, last_line
 from bench.host.signals import SignalWatch
+from bench.host.sockets import bring_up_loopback
 
 MARK = "ZEROHTTPD_TORTURE_NETWORK"
 """The environment variable that marks a test in its own network namespace."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.records.values import value_of, within, words_of
+from bench.records.values import add_results, value_of, within, words_of
 from bench.subjects.subject import Subject, available, select
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, Attack
@@ -72,8 +72,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seconds", default=str(SECONDS), metavar="S", help=length)
     limit = "start no further attack if it cannot end within M minutes (default %(default)s)"
     add("--minutes", default=f"{MINUTES:.0f}", metavar="M", help=limit)
-    where = "create the folder of the results in DIR (default: results/)"
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help=where)
+    add_results(top, ROOT / "results")
     add("--markdown", type=Path, metavar="FILE", help="also write the table to FILE (Markdown)")
     return top
 

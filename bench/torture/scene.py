@@ -25,7 +25,7 @@ from bench.services.private_redis import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import START_SECONDS, Place, Subject
 from bench.torture import crowd as crowds
-from bench.torture.answers import Page
+from bench.torture.visitors import Page
 
 LOOPBACK = "127.0.0.1"
 CROWD_SECONDS = 2 * crowds.PATIENCE

@@ -3,10 +3,9 @@
 
     style        colours and marks of the servers, the two themes
     rows         the data that the charts share
-    base         the parts that all charts share
+    base         the parts that all charts share; a chart with its titles
     lines, bars  the kinds of charts
-    exhibits     a chart with its titles
-    catalogue, comparisons, peers   the charts of a report
+    catalogue, peers   the charts of a report
     export       SVG and PNG
 
 A specification contains no data and no colour: it refers to data by name, and colours are tokens

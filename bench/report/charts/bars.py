@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import altair as alt
 
+from bench.records.metrics import BY_KEY, PERCENTILES
 from bench.report.charts import base
-from bench.report.study.metrics import BY_KEY, PERCENTILES
 from bench.report.study.study import WAYS, StudySubject
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"

@@ -4,12 +4,33 @@
 
 from functools import partial
 
-from bench.report.charts import bars, base, lines, rows
-from bench.report.charts.comparisons import add_comparisons
-from bench.report.charts.exhibits import Catalogue
-from bench.report.findings import findings, floors, instances, ordering
-from bench.report.study import hosts
+from bench.report.charts import bars, base, lines, peers, rows
+from bench.report.charts.base import Catalogue
+from bench.report.findings import findings, findings_across, instances, recommendation
+from bench.report.study import across, hosts
 from bench.report.study.study import Study
+
+
+def add_comparisons(made: Catalogue) -> None:
+    """Add the comparisons for which there are data."""
+    study = made.study
+    peers.add_standing(made)
+    subjects = study.subjects
+    names = [s.name for s in subjects if s.kind != "floor"]
+    found_by = {
+        "workloads": (across.workloads(study), "workload"),
+        "delays": (across.delays(study), "delay of each reply of Redis"),
+        "idles": (across.idles(study), "idle connections during the load"),
+    }
+    for key, (found, axis) in found_by.items():
+        if found is None:
+            continue
+        title = findings_across.title(found, names, axis)
+        labels = {name: found.labels.get(name, name) for name in found.order}
+        spec = lines.over_conditions(subjects, key, labels, axis, found.metric)
+        made.add_always(key, spec, title, found.last.quota)
+        made.data[key] = found.rows
+    made.add("loops", bars.loops(), findings_across.loops)
 
 
 def catalogue(study: Study) -> Catalogue:
@@ -26,7 +47,7 @@ class _Maker:
     def make(self) -> Catalogue:
         if self.made.data["order"]:
             chart = bars.order(self.study.subjects)
-            self.made.add("order", chart, ordering.finding)
+            self.made.add("order", chart, recommendation.ranking_title)
         self._rates_and_holding()
         self._hosts_and_instances()
         self._costs()
@@ -64,13 +85,15 @@ class _Maker:
             self.made.add_at("through", chart, instances.through_finding)
 
     def _floors(self) -> None:
-        found = floors.floor_rows(self.study)
+        found = findings_across.floor_rows(self.study)
         if not found:
             return
         self.made.data["floors"] = [row._asdict() for row in found]
         labels = list(dict.fromkeys(row.workload for row in found))
         chart = bars.floors(self.study.subjects, labels)
-        self.made.add_always("floors", chart, floors.finding(self.study), self.study.usual.quota)
+        self.made.add_always(
+            "floors", chart, findings_across.floors_title(self.study), self.study.usual.quota
+        )
 
     def _costs(self) -> None:
         subjects, study = self.study.subjects, self.study

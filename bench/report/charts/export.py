@@ -7,11 +7,10 @@ from pathlib import Path
 import altair as alt
 import vl_convert
 
-from bench.records.json_file import Json
-from bench.records.store import load, replace
+from bench.records.store import Json, load, replace
 from bench.report.charts import base, style
+from bench.report.charts.base import Catalogue, Exhibit
 from bench.report.charts.catalogue import catalogue
-from bench.report.charts.exhibits import Catalogue, Exhibit
 from bench.report.study.study import Study, describe
 
 WIDTH = 820

@@ -7,8 +7,8 @@ from collections.abc import Container, Sequence
 import altair as alt
 
 from bench.records.conditions import THROUGH
+from bench.records.metrics import BY_KEY
 from bench.report.charts import base
-from bench.report.study.metrics import BY_KEY
 from bench.report.study.study import StudySubject
 
 

@@ -9,7 +9,7 @@ import altair as alt
 
 from bench.records.words import connections
 from bench.report.charts import base
-from bench.report.charts.exhibits import Catalogue
+from bench.report.charts.base import Catalogue
 from bench.report.findings import peers as found_peers
 from bench.report.findings.peers import Dot
 from bench.report.study.study import describe

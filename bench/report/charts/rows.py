@@ -6,13 +6,14 @@ from pathlib import Path
 
 from bench.records.conditions import Conditions
 from bench.records.figures import HostFigures
+from bench.records.metrics import METRICS
+from bench.records.points import Point
 from bench.records.words import figure, percent
-from bench.report.findings import ordering
+from bench.report.findings import recommendation
 from bench.report.findings.findings import all_switches
 from bench.report.study import across, hosts
-from bench.report.study.metrics import METRICS
-from bench.report.study.scaling import scalings
-from bench.report.study.study import Point, Row, Study
+from bench.report.study.study import Row, Study
+from bench.report.study.usl import scalings
 
 CURVE_STEPS = 60
 
@@ -27,7 +28,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
         "law_points": points,
         "loops": [row._asdict() for row in across.loop_rows(study)],
         "hosts": hosts.host_rows(study),
-        "order": ordering.order_rows(study),
+        "order": recommendation.order_rows(study),
     }
 
 
@@ -35,9 +36,9 @@ def cell_rows(study: Study) -> list[Row]:
     """Return a row for each data point of the scenarios in the page's menu."""
     keys = study.keys
     return [
-        cell_row(study, point, keys[point.scenario], number)
+        cell_row(study, point, keys[point.conditions], number)
         for number, point in enumerate(study.points)
-        if point.scenario in study.scenarios
+        if point.conditions in study.scenarios
     ]
 
 
@@ -46,12 +47,12 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
     row: Row = {
         "id": number,
         "s": key,
-        "subject": point.subject.name,
-        "kind": point.subject.kind,
+        "subject": point.subject,
+        "kind": point.kind,
         "level": point.level,
         "status": status_of(point),
         "bound": point.lower_bound,
-        "runs": point.runs,
+        "runs": len(point.runs),
         "outliers": point.outliers,
         # Without this key, a curve would have no gap at a data point without a figure.
         "rate": None,
@@ -64,7 +65,7 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
     if point.reason:
         row |= {"label": point.reason.label, "reason": point.reason.text}
     for metric in METRICS:
-        spread = point.figures.get(metric.key)
+        spread = point.spread(metric.key)
         if spread:
             row[metric.key] = _short(spread.median)
             if spread.low < spread.high:
@@ -101,8 +102,7 @@ def status_of(point: Point) -> str:
         return point.state
     if point.lower_bound:
         return "load generator"
-    known = {"server": "server", "load": "load generator", "redis": "Redis", "nginx": "nginx"}
-    return known.get(point.bottleneck or "", "held")
+    return hosts.NAMES.get(point.bottleneck or "", "held")
 
 
 def paper_rows(study: Study) -> list[Row]:
@@ -114,10 +114,10 @@ def paper_rows(study: Study) -> list[Row]:
         # In 2019: the guestbook, a connection for each request.
         if scenario != Conditions("guestbook") or scenario not in study.scenarios:
             continue
-        names = {point.subject.name for point in study.of(scenario)}
+        names = {point.subject for point in study.of(scenario)}
         there = [curve for curve in published if curve[0] in names]
         then = {name for name, _, _ in there}
-        same = [p for p in study.contenders(scenario) if p.subject.name in then]
+        same = [p for p in study.contenders(scenario) if p.subject in then]
         here = [p.get("rate") or 0.0 for p in same]
         if not there or not here:
             continue

@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.records.json_file import Json
+from bench.records.store import Json
 from bench.report.study.study import StudySubject
 
 SEVEN = {

@@ -8,10 +8,10 @@ with good figures; the answer names it with the reason. The last answer is `reco
 
 from collections.abc import Sequence
 
-from bench.readers.compare import NOISE_OF_ONE
 from bench.records.conditions import Conditions
-from bench.records.words import connections, duration, figure, listed, times, upper_first
-from bench.report.findings.answer import Advice, but_stalled, named, stalled
+from bench.records.metrics import BY_KEY
+from bench.records.points import NOISE_OF_ONE, Point
+from bench.records.words import connections, figure, listed, times, upper_first
 from bench.report.findings.findings import (
     EACH_AT_LIMIT,
     FASTEST_UNKNOWN,
@@ -22,10 +22,10 @@ from bench.report.findings.findings import (
     too_close,
     undecided,
 )
-from bench.report.findings.recommendation import recommended
+from bench.report.findings.recommendation import Advice, but_stalled, named, recommended, stalled
 from bench.report.study.across import delays, idles
 from bench.report.study.holding import Holding, holdings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 LEAST_EACH = 0.1
 """Smaller growth of memory per connection, in kilobytes, is not mentioned."""
@@ -38,11 +38,11 @@ def answers(study: Study, scenario: Conditions) -> list[Advice]:
     if len(points) < 2:
         return []
     found = [
-        _ranked(study, points, "cpu", "The least CPU for each request?", "cpu", "µs"),
+        _ranked(study, points, "cpu", "The least CPU for each request?", "cpu"),
         _reach(study, scenario),
         _memory(study, scenario, points),
-        _ranked(study, points, "p99", "Short waits under load?", "latency", "ms"),
-        _ranked(study, points, "rate", "The most requests per second?", "rates", "/s", high=True),
+        _ranked(study, points, "p99", "Short waits under load?", "latency"),
+        _ranked(study, points, "rate", "The most requests per second?", "rates"),
         _waiting(study),
         _idle(study),
         recommended(study, scenario, level),
@@ -50,15 +50,8 @@ def answers(study: Study, scenario: Conditions) -> list[Advice]:
     return [answer for answer in found if answer]
 
 
-def _ranked(  # noqa: PLR0913  one criterion
-    study: Study,
-    points: Sequence[Point],
-    key: str,
-    question: str,
-    anchor: str,
-    unit: str,
-    *,
-    high: bool = False,
+def _ranked(
+    study: Study, points: Sequence[Point], key: str, question: str, anchor: str
 ) -> Advice | None:
     known = [p for p in points if p.get(key)]
     if len(known) < 2:
@@ -67,23 +60,22 @@ def _ranked(  # noqa: PLR0913  one criterion
     if len(bounds) == len(known):
         words = f"{upper_first(EACH_AT_LIMIT)}: {FASTEST_UNKNOWN}."
         return Advice(question, "Unknown", words, anchor)
-    order = sorted(known, key=lambda p: p[key], reverse=high)
+    order = sorted(known, key=lambda p: p[key], reverse=BY_KEY[key].more_is_better)
     able, passed = _without_stalled(study, order)
     best, (equal, rest) = able[0], told_apart(able, key)
-    say = duration if unit == "ms" else lambda v: figure(v, unit)
-    value = best[key]
+    say, value = BY_KEY[key].words, best[key]
     least = "99 % within " if key == "p99" else "at least " if best in bounds else ""
-    whose = f" with {best.subject.name}" if equal else ""
+    whose = f" with {best.subject}" if equal else ""
     words = f"{least}{say(value)}{whose} at {connections(best.level)}"
     words += undecided(best, [p for p in equal if p not in bounds])
     bounded = names_of([p for p in equal if p in bounds])
     words += f"; only a lower bound is known of {listed(bounded)}" if bounded else ""
     if rest:
-        words += f". Next: {rest[0].subject.name}, {say(rest[0][key])}"
+        words += f". Next: {rest[0].subject}, {say(rest[0][key])}"
     if len(rest) > 1:
-        words += f"; last: {rest[-1].subject.name}, {say(rest[-1][key])}"
+        words += f"; last: {rest[-1].subject}, {say(rest[-1][key])}"
     if key == "cpu" and (ratio := study.floor_ratio(best)):
-        words += f". {best.subject.name} is {above_floor(ratio)}"
+        words += f". {best.subject} is {above_floor(ratio)}"
     words += but_stalled(names_of(passed))
     who = named(names_of([best, *equal]), len(order))
     return Advice(question, who, f"{upper_first(words)}.", anchor)
@@ -95,7 +87,7 @@ def _without_stalled(
     """Return the possible answers, the best first, and the excluded servers ranked before them.
     If a silent client stops all servers, none is excluded."""
     bad = stalled(study)
-    able = [p for p in order if p.subject.name not in bad]
+    able = [p for p in order if p.subject not in bad]
     return (able, order[: order.index(able[0])]) if able else (order, [])
 
 
@@ -135,7 +127,7 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
 
     def each(point: Point) -> float:
         """Return the kilobytes that a connection adds; 0 if the growth is not significant."""
-        first = next(p for p in study.series(point.subject.name, scenario) if p.get("memory"))
+        first = next(p for p in study.series(point.subject, scenario) if p.get("memory"))
         if point.level == first.level or too_close(first, point, "memory"):
             return 0.0
         grown = (point["memory"] - first["memory"]) * 1000 / (point.level - first.level)
@@ -149,9 +141,9 @@ def _memory(study: Study, scenario: Conditions, points: Sequence[Point]) -> Advi
     best, most = able[0], order[-1]
     equal, _ = told_apart(able, "memory")
     told = [best] if most in (best, *equal) else [best, most]
-    whose = f" with {best.subject.name}" if equal else ""
+    whose = f" with {best.subject}" if equal else ""
     words = f"{said(best)}{whose} at {connections(best.level)}{undecided(best, equal)}"
-    words += f"; most: {most.subject.name}, {said(most)}" if len(told) > 1 else ""
+    words += f"; most: {most.subject}, {said(most)}" if len(told) > 1 else ""
     words += f"{but_stalled(names_of(passed))}."
     words += " “Each” is what a connection adds." if any(map(each, told)) else ""
     who = named(names_of([best, *equal]), len(order))
@@ -165,9 +157,7 @@ def _waiting(study: Study) -> Advice | None:
     if found is None:
         return None
     points = study.contenders(found.last, found.level)
-    said = _ranked(
-        study, points, "rate", "A slow database behind it?", "figure-delays", "/s", high=True
-    )
+    said = _ranked(study, points, "rate", "A slow database behind it?", "figure-delays")
     if said:
         said.because += f" Each reply was delayed by {found.order[-1]} ms{found.instead}."
     return said

@@ -2,9 +2,9 @@
 """Where the microseconds of a request go, in words and tables, for the page and the document."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
+from bench.readers.console import Table
 from bench.readers.cost import ENOUGH, NOTHING, Difference, Flame, ServerCost, lines, percent
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.figures import QUIET, Frame, StackFigures
@@ -80,28 +80,20 @@ ABOUT_EXPERIMENTS = (
 )
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of texts."""
-
-    head: tuple[str, ...]
-    rows: list[tuple[str, ...]]
-
-
 def headline(results: Results) -> str:
     """Return the cost of the cheapest server under the first conditions, and its baseline's."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
         return "Where the microseconds of a request go"
-    best = min(first, key=lambda line: line.cost.total if line.cost else 0.0)
+    best = min(first, key=lambda line: line.cost.median if line.cost else 0.0)
     assert best.cost
     words = (
-        f"A {best.conditions.workload} costs {best.subject} {best.cost.total:.1f} µs of CPU time"
+        f"A {best.conditions.workload} costs {best.subject} {best.cost.median:.1f} µs of CPU time"
     )
     if best.share is None or best.floor is None:
         return words
-    return f"{words}, and the baseline of its architecture {best.floor.total:.1f} µs"
+    return f"{words}, and the baseline of its architecture {best.floor.median:.1f} µs"
 
 
 def cautions(results: Results) -> list[str]:
@@ -155,7 +147,7 @@ def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[Conditions, list[Sho
 
 
 COST_HEAD = (
-    *("server", "µs", "user", "kernel", "baseline", "baseline's share", "waits", "preempted"),
+    *("<server", "µs", "user", "kernel", "baseline", "baseline's share", "waits", "preempted"),
     *("page faults", "system calls"),
 )
 
@@ -164,10 +156,10 @@ def _cost_row(line: ServerCost) -> tuple[str, ...]:
     cost, calls = line.cost, line.calls
     return (
         line.subject,
-        _figure(cost.total if cost else None),
+        _figure(cost.median if cost else None),
         _figure(line.user),
-        _figure(None if cost is None or line.user is None else cost.total - line.user),
-        _figure(line.floor.total if line.floor else None),
+        _figure(None if cost is None or line.user is None else cost.median - line.user),
+        _figure(line.floor.median if line.floor else None),
         f"{line.share.median:.0%}" if line.share else NOTHING,
         _figure(line.voluntary, 2),
         _figure(line.involuntary, 2),
@@ -176,16 +168,16 @@ def _cost_row(line: ServerCost) -> tuple[str, ...]:
     )
 
 
-def cost_table(found: Sequence[ServerCost]) -> TextTable:
+def cost_table(found: Sequence[ServerCost]) -> Table:
     """Return the table of the servers under the same conditions."""
-    return TextTable(COST_HEAD, [_cost_row(line) for line in found])
+    return Table(*COST_HEAD, rows=map(_cost_row, found))
 
 
-def calls_table(found: Sequence[ServerCost]) -> TextTable:
+def calls_table(found: Sequence[ServerCost]) -> Table:
     """Return a table: a row for each frequent system call, a column for each server."""
     counted = [line for line in found if line.calls]
     if not counted:
-        return TextTable((), [])
+        return Table()
     most: dict[str, float] = {}
     for line in counted:
         for name, number in line.often:
@@ -195,16 +187,23 @@ def calls_table(found: Sequence[ServerCost]) -> TextTable:
     rest = [sum(number for name, number in line.often if name not in names) for line in counted]
     totals = [line.calls.total if line.calls else 0.0 for line in counted]
     last = [("others", *map(_number, rest)), ("all", *map(_number, totals))]
-    return TextTable(("system call", *(line.subject for line in counted)), [*rows, *last])
+    return Table("<system call", *(line.subject for line in counted), rows=[*rows, *last])
 
 
-TRICK_HEAD = ("optimisation", "where", "with", "without", "without it", "all runs")
-EXPERIMENT_HEAD = ("experiment", "where", "as it is", "otherwise", "otherwise it costs", "all runs")
+TRICK_HEAD = ("<optimisation", "<where", "with", "without", "without it", "all runs")
+EXPERIMENT_HEAD = (
+    "<experiment",
+    "<where",
+    "as it is",
+    "otherwise",
+    "otherwise it costs",
+    "all runs",
+)
 
 
-def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> TextTable:
+def difference_table(head: tuple[str, ...], found: Sequence[Difference]) -> Table:
     """Return a row for each optimisation or experiment under each of its conditions."""
-    return TextTable(head, [_sides(d) for d in _in_order(found)])
+    return Table(*head, rows=map(_sides, _in_order(found)))
 
 
 def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
@@ -219,7 +218,7 @@ def _in_order(found: Sequence[Difference]) -> list[Difference]:
 
 
 def _sides(found: Difference) -> tuple[str, ...]:
-    usual, other = (_figure(s.cost.total if s.cost else None) for s in (found.usual, found.other))
+    usual, other = (_figure(s.cost.median if s.cost else None) for s in (found.usual, found.other))
     where = f"{found.subject}: {found.conditions.describe()}"
     low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
     return (found.name, where, usual, other, found.verdict, low_high or "")
@@ -304,7 +303,7 @@ def _place_of(function: str) -> str:
     return OTHER
 
 
-def place_table(found: Sequence[Flame]) -> TextTable:
+def place_table(found: Sequence[Flame]) -> Table:
     """Return a row for each place with a large share, a column for each server."""
     shares = [places(flame.stacks) for flame in found]
     most: dict[str, float] = {}
@@ -316,9 +315,8 @@ def place_table(found: Sequence[Flame]) -> TextTable:
     )
     rows = [(name, *(_share(own.get(name, 0.0)) for own in shares)) for name in names]
     rest = (sum(share for name, share in own.items() if name not in names) for own in shares)
-    return TextTable(
-        ("for", *(flame.subject for flame in found)), [*rows, (OTHER, *map(_share, rest))]
-    )
+    rows.append((OTHER, *map(_share, rest)))
+    return Table("<for", *(flame.subject for flame in found), rows=rows)
 
 
 def _share(value: float) -> str:

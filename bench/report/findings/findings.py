@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
+from bench.records.points import Point
 from bench.records.words import (
     all_of,
     connections,
@@ -21,8 +22,8 @@ from bench.records.words import (
     upper_first,
 )
 from bench.report.study.holding import holdings
-from bench.report.study.scaling import scalings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
+from bench.report.study.usl import scalings
 
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
@@ -39,7 +40,7 @@ def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
     """Return each server's point with its highest figure, sorted from highest to lowest."""
     best: dict[str, Point] = {}
     for point in points:
-        value, name = point.get(key), point.subject.name
+        value, name = point.get(key), point.subject
         if value is not None and (name not in best or value > best[name][key]):
             best[name] = point
     return sorted(best.values(), key=lambda p: -p[key])
@@ -55,7 +56,7 @@ def too_close(best: Point, other: Point, key: str) -> bool:
     true of a rate that is a lower bound, because its maximum is unknown."""
     if key == "rate" and other.lower_bound:
         return True
-    return verdict(best.figures[key], other.figures[key]) == "same"
+    return verdict(best.spread(key), other.spread(key)) == "same"
 
 
 def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
@@ -66,14 +67,14 @@ def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Poin
 
 def names_of(points: Sequence[Point]) -> list[str]:
     """Return the names of the points' servers."""
-    return [p.subject.name for p in points]
+    return [p.subject for p in points]
 
 
 def undecided(first: Point, equal: Sequence[Point]) -> str:
     """Return the servers not significantly different from the first, as the end of a sentence."""
     if not equal:
         return ""
-    return f"; not significantly different from {first.subject.name}: {listed(names_of(equal))}"
+    return f"; not significantly different from {first.subject}: {listed(names_of(equal))}"
 
 
 def in_its_slice(quota: float, words: str) -> str:
@@ -92,26 +93,26 @@ def rates(study: Study, scenario: Conditions) -> str:
     least = "at least " if first.lower_bound else ""
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
-        return f"{first.subject.name} served {words}"
+        return f"{first.subject} served {words}"
     # A server may have its best rate at the only level at which the load generator limited it.
-    held_back = {p.subject.name for p in points if p.lower_bound}
-    known = [p for p in best if p.subject.name not in held_back]
+    held_back = {p.subject for p in points if p.lower_bound}
+    known = [p for p in best if p.subject not in held_back]
     if not known:
         served = f"at up to {figure(rate)} requests per second"
         return f"{upper_first(EACH_AT_LIMIT)}, {served}: {FASTEST_UNKNOWN}"
     equal, rest = told_apart([first, *(p for p in known if p is not first)], "rate")
     others = [name for name in names_of(best[1:]) if name in held_back]
     if equal or others:
-        words = f"{first.subject.name} served {words}"
+        words = f"{first.subject} served {words}"
     else:
-        words = f"{first.subject.name} served most, {words}"
+        words = f"{first.subject} served most, {words}"
     if equal and not rest and not held_back:
         return f"{all_of(len(best))} have no significant difference: {words}"
     if equal:
         words = f"{listed(names_of([first, *equal]))} are not distinguishable; {words}"
     ratio = rate / (rest[-1].get("rate") or 1e-9) if rest else 0
     if ratio >= NEAR:
-        words += f": {least}{times(ratio)} as many as {rest[-1].subject.name} at its best"
+        words += f": {least}{times(ratio)} as many as {rest[-1].subject} at its best"
     return words + (f"; {AT_LIMIT} with {listed(others)}" if others else "")
 
 
@@ -170,12 +171,12 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
         return ""
     low, high = order[0], order[-1]
     words = (
-        f"At {connections(level)} 99 % of {low.subject.name}'s responses came within "
+        f"At {connections(level)} 99 % of {low.subject}'s responses came within "
         f"{duration(low['p99'])}"
     )
     if len(order) == 1:
         return words
-    words += f", of {high.subject.name}'s within {duration(high['p99'])}"
+    words += f", of {high.subject}'s within {duration(high['p99'])}"
     return words + _as_much(order, "p99", ": ", "as long")
 
 
@@ -191,7 +192,7 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
     """Return the p99 at the lowest and the highest level of the server with the lowest p99 there,
     and whether the p99 of all servers grew."""
     growth = []
-    for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
+    for subject in dict.fromkeys(p.subject for p in study.contenders(scenario)):
         points = [p for p in study.series(subject, scenario) if p.held and p.get("p99")]
         if len(points) > 1:
             growth.append((points[0], points[-1]))
@@ -201,7 +202,7 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
     longer = all(b["p99"] > NEAR * a["p99"] for a, b in growth)
     words = "More connections wait longer: " if longer else ""
     return (
-        f"{words}{low.subject.name}'s p99 went from "
+        f"{words}{low.subject}'s p99 went from "
         f"{duration(low['p99'])} at {low.level:,} to {duration(high['p99'])} "
         f"at {high.level:,}"
     )
@@ -213,13 +214,13 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
     if not order:
         return ""
     low, high = order[0], order[-1]
-    words = f"A request costs {low.subject.name} {figure(low.get('cpu'), 'µs')} of CPU"
+    words = f"A request costs {low.subject} {figure(low.get('cpu'), 'µs')} of CPU"
     if len(order) > 1:
-        words += f", {high.subject.name} {figure(high.get('cpu'), 'µs')}"
+        words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
         words += _as_much(order, "cpu", ", ", "as much")
     near = study.floor_ratio(low)
     if near:
-        words += f"; {low.subject.name} is {above_floor(near)}"
+        words += f"; {low.subject} is {above_floor(near)}"
     return words
 
 
@@ -233,7 +234,7 @@ def above_floor(ratio: float) -> str:
 def cpu_growth(study: Study, scenario: Conditions) -> str:
     """Return the server whose CPU per request grew most with the number of connections."""
     growth, between = [], []
-    for subject in dict.fromkeys(p.subject.name for p in study.contenders(scenario)):
+    for subject in dict.fromkeys(p.subject for p in study.contenders(scenario)):
         points = [p for p in study.series(subject, scenario) if p.held and p.get("cpu")]
         if len(points) < 2:
             continue
@@ -248,11 +249,11 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
     far, *bend = max(between, key=lambda b: b[0], default=(1.0,))
     if ratio < GROWN and far > GROWN:
         costs = [f"{figure(p.get('cpu'), 'µs')} at {p.level:,}" for p in bend]
-        return f"{bend[0].subject.name}'s cost per request by connections: {', '.join(costs)}"
+        return f"{bend[0].subject}'s cost per request by connections: {', '.join(costs)}"
     if ratio < GROWN:
         return f"No server's cost per request grew by 10 % from {low.level:,} to {high.level:,}"
     return (
-        f"{low.subject.name}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
+        f"{low.subject}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
         f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
     )
 
@@ -260,7 +261,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
 def switches(study: Study, scenario: Conditions, level: int) -> str:
     """Return the most and the fewest context switches per request."""
     points = study.contenders(scenario, level)
-    found = [(total, p.subject.name) for p in points if (total := all_switches(p)) is not None]
+    found = [(total, p.subject) for p in points if (total := all_switches(p)) is not None]
     if not found:
         return ""
     (least, low), (most, high) = min(found), max(found)
@@ -282,11 +283,11 @@ def memory(study: Study, scenario: Conditions) -> str:
         return ""
     low, high = order[0], order[-1]
     if not study.whole_memory():
-        most = f"{high.subject.name}, with {figure(high.get('memory'), 'MB')}"
+        most = f"{high.subject}, with {figure(high.get('memory'), 'MB')}"
         return f"The largest single process at {connections(level)} was that of {most}"
-    words = f"At {connections(level)} {low.subject.name} needed {figure(low.get('memory'), 'MB')}"
+    words = f"At {connections(level)} {low.subject} needed {figure(low.get('memory'), 'MB')}"
     if len(order) > 1 and high["memory"] > NEAR * low["memory"]:
-        words += f", {high.subject.name} {figure(high.get('memory'), 'MB')}"
+        words += f", {high.subject} {figure(high.get('memory'), 'MB')}"
     return words
 
 

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from bench.records.conditions import THROUGH, Conditions
 from bench.records.figures import Balancer
+from bench.records.points import Point
 from bench.records.words import listed, number_word, times
 from bench.report.findings.findings import AT_LIMIT, NEAR, share_left
 from bench.report.study.hosts import WHO, label, limit_of
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 
 class InstanceRow(NamedTuple):
@@ -62,12 +63,13 @@ def instance_rows(study: Study) -> list[InstanceRow]:
 
 
 def _row(study: Study, point: Point, number: int, keys: list[str]) -> InstanceRow:
-    one, spread, way = one_instance(study, point), point.figures["rate"], point.scenario.balancer
-    count, wide = point.scenario.instances, spread.low < spread.high
+    one, spread, way = one_instance(study, point), point.spread("rate"), point.conditions.balancer
+    assert spread
+    count, wide = point.conditions.instances, spread.low < spread.high
     return InstanceRow(
         id=number,
         s=keys,
-        subject=point.subject.name,
+        subject=point.subject,
         level=point.level,
         way=way,
         way_said=THROUGH[way],
@@ -82,8 +84,8 @@ def _row(study: Study, point: Point, number: int, keys: list[str]) -> InstanceRo
 
 def one_instance(study: Study, point: Point) -> Point | None:
     """Return the point of one instance with the same balancer and level; None if it is invalid."""
-    alone = point.scenario._replace(instances=1)
-    found = study.find(point.subject.name, alone, point.level)
+    alone = point.conditions._replace(instances=1)
+    found = study.find(point.subject, alone, point.level)
     return found if found and found.held else None
 
 
@@ -95,16 +97,16 @@ def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balance
     if not known:
         words = f"{WITH[way]} {AT_LIMIT} with one instance already: the scaling is unknown"
         return words if found else ""
-    most = max(p.scenario.instances for _, p in known)
-    ratios = [(_ratio(p, one), p) for one, p in known if p.scenario.instances == most]
+    most = max(p.conditions.instances for _, p in known)
+    ratios = [(_ratio(p, one), p) for one, p in known if p.conditions.instances == most]
     grown = sorted(ratios, key=lambda g: -g[0])
     best, first = grown[0]
     least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
     more = best >= NEAR or first.lower_bound
-    words = f"{WITH[way]} {number_word(most)} instances of {first.subject.name} carried "
+    words = f"{WITH[way]} {number_word(most)} instances of {first.subject} carried "
     words += f"{_times(first, best)} as much as one" if more else "no more than one"
     if last is not first and more:
-        words += f", of {last.subject.name} {_times(last, least)}"
+        words += f", of {last.subject} {_times(last, least)}"
     return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
 
 
@@ -152,7 +154,7 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
     unknown: dict[str, None] = {}
     for way in WITH:
         for point in study.contenders(family._replace(balancer=way), level):
-            name = point.subject.name
+            name = point.subject
             straight = study.find(name, family, level)
             if straight and straight.lower_bound:
                 unknown[name] = None

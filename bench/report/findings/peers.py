@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
-from bench.records.peers import PeerStudy, Published
-from bench.records.results import Results
-from bench.report.study.study import Point, Study
+from bench.records.points import Point, data_points
+from bench.records.results import PeerStudy, Published, Results
+from bench.report.study.study import Study
 
 MANY = 2.0
 """Today's ratio differs from the published ratio from this factor on (or its inverse)."""
@@ -206,9 +206,9 @@ def dots(study: Study) -> list[Dot]:
     }
     lowest = {scenario: min(n for s, n in wanted if s == scenario) for scenario, _ in wanted}
     found = [
-        Dot(p.subject.name, p.subject.kind, p.scenario, p.level, cpu)
+        Dot(p.subject, p.kind, p.conditions, p.level, cpu)
         for p in study.points
-        if p.held and lowest.get(p.scenario) == p.level and (cpu := p.get("cpu"))
+        if p.held and lowest.get(p.conditions) == p.level and (cpu := p.get("cpu"))
     ]
     places = _places(found)
     return sorted(found, key=lambda dot: (places[dot.subject], dot.subject))
@@ -264,11 +264,8 @@ def standing(found: Iterable[Dot]) -> str:
 def memory(results: Results, asked: PeerStudy) -> list[tuple[str, int, float]]:
     """Return (server, connections, bytes per connection) of a study, the least bytes first."""
     found = [
-        (cell.subject, cell.concurrency, cell.typical.memory.per_connection)
-        for cell in results.cells()
-        if cell.state == "held"
-        and cell.typical
-        and cell.typical.memory
-        and asked.has(cell.typical.key)
+        (point.subject, point.level, point.typical.memory.per_connection)
+        for key, point in data_points(results).items()
+        if point.typical and point.typical.memory and asked.has(key)
     ]
     return sorted(found, key=lambda row: row[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The recommended server for all measured scenarios.
+"""The recommended server for all measured scenarios, and the ranking of one scenario on the page.
 
 A server is excluded if one silent client stops it, if it fails at a level that another server
 passes, or if it needs more than half of the machine's memory. The others are compared by the
@@ -8,16 +8,105 @@ servers without a significant difference p99 decides, then memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import geometric_mean
 
-from bench.readers.compare import NOISE_OF_ONE
-from bench.readers.order import STALLS, order, sharing
+from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
-from bench.records.words import connections, duration, figure, listed, percent, times
-from bench.report.findings.answer import Advice, named
-from bench.report.findings.findings import told_apart
+from bench.records.points import NOISE_OF_ONE, Point
+from bench.records.words import connections, duration, figure, listed, number_word, percent, times
+from bench.report.findings.findings import MOST_NAMED, told_apart
 from bench.report.study.holding import holdings
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Row, Study
+
+
+def ranking_title(study: Study, scenario: Conditions) -> str:
+    """Return the first and the last of the ranking; empty if there is no ranking."""
+    found = order(study.results, scenario)
+    if found is None:
+        return ""
+    ties = sharing(found.ranked)
+    first, last = ties[0], ties[-1]
+    best = first[0].spread.median
+    who = f"{listed([one.subject for one in first])} {'comes' if len(first) == 1 else 'come'} first"
+    rate = f"{figure(best)} requests per second"
+    if len(ties) == 1:
+        who = f"{listed([one.subject for one in first])} have no significant difference"
+        words = f"{who}, at up to {rate}"
+    elif first[0].subject in last[-1].close_to:
+        words = f"{who}: {rate}"
+    else:
+        least = last[-1].spread.median
+        words = f"{who}: {rate}, {times(best / least)} as many as {last[-1].subject}"
+    where = f"At {connections(found.level)}"
+    if found.by == "cpu":
+        where += ", by the capacity of a full core (1 / CPU per request)"
+    return f"{where}, {words}"
+
+
+def order_rows(study: Study) -> list[Row]:
+    """Return a row for each server of each scenario that has a ranking."""
+    return [
+        _row(study, found, one, study.keys[scenario])
+        for scenario in study.scenarios
+        if (found := order(study.results, scenario))
+        for one in found.ranked
+    ]
+
+
+def _row(study: Study, found: Order, one: Ranked, key: str) -> Row:
+    out = f"   {STALLS['one']}" if one.subject in stalled(study) else ""
+    return {
+        "s": key,
+        "subject": one.subject,
+        "by": found.by,
+        "value": float(f"{one.spread.median:.5g}"),
+        "low": float(f"{one.spread.low:.5g}"),
+        "high": float(f"{one.spread.high:.5g}"),
+        "said": f"{one.place}.  {figure(one.spread.median)}{out}",
+        "why": f"{_close(one)}{found.why}",
+    }
+
+
+def _close(one: Ranked) -> str:
+    if not one.close_to:
+        return ""
+    return f"{one.subject} has no significant difference to {listed(one.close_to)}, either. "
+
+
+@dataclass
+class Advice:
+    """An answer to one question."""
+
+    question: str
+    answer: str
+    """The servers, in a word or two."""
+    because: str
+    anchor: str
+    """The anchor of its evidence on the page."""
+
+
+def stalled(study: Study) -> set[str]:
+    """Return the servers that a single silent client stops, if the results say so."""
+    return {name for name, by in study.results.stalled_by.items() if by == "one"}
+
+
+def but_stalled(names: Sequence[str]) -> str:
+    """Return why these servers are not the answer, as the end of a sentence."""
+    if not names:
+        return ""
+    return f". Not {listed(names)}, though the figures are as good or better: {STALLS['one']}"
+
+
+def named(names: Sequence[str], total: int) -> str:
+    """Return the names, or their number if there are many: "All of them", "Four of them"."""
+    if len(names) == total > 1:
+        return "Both of them" if total == 2 else "All of them"
+    if len(names) > MOST_NAMED:
+        return f"{number_word(len(names))} of them".capitalize()
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
+
 
 QUESTION = "One for everything here?"
 MOST_MEMORY = 0.5
@@ -110,12 +199,12 @@ def _decided(
     study: Study, scenario: Conditions, level: int, close: Sequence[str]
 ) -> tuple[Sequence[str], str]:
     """Return the best of the equal servers by p99 or memory, and the reason as text."""
-    points = [p for p in study.contenders(scenario, level) if p.subject.name in close]
+    points = [p for p in study.contenders(scenario, level) if p.subject in close]
     for key, say in (("p99", "the lowest p99"), ("memory", "the least memory")):
         rising = sorted((p for p in points if p.get(key)), key=lambda p: p.get(key) or 0)
         if len(rising) == len(close) > 1 and not told_apart(rising, key)[0]:
             best = rising[0]
-            return [best.subject.name], f"; {best.subject.name} has {say}, {_said(best, key)}"
+            return [best.subject], f"; {best.subject} has {say}, {_said(best, key)}"
     return close, ""
 
 

@@ -8,10 +8,10 @@ from bench.records.errors import UserError
 from bench.records.store import file_of, load, replace
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import cost_markdown, export, topology
+from bench.report.page import cost, export, topology
 from bench.report.page.page import render
+from bench.report.page.torture import markdown
 from bench.report.page.torture import render as render_torture
-from bench.report.page.torture_markdown import markdown
 from bench.report.study.study import Study
 
 EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
@@ -35,7 +35,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     page = output or stored.with_name("report.html")
     _check(page, stored)
     if results.command[:1] == ["cost"]:
-        return _write(cost_markdown.both(results, page))
+        return _write(cost.both(results, page))
     study = Study(results)
     if not study.points:
         shown = f"zerohttpd report --targets {stored.parent}"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from bench.records.conditions import Conditions
 from bench.records.words import figure
 from bench.report.charts import style
-from bench.report.charts.exhibits import Catalogue
+from bench.report.charts.base import Catalogue
 from bench.report.findings import choice
-from bench.report.findings.answer import Advice
+from bench.report.findings.recommendation import Advice
 from bench.report.study.holding import Holding, holdings
-from bench.report.study.scaling import Scaling, scalings
 from bench.report.study.study import Study, describe
+from bench.report.study.usl import Scaling, scalings
 
 
 def part(study: Study, _: Catalogue) -> dict[str, object]:

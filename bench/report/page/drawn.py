@@ -7,11 +7,11 @@ from functools import cache
 import vl_convert
 from markupsafe import Markup
 
+from bench.records.metrics import METRICS
 from bench.report.charts import style
-from bench.report.charts.exhibits import Catalogue
+from bench.report.charts.base import Catalogue
 from bench.report.charts.export import pictures
 from bench.report.page.look import TEMPLATES, look
-from bench.report.study.metrics import METRICS
 from bench.report.study.study import Study
 
 LOOPS = (

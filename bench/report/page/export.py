@@ -1,15 +1,158 @@
 # SPDX-License-Identifier: MIT
-"""The data points as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
+"""The data points as JSON, CSV and Markdown, and as the table of all figures on the page. SCHEMA.md
+describes the columns."""
 
-import csv
 import html
-import io
 import json
+from dataclasses import dataclass, field
+from urllib.parse import quote
 
-from bench.records.words import figure
+from bench.readers.console import Table
+from bench.records.figures import HostFigures
+from bench.records.metrics import BY_KEY, METRICS, Metric
+from bench.records.points import HOST_FIGURES, Point
+from bench.records.store import csv_of
+from bench.records.words import figure, percent
+from bench.report.charts.base import Catalogue
+from bench.report.charts.rows import status_of
 from bench.report.study import hosts
-from bench.report.study.metrics import METRICS
-from bench.report.study.study import HOST_FIGURES, Point, Row, Study, describe
+from bench.report.study.study import Row, Study, describe
+
+FIGURES = (
+    *("rate", "p50", "p90", "p99", "p999", "max", "cpu", "cpu_user", "cpu_system"),
+    *("switches_voluntary", "switches_involuntary", "memory", "threads", "processes"),
+    *("descriptors", "overflows", "drops", "foreign_share", "cpu_share"),
+    *("load_share", "redis_share", "nginx_share"),
+)
+SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
+
+
+@dataclass(frozen=True)
+class Column:
+    """The heading of a column."""
+
+    label: str
+    unit: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class TableCell:
+    """One field of the table. `sort` is its sort key; an empty key sorts last."""
+
+    text: str
+    sort: str | float = ""
+    small: str = ""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """The row of one data point."""
+
+    s: str
+    subject: str
+    failed: bool
+    cells: list[TableCell] = field(default_factory=list)
+
+
+def part(study: Study, _: Catalogue) -> dict[str, object]:
+    """Return the table, and the exports for download from the page."""
+    files = (
+        ("CSV", "report.csv", "text/csv", as_csv(study)),
+        ("JSON", "report.json", "application/json", as_json(study)),
+        ("a Markdown table", "report.md", "text/markdown", as_markdown(study)),
+    )
+    return {
+        "columns": columns(study),
+        "table": rows(study),
+        "files": [
+            {"label": label, "name": name, "href": f"data:{kind};charset=utf-8,{quote(text)}"}
+            for label, name, kind, text in files
+        ],
+    }
+
+
+def columns(study: Study) -> list[Column]:
+    """Return the headings of the figures that were measured."""
+    heads = [Column("server"), Column("connections")]
+    for metric in _metrics(study):
+        heads.append(Column(metric.label, metric.unit.removeprefix("/s"), metric.about))
+        if metric.key == "rate":
+            heads.append(Column("state"))
+        if metric.key == "cpu" and _has_floors(study):
+            heads.append(Column("over baseline", "×", "CPU per request / the baseline's"))
+    about = "share of its CPU limit; small: throttling, queue overflows, retransmissions"
+    return [*heads, *(Column(name, "% CPU", about) for name in hosts.names(study))]
+
+
+def rows(study: Study) -> list[TableRow]:
+    """Return the rows, sorted by scenario, level and server."""
+    keys = study.keys
+    rank = {subject.name: i for i, subject in enumerate(study.subjects)}
+    points = [p for p in study.points if p.conditions in study.scenarios]
+    points.sort(key=lambda p: (keys[p.conditions], p.level, rank[p.subject]))
+    return [
+        TableRow(keys[p.conditions], p.subject, p.state != "held", _cells(study, p)) for p in points
+    ]
+
+
+def _cells(study: Study, point: Point) -> list[TableCell]:
+    name = point.subject
+    cells = [TableCell(name, name), TableCell(f"{point.level:,}", point.level)]
+    for metric in _metrics(study):
+        cells.append(_figure(point, metric))
+        if metric.key == "rate":
+            cells.append(_state(point))
+        if metric.key == "cpu" and _has_floors(study):
+            ratio = study.floor_ratio(point)
+            cells.append(TableCell(f"{ratio:.1f}", round(ratio, 3)) if ratio else TableCell("–"))
+    known = {hosts.label(host.role, host.name): host for host in point.hosts}
+    return [*cells, *(_host_cell(known.get(name)) for name in hosts.names(study))]
+
+
+def _host_cell(host: HostFigures | None) -> TableCell:
+    if host is None:
+        return TableCell("–")
+    held_up = host.throttled_share or 0
+    words = [f"throttled {percent(held_up)}"] if held_up >= hosts.THROTTLED else []
+    small = ", ".join([*words, *hosts.trouble(host)])
+    return TableCell(percent(host.cpu_share), host.cpu_share, small, hosts.host_words(host))
+
+
+def _state(point: Point) -> TableCell:
+    if point.reason:
+        return TableCell(point.reason.label, point.state, title=point.reason.text)
+    status = status_of(point)
+    words = {"held": "held", "load generator": "≥ load at its limit"}
+    said = words.get(status, f"held, {status} at its limit")
+    limit = hosts.limit_of(point)
+    if limit:
+        sign = "≥ " if point.lower_bound else "held, "
+        said = f"{sign}{hosts.label(limit.role, limit.name)} at its limit"
+    flags = ["disturbed"] if point.disturbed else []
+    flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
+    return TableCell(said, status, small=", ".join(flags), title=hosts.limit_words(point))
+
+
+def _figure(point: Point, metric: Metric) -> TableCell:
+    spread = point.spread(metric.key)
+    if spread is None:
+        return TableCell("–")
+    sign = "≥ " if point.lower_bound and metric.key == "rate" else ""
+    small = ""
+    if metric.key in SPREAD_OF and spread.low < spread.high:
+        small = f"{figure(spread.low)}–{figure(spread.high)}"
+    return TableCell(f"{sign}{figure(spread.median)}", spread.median, small)
+
+
+def _metrics(study: Study) -> list[Metric]:
+    return [BY_KEY[key] for key in FIGURES if key == "rate" or study.has(key)]
+
+
+def _has_floors(study: Study) -> bool:
+    return any(s.kind == "floor" for s in study.subjects)
+
 
 SCHEMA = "zerohttpd-seven/report"
 SCHEMA_VERSION = 2
@@ -21,18 +164,18 @@ MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 def as_row(study: Study, point: Point) -> Row:
     """Return a data point as a flat row; values that were not measured are None."""
-    scenario, reason = point.scenario, point.reason
+    scenario, reason = point.conditions, point.reason
     ratio = study.floor_ratio(point)
     row: Row = {
-        "subject": point.subject.name,
-        "kind": point.subject.kind,
-        "architecture": point.subject.architecture,
+        "subject": point.subject,
+        "kind": point.kind,
+        "architecture": point.architecture,
         **{CALLED.get(name, name): value for name, value in scenario._asdict().items()},
         "connections": point.level,
         "state": point.state,
         "label": reason.label if reason else None,
         "reason": reason.text if reason else None,
-        "runs": point.runs,
+        "runs": len(point.runs),
         "outliers": point.outliers,
         "bottleneck": point.bottleneck,
         "bottleneck_host": point.bottleneck_host,
@@ -42,7 +185,7 @@ def as_row(study: Study, point: Point) -> Row:
         "memory_source": _memory_source(point),
     }
     for metric in METRICS:
-        spread = point.figures.get(metric.key)
+        spread = point.spread(metric.key)
         row[metric.key] = spread.median if spread else None
         row[f"{metric.key}_low"] = spread.low if spread else None
         row[f"{metric.key}_high"] = spread.high if spread else None
@@ -76,13 +219,8 @@ def as_json(study: Study) -> str:
 
 def as_csv(study: Study) -> str:
     """Return all data points as CSV with a header; values that were not measured are empty."""
-    out = io.StringIO()
     rows = [as_row(study, point) | _host_columns(point) for point in study.points]
-    columns = dict.fromkeys(name for row in rows for name in row)
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    return csv_of(dict.fromkeys(name for row in rows for name in row), rows)
 
 
 def _hosts(point: Point) -> Row:
@@ -104,12 +242,9 @@ def as_markdown(study: Study) -> str:
     parts = []
     heads = [_head(key) for key in MARKDOWN]
     for scenario in study.all_scenarios:
-        lines = [f"### {_text(describe(scenario))}", ""]
-        lines.append(f"| server | connections | {' | '.join(heads)} | remark |")
-        lines.append(f"|---|--:|{'--:|' * len(heads)}---|")
         points = sorted(study.of(scenario), key=lambda p: p.level)
-        lines += [_line(point) for point in points]
-        parts.append("\n".join(lines) + "\n")
+        table = Table("<server", "connections", *heads, "<remark", rows=map(_fields, points))
+        parts.append(f"### {_text(describe(scenario))}\n\n{table.markdown()}\n")
     return "\n".join(parts)
 
 
@@ -118,7 +253,7 @@ def _head(key: str) -> str:
     return f"{metric.label}, {metric.unit}" if key != "rate" else metric.label
 
 
-def _line(point: Point) -> str:
+def _fields(point: Point) -> list[str]:
     values = [_with_spread(point, key) for key in MARKDOWN]
     words = []
     if point.reason:
@@ -128,9 +263,9 @@ def _line(point: Point) -> str:
     if point.hosts and point.bottleneck:
         words.append(hosts.limit_words(point))
     if point.outliers:
-        words.append(f"outliers: {point.outliers} of {point.runs} runs")
-    cells = [point.subject.name, f"{point.level:,}", *values, "; ".join(words)]
-    return f"| {' | '.join(map(_text, cells))} |"
+        words.append(f"outliers: {point.outliers} of {len(point.runs)} runs")
+    cells = [point.subject, f"{point.level:,}", *values, "; ".join(words)]
+    return [*map(_text, cells)]
 
 
 def _text(text: str) -> str:
@@ -139,7 +274,7 @@ def _text(text: str) -> str:
 
 
 def _with_spread(point: Point, key: str) -> str:
-    spread = point.figures.get(key)
+    spread = point.spread(key)
     if spread is None:
         return ""
     sign = "≥ " if point.lower_bound and key == "rate" else ""

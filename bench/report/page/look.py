@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""How a page looks: the style sheet of all pages, and the colours of its two themes."""
+"""How a page looks: the style sheet of all pages, the colours of its two themes, and its
+templates."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+
 from bench.report.charts import style
 from bench.report.study.study import StudySubject
+
+
+def template_of(module: str, name: str) -> Template:
+    """Return a template from the folder `template` next to a module (its `__file__`). Values are
+    escaped; an undefined name is an error."""
+    known = Environment(
+        loader=FileSystemLoader(Path(module).parent / "template"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return known.get_template(name)
+
 
 TEMPLATES = Path(__file__).parent / "template"
 

@@ -2,11 +2,12 @@
 """The top of the page: the most important findings, and cautions."""
 
 from bench.records.figures import QUIET
+from bench.records.points import Point
 from bench.records.words import connections, percent, plural
-from bench.report.charts.exhibits import Catalogue
-from bench.report.findings import findings, ordering
-from bench.report.page import figures_table, topology
-from bench.report.study.study import Point, Study, describe
+from bench.report.charts.base import Catalogue
+from bench.report.findings import findings, recommendation
+from bench.report.page import topology
+from bench.report.study.study import Study, describe
 
 SHORT = (
     *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors"),
@@ -22,7 +23,7 @@ def part(study: Study, charts: Catalogue) -> dict[str, object]:
     first = study.scenarios[0]
     titles = charts.titles()
     where = topology.title(study) or study.results.machine.describe()
-    in_order = ordering.finding(study, first)
+    in_order = recommendation.ranking_title(study, first)
     short = [key for key in SHORT if titles.get(key) and not (in_order and key == "rates")]
     return {
         "title": f"ZeroHTTPd Seven: benchmark of {study.results.started:%Y-%m-%d}",
@@ -52,7 +53,7 @@ def _cautions(study: Study) -> list[str]:
             f"In {plural(bounds, 'data point')} the load generator was the limit: those rates are "
             "lower bounds, marked ≥."
         )
-    loud = [p for p in study.points if figures_table.disturbed(p)]
+    loud = [p for p in study.points if p.held and p.disturbed]
     if loud:
         words.append(_disturbed(loud, len(study.points)))
     outliers = sum(p.outliers for p in study.points)
@@ -64,8 +65,8 @@ def _cautions(study: Study) -> list[str]:
 def _disturbed(loud: list[Point], cells: int) -> str:
     worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
     most = percent(worst.get("foreign_share") or 0)
-    where = f"{worst.subject.name} at {connections(worst.level)} ({describe(worst.scenario)})"
-    sliced = any(p.scenario.quota for p in loud)
+    where = f"{worst.subject} at {connections(worst.level)} ({describe(worst.conditions)})"
+    sliced = any(p.conditions.quota for p in loud)
     slices = ", and it could not use up its CPU quota" if sliced else ""
     return (
         f"In {len(loud):,} of {plural(cells, 'data point')} other programs used more than "

@@ -4,23 +4,14 @@
 from dataclasses import dataclass
 
 from bench.readers.cost import Flame, flames
-from bench.records.peers import PeerStudy
+from bench.records.results import PeerStudy
 from bench.records.words import connections, figure
-from bench.report.charts.exhibits import Catalogue
+from bench.report.charts.base import Catalogue
 from bench.report.findings import peers
 from bench.report.findings.cost import sampled_how
 from bench.report.page.cost import ShownFlame, flame_shown
+from bench.report.study import hosts
 from bench.report.study.study import Study, describe
-
-MOST_LIKE = {
-    "server": "server",
-    "load": "load generator",
-    "redis": "Redis",
-    "nginx": "nginx",
-    "none": "none",
-    None: "–",
-}
-"""The bottleneck as a word in the table; the key None means unknown."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +52,8 @@ def _study(study: Study, asked: PeerStudy) -> ShownStudy:
 
 def limit_of(now: peers.Now) -> str:
     """Return the bottleneck as a word for the table."""
-    return MOST_LIKE[now.point.bottleneck if now.point else None]
+    found = now.point.bottleneck if now.point else None
+    return hosts.NAMES.get(found, found) if found else "–"
 
 
 def _is_of(one: Flame, asked: PeerStudy) -> bool:

@@ -13,8 +13,8 @@ from typing import Any
 from bench.records.environment import HostInfo
 from bench.records.words import listed, number_word, plural, upper_first
 from bench.report.charts import style
-from bench.report.charts.exhibits import Catalogue
-from bench.report.page.templates import template_of
+from bench.report.charts.base import Catalogue
+from bench.report.page.look import template_of
 from bench.report.study.hosts import ROLES, in_order
 from bench.report.study.study import Study
 

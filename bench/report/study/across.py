@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from bench.records.conditions import Conditions, conditions_from
+from bench.records.metrics import BY_KEY
+from bench.records.points import Point
 from bench.records.words import connections, duration, figure, plural
-from bench.report.study.metrics import BY_KEY
-from bench.report.study.study import WAITS, WAYS, Point, Row, Study, workload_name
+from bench.report.study.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
 """The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
@@ -138,7 +139,7 @@ def _compare(
             value = point.get(metric)
             if point.level != level or value is None:
                 continue
-            subject, condition = point.subject.name, name(scenario)
+            subject, condition = point.subject, name(scenario)
             found.values.setdefault(subject, {})[condition] = value
             bound = metric == "rate" and point.lower_bound
             if bound:
@@ -185,15 +186,15 @@ def loop_rows(study: Study) -> list[LoopRow]:
     """
     highest: dict[tuple[str, Conditions], Point] = {}
     for point in sorted(study.points, key=lambda p: p.level):
-        if point.scenario.mode == "open" and point.held and point.get("p99"):
-            highest[point.subject.name, point.scenario] = point
+        if point.conditions.mode == "open" and point.held and point.get("p99"):
+            highest[point.subject, point.conditions] = point
     return [row for point in highest.values() for row in _loop_rows(study, point)]
 
 
 def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
-    beside = point.scenario._replace(mode="closed", rate=None)
-    key = study.keys.get(beside, study.keys[point.scenario])
-    name, asked = point.subject.name, f"{figure(point.scenario.rate)}/s"
+    beside = point.conditions._replace(mode="closed", rate=None)
+    key = study.keys.get(beside, study.keys[point.conditions])
+    name, asked = point.subject, f"{figure(point.conditions.rate)}/s"
 
     def row(way: str, p50: float, p99: float, p999: float | None) -> LoopRow:
         said = f"{name} at {asked}, {way}: median {duration(p50)}, p99 {duration(p99)}"
@@ -212,7 +213,7 @@ def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
 
 def _closed_beside(study: Study, point: Point, scenario: Conditions) -> Point | None:
     """Return the data point of a closed loop whose level is nearest to that of `point`."""
-    points = [p for p in study.series(point.subject.name, scenario) if p.held and p.get("p99")]
+    points = [p for p in study.series(point.subject, scenario) if p.held and p.get("p99")]
     return min(points, key=lambda p: abs(p.level - point.level), default=None)
 
 

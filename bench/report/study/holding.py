@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from math import ceil
 
 from bench.records.conditions import Conditions
+from bench.records.points import Point
 from bench.records.words import connections, duration, figure, listed, plural
 from bench.report.study.hosts import limit_words
-from bench.report.study.study import Point, Study
+from bench.report.study.study import Study
 
 SLOW_MS = 1000.0
 """A p99 of at least this many milliseconds is reported although the level is passed."""

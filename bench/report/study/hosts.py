@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, Role
+from bench.records.points import Point
 from bench.records.words import connections, number_word, percent, plural
-from bench.report.study.study import Point, Row, Study
+from bench.report.study.study import Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
 """In the order in which a request passes them."""
 THROTTLED = 0.05
 """A host that is throttled in at least this share of its periods is reported."""
-WHO = {"load": "the load generator", "nginx": "nginx", "server": "the server", "redis": "Redis"}
+NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
+WHO = NAMES | {name: f"the {NAMES[name]}" for name in ("load", "server")}
 QUEUES = (
     ("listen_overflows", "overflow"),
     ("listen_drops", "dropped SYN"),
@@ -97,15 +99,15 @@ def host_rows(study: Study) -> list[Row]:
     place = {name: index for index, name in enumerate(names(study))}
     rows: list[Row] = []
     for number, point in enumerate(study.points):
-        if point.scenario not in study.scenarios:
+        if point.conditions not in study.scenarios:
             continue
         for host in point.hosts:
             name = label(host.role, host.name)
             rows.append(
                 {
                     "id": number,
-                    "s": study.keys[point.scenario],
-                    "subject": point.subject.name,
+                    "s": study.keys[point.conditions],
+                    "subject": point.subject,
                     "level": point.level,
                     "host": name,
                     "place": place[name],
@@ -113,7 +115,7 @@ def host_rows(study: Study) -> list[Row]:
                     "throttled": round(host.throttled_share or 0, 3),
                     "sign": "!" if trouble(host) else "",
                     "limit": host == limit_of(point),
-                    "said": f"{point.subject.name}, {name}: {host_words(host)}",
+                    "said": f"{point.subject}, {name}: {host_words(host)}",
                 }
             )
     return rows

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The results for the report: servers under test, scenarios, and a point per configuration.
 
-A scenario is what all points of one chart have in common: the workload and its conditions. The
-figures of a point are medians over its runs, with the lowest and the highest value.
+A scenario is what all points of one chart have in common: the workload and its conditions.
 """
 
-import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from bench.readers.compare import Spread
-from bench.records.conditions import Conditions
-from bench.records.figures import HostFigures
-from bench.records.json_file import Json
-from bench.records.results import Results, cell_of
-from bench.records.run import Reason, Run
+from bench.records.conditions import CellKey, Conditions
+from bench.records.points import Point, best_level, data_points
+from bench.records.results import Results
+from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
-from bench.report.study.metrics import figures_of
 
 Row: TypeAlias = dict[str, Json]
 """A row of a chart's data or of an export. The report writes it and does not read it."""
@@ -33,55 +28,20 @@ class StudySubject:
     architecture: str | None
 
 
-@dataclass(frozen=True)
-class Point:
-    """The data point of one configuration."""
-
-    subject: StudySubject
-    scenario: Conditions
-    level: int
-    state: str
-    reason: Reason | None
-    runs: int
-    bottleneck: str | None = None
-    bottleneck_host: str | None = None
-    """The name of the host at its limit, if there are several hosts."""
-    hosts: tuple[HostFigures, ...] = ()
-    """The medians of each host's figures over the runs."""
-    lower_bound: bool = False
-    outliers: int = 0
-    figures: dict[str, Spread] = field(default_factory=dict)
-    typical: Run | None = None
-
-    @property
-    def held(self) -> bool:
-        """Whether it is valid and has a rate."""
-        return self.state == "held" and "rate" in self.figures
-
-    def get(self, key: str) -> float | None:
-        """Return the median of one kind of figure; None if it was not measured."""
-        spread = self.figures.get(key)
-        return spread.median if spread else None
-
-    def __getitem__(self, key: str) -> float:
-        """Return the median of one kind of figure; raise KeyError if it was not measured."""
-        return self.figures[key].median
-
-
 class Study:
     """All points of a result, with methods to select and compare them."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        groups = results.by_cell()
-        self.points = [_point(groups[key]) for key in groups if key.conditions.rated]
-        found = {point.subject.name: point.subject for point in self.points}
+        self.index = data_points(results)
+        """All data points, those without a rate too."""
+        self.points = [point for point in self.index.values() if point.conditions.rated]
+        found = {p.subject: StudySubject(p.subject, p.kind, p.architecture) for p in self.points}
         order = [name for name in results.servers if name in found]
         names = order + [name for name in found if name not in order]
         ranks = {"server": 0, "stranger": 1, "floor": 2}
         self.subjects = sorted((found[n] for n in names), key=lambda s: ranks.get(s.kind, 1))
-        self.all_scenarios = list(dict.fromkeys(point.scenario for point in self.points))
-        self._index = {(p.subject.name, p.scenario, p.level): p for p in self.points}
+        self.all_scenarios = list(dict.fromkeys(point.conditions for point in self.points))
 
     @cached_property
     def scenarios(self) -> list[Conditions]:
@@ -112,12 +72,12 @@ class Study:
 
     def find(self, subject: str, scenario: Conditions, level: int) -> Point | None:
         """Return the point of one configuration, whatever its state; None if there is none."""
-        return self._index.get((subject, scenario, level))
+        return self.index.get(CellKey(subject, scenario, level))
 
     def of(self, scenario: Conditions, *kinds: str) -> list[Point]:
         """Return the points of a scenario, of all kinds of servers or of the given ones."""
-        found = [p for p in self.points if p.scenario == scenario]
-        return [p for p in found if not kinds or p.subject.kind in kinds]
+        found = [p for p in self.points if p.conditions == scenario]
+        return [p for p in found if not kinds or p.kind in kinds]
 
     def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
         """Return the valid points of a scenario, without those of baselines."""
@@ -126,7 +86,7 @@ class Study:
 
     def series(self, subject: str, scenario: Conditions) -> list[Point]:
         """Return the points of one server, the lowest level first."""
-        mine = [p for p in self.of(scenario) if p.subject.name == subject]
+        mine = [p for p in self.of(scenario) if p.subject == subject]
         return sorted(mine, key=lambda p: p.level)
 
     def levels(self, scenario: Conditions) -> list[int]:
@@ -134,19 +94,15 @@ class Study:
         return sorted({p.level for p in self.of(scenario)})
 
     def reference(self, scenario: Conditions) -> int:
-        """Return the level at which servers are compared: the level with most valid servers; of
-        several the one with most runs, then the highest. `bench.readers.order` has this rule."""
-
-        def worth(level: int) -> tuple[int, int, int]:
-            held = self.contenders(scenario, level)
-            return len(held), min((p.runs for p in held), default=0), level
-
-        return max(self.levels(scenario), key=worth, default=0)
+        """Return the level at which servers are compared."""
+        return best_level(self.of(scenario, "server", "stranger")) or max(
+            self.levels(scenario), default=0
+        )
 
     def has(self, key: str, scenario: Conditions | None = None) -> bool:
         """Return whether a kind of figure was measured (in that scenario)."""
         points = self.points if scenario is None else self.of(scenario)
-        return any(key in p.figures for p in points)
+        return any(p.spread(key) for p in points)
 
     def whole_memory(self) -> bool:
         """Return whether memory is that of all processes. If not, it is that of the largest one,
@@ -155,10 +111,10 @@ class Study:
 
     def floor_of(self, point: Point) -> Point | None:
         """Return the valid baseline point with the same architecture, scenario and level."""
-        if point.subject.kind == "floor" or not point.subject.architecture:
+        if point.kind == "floor" or not point.architecture:
             return None
-        for other in self.of(point.scenario, "floor"):
-            same = other.subject.architecture == point.subject.architecture
+        for other in self.of(point.conditions, "floor"):
+            same = other.architecture == point.architecture
             if same and other.level == point.level and other.held:
                 return other
         return None
@@ -172,58 +128,12 @@ class Study:
     @property
     def single_run(self) -> bool:
         """Whether no configuration was measured twice, so that the noise is unknown."""
-        return all(point.runs <= 1 for point in self.points)
+        return all(len(point.runs) <= 1 for point in self.points)
 
     def without_figure(self) -> Iterator[Point]:
         """Return the points that are not valid."""
         return (p for p in self.points if p.state != "held")
 
-
-def _point(runs: list[Run]) -> Point:
-    cell, first = cell_of(runs), runs[0]
-    architecture = first.architecture or (first.subject if first.kind == "server" else None)
-    values: dict[str, list[float]] = {}
-    for run in runs if cell.state == "held" else ():
-        for key, value in figures_of(run).items():
-            values.setdefault(key, []).append(value)
-    return Point(
-        subject=StudySubject(first.subject, first.kind, architecture),
-        scenario=first.conditions,
-        level=first.concurrency,
-        state=cell.state,
-        reason=cell.reason,
-        runs=len(runs),
-        bottleneck=cell.bottleneck,
-        bottleneck_host=cell.bottleneck_host,
-        hosts=_hosts(runs) if cell.state == "held" else (),
-        lower_bound=cell.lower_bound,
-        outliers=cell.outliers,
-        figures={key: Spread.of(known) for key, known in values.items()},
-        typical=cell.typical,
-    )
-
-
-def _hosts(runs: list[Run]) -> tuple[HostFigures, ...]:
-    groups: dict[tuple[str, str], list[HostFigures]] = {}
-    for run in runs:
-        for host in run.hosts:
-            groups.setdefault((host.role, host.name), []).append(host)
-    return tuple(_median_host(found) for found in groups.values())
-
-
-def _median_host(found: list[HostFigures]) -> HostFigures:
-    values: dict[str, float | None] = {}
-    for name in HOST_FIGURES:
-        known = [value for host in found if (value := getattr(host, name)) is not None]
-        values[name] = statistics.median_high(known) if known else None
-    return found[0].model_copy(update=values)
-
-
-HOST_FIGURES = (
-    *("cpu_share", "throttled_share"),
-    *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
-)
-"""The figures of each host, by their names in the results."""
 
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
 """How often a request of a workload waits for Redis."""

@@ -56,7 +56,7 @@ def test_ctrl_c_where_nobody_watches_for_it(monkeypatch: pytest.MonkeyPatch) -> 
     def interrupted(_words: Sequence[str]) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bench.cli.compare.run", interrupted)
+    monkeypatch.setattr("bench.cli.report.compared", interrupted)
     assert main(["compare"]) == INTERRUPTED
 
 

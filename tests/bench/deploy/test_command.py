@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli.main import main
-from bench.deploy import command, inventory
-from bench.deploy.inventory import WayToLoad
+from bench.deploy import command, playbook
 from bench.deploy.pack import pack_project, project_files
+from bench.deploy.playbook import WayToLoad
 from bench.records.errors import UserError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -84,9 +84,9 @@ def test_a_wrong_option_of_the_sweep_ends_it_before_anything_begins(
 def test_without_a_lab_the_lab_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(inventory, "LAB_INVENTORY", tmp_path / "none.ini")
+    monkeypatch.setattr(playbook, "LAB_INVENTORY", tmp_path / "none.ini")
     with pytest.raises(UserError, match="make lab"):
-        inventory.find("lab")
+        playbook.find("lab")
 
 
 def test_a_resumed_sweep_is_where_the_results_are(

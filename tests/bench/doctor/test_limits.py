@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from bench.doctor.limits import assess, why_impossible
-from bench.host.limits import read_limits, usable_ports
-from bench.host.quota import own_folders
+from bench.host.quota import own_folders, read_limits, usable_ports
 from bench.records.conditions import Conditions
 from bench.records.environment import UNLIMITED, Finding
 from bench.records.plan import Plan, RunSpec

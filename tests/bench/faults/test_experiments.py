@@ -8,7 +8,7 @@ import pytest
 
 from bench.cli.cost_parts import TRICK_CELLS
 from bench.cli.main import main
-from bench.faults.experiments import FOLDER, STAMP, built, experiment
+from bench.faults.copying import EXPERIMENTS, STAMP, built, experiment
 from bench.host.project import ROOT
 from bench.records.conditions import CHANGES, TRICKS
 from bench.subjects.running import changed
@@ -19,13 +19,13 @@ LIMIT_SECONDS = 150
 
 def test_what_is_known_of_them_is_there() -> None:
     for kind in ("patch", "toml"):
-        assert sorted(path.stem for path in FOLDER.glob(f"*.{kind}")) == sorted(CHANGES)
+        assert sorted(path.stem for path in EXPERIMENTS.glob(f"*.{kind}")) == sorted(CHANGES)
     for name in CHANGES:
         chosen = experiment(name)
         assert set(chosen.servers) <= set(discover())
         assert chosen.question.strip()
         assert chosen.answer.strip()
-    described = (FOLDER / "README.md").read_text()
+    described = (EXPERIMENTS / "README.md").read_text()
     assert all(f"`{name}`" in described for name in CHANGES)
 
 

@@ -18,8 +18,7 @@ from pathlib import Path
 import pytest
 
 from bench.faults import copying, give
-from bench.faults.catalogue import Fault, fault, numbers
-from bench.faults.copying import apply, difference, make_copy
+from bench.faults.copying import Fault, apply, difference, fault, make_copy, numbers
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 

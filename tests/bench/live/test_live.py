@@ -23,12 +23,19 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from redis import Redis
 
-from bench.live import sockets
 from bench.live.clients import SILENT_MOST, SLOW_SECONDS
-from bench.live.counters import COUNTER, Counters, are_counters, cells_in
 from bench.live.look import wait_of
-from bench.live.sockets import Sockets
-from bench.live.tasks import Task, call_in, look
+from bench.live.tasks import (
+    COUNTER,
+    Counters,
+    Sockets,
+    Task,
+    are_counters,
+    call_in,
+    cells_in,
+    look,
+    look_at_sockets,
+)
 from bench.live.web import PAGES_MOST
 from tests.bench.accessible import hindrances
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
@@ -356,7 +363,7 @@ def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
     events.close()  # type: ignore[attr-defined]
 
     def left() -> int:
-        return sockets.look(served.address[1], 0).states.get("ESTABLISHED", 0)
+        return look_at_sockets(served.address[1], 0).states.get("ESTABLISHED", 0)
 
     wait_until(lambda: left() == 0, "the silent clients have gone")
 
@@ -367,8 +374,8 @@ def test_an_accept_queue_is_seen() -> None:
         port = listener.getsockname()[1]
         for _ in range(3):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-        wait_until(lambda: sockets.look(port, 0).queue == 3, "three wait")
-        seen = sockets.look(port, 0)
+        wait_until(lambda: look_at_sockets(port, 0).queue == 3, "three wait")
+        seen = look_at_sockets(port, 0)
         assert (seen.room, seen.states, seen.clients) == (7, {"ESTABLISHED": 3}, {})
         assert seen.listener == os.fstat(listener.fileno()).st_ino
 

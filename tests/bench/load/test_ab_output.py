@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.load.ab_output import (
+from bench.load.ab import (
     abort_message,
     completed_before_abort,
     parse_concurrency_ceiling,

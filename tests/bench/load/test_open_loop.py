@@ -11,17 +11,9 @@ import pytest
 
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
-from bench.load.open_loop import (
-    Times,
-    command,
-    latency_of,
-    parse,
-    program,
-    requests_in,
-    run,
-)
+from bench.load.open_loop import Times, command, latency_of, parse, program, requests_in, run
 from bench.load.outcome import Load
-from bench.subjects.banner import url_in
+from bench.subjects.running import url_in
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab_output import parse_report
-from bench.readers.compare import Spread, changes, compare, differences, unmatched, verdict
+from bench.load.ab import parse_report
+from bench.readers.compare import changes, compare, differences, unmatched, verdict
 from bench.records.figures import ProcessFigures
+from bench.records.points import Spread, data_points
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 from bench.records.store import load, save
@@ -71,8 +72,8 @@ def test_a_figure_of_several_runs_is_their_median_and_range() -> None:
 
 def test_less_cpu_is_better() -> None:
     before, after = Spread(100, 98, 102, 3), Spread(60, 59, 61, 3)
-    assert verdict(before, after, less_is_better=True) == "better"
-    assert verdict(after, before, less_is_better=True) == "worse"
+    assert verdict(before, after, "cpu") == "better"
+    assert verdict(after, before, "cpu") == "worse"
 
 
 def with_costs(of: Results, **costs: tuple[float, ...]) -> Results:
@@ -292,7 +293,7 @@ def test_a_sweep_of_the_former_form_is_compared_with_one_of_this(tmp_path: Path)
     written = load(tmp_path)
     assert written.runs == former.runs
     found = changes(former, written)
-    assert len(found) == len(former.cells()) > 20
+    assert len(found) == len(data_points(former)) > 20
     assert {change.rate for change in found} <= {"same", "bound", "disturbed"}
-    assert {c.conditions.redis_delay_ms for c in former.cells()} == {0.0, 2.0}
-    assert {c.conditions.idle for c in former.cells()} == {0, 50}
+    assert {c.conditions.redis_delay_ms for c in data_points(former)} == {0.0, 2.0}
+    assert {c.conditions.idle for c in data_points(former)} == {0, 50}

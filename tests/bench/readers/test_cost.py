@@ -61,8 +61,8 @@ def test_a_server_beside_its_floor() -> None:
     assert line.cost
     assert line.floor
     assert line.share
-    assert (line.subject, line.cost.total) == ("forking", 80)
-    assert (line.floor.total, line.share.median) == (60, 0.75)
+    assert (line.subject, line.cost.median) == ("forking", 80)
+    assert (line.floor.median, line.share.median) == (60, 0.75)
     assert (line.voluntary, line.involuntary, line.faults) == (0.5, 0.25, 63)
 
 

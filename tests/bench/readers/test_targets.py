@@ -7,9 +7,10 @@ from datetime import datetime, timezone
 import pytest
 from rich.console import Console
 
-from bench.readers.targets import BYTES_TARGET, comparisons, cost_of, show
+from bench.readers.targets import BYTES_TARGET, comparisons, show
 from bench.records.conditions import Conditions
 from bench.records.figures import CallFigures, Kind, ProcessFigures, ServerStatistics
+from bench.records.points import Point, Spread
 from bench.records.results import Results
 from bench.records.run import Reason, Run
 
@@ -61,18 +62,13 @@ def said(found: Results) -> tuple[int, str]:
 
 
 def test_a_cost_is_the_median_of_runs_that_hold() -> None:
-    found = cost_of(cost("epoll", 40, 20, 100))
-    assert found is not None
-    assert (found.total, found.low, found.high) == (40, 20, 100)
-    assert found.own is None
     runs = cost("epoll", 40, 20, 100)
+    assert Point(runs).of_all("cpu_load") == Spread(40, 20, 100, 3)
+    assert Point(runs).of_all("cpu_own") is None
     for run in runs:
         run.server_statistics = ServerStatistics(cpu_us_per_request=run.run * 10.0)
-    found = cost_of(runs)
-    assert found is not None
-    assert found.own == 20
-    assert cost_of([]) is None
-    assert cost_of(cost("epoll", 40) + failed("epoll")) is None
+    assert Point(runs).of_all("cpu_own") == Spread(20, 10, 30, 3)
+    assert Point(cost("epoll", 40) + failed("epoll")).of_all("cpu_load") is None
 
 
 @pytest.mark.parametrize(
@@ -112,7 +108,7 @@ def test_servers_are_compared_at_the_same_level() -> None:
     for run in (*poll, *floor):
         run.concurrency = 500
     (one,) = comparisons(results(*poll, *floor, *cost("floor-poll", 10)))
-    assert (one.against.concurrency, one.ratio) == (500, 1.25)
+    assert (one.against.level, one.ratio) == (500, 1.25)
 
 
 def test_kept_connections_have_targets_of_their_own() -> None:
@@ -142,7 +138,7 @@ def test_a_guestbook_that_is_kept_is_held_against_the_redirect_of_the_same_serve
     kept, page = (Conditions(name, keep_alive=True) for name in ("redirect", "guestbook"))
     runs = [*cost("epoll", 10, conditions=kept), *cost("epoll", 17, conditions=page)]
     fasthttp, own = comparisons(results(*runs, *cost("fasthttp", 60, conditions=page)))
-    assert own.against == own.what._replace(conditions=kept)
+    assert own.against.key == own.what.key._replace(conditions=kept)
     assert (own.ratio, own.at_most, own.met) == (1.7, 1.6, False)
     assert (fasthttp.at_most, fasthttp.met) == (0.33, True)
     assert comparisons(results(*runs[len(runs) // 2 :])) == [], "there is no redirect"
@@ -164,7 +160,7 @@ def test_idle_connections_and_most_at_once_are_held_against_the_server_itself() 
 
     crowd = [run.model_copy(update={"concurrency": 15_000}) for run in cost("forking", 110)]
     (one,) = comparisons(results(*cost("forking", 100), *crowd))
-    assert (one.what.concurrency, one.against.concurrency) == (15_000, 100)
+    assert (one.what.level, one.against.level) == (15_000, 100)
     assert (one.ratio, one.met) == (1.1, True)
     assert "redirect, 15,000 at once" in said(results(*cost("forking", 100), *crowd))[1]
 

@@ -10,21 +10,16 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab_output import parse_report
+from bench.load.ab import parse_report
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
-from bench.records.csv_rows import CSV_COLUMNS, csv_text
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
-from bench.records.results import (
-    SCHEMA_VERSION,
-    Results,
-    cell_of,
-    flag_outliers,
-    runs_in_words,
-)
+from bench.records.metrics import BY_KEY
+from bench.records.points import Point, Spread, data_points, runs_in_words
+from bench.records.results import SCHEMA_VERSION, Results, flag_outliers
 from bench.records.run import Reason, Run
-from bench.records.store import load, make_folder, save
+from bench.records.store import CSV_COLUMNS, csv_text, load, make_folder, save
 
 from ..report.made import of_memory
 
@@ -122,10 +117,9 @@ def test_fields_that_are_not_known_yet_do_no_harm(tmp_path: Path) -> None:
 
 
 def test_a_cell_is_the_median_of_its_runs() -> None:
-    cell = cell_of([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
+    cell = Point([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
     assert cell.state == "held"
-    assert cell.median == 1000
-    assert (cell.low, cell.high, cell.runs) == (900, 1250, 3)
+    assert cell.spread("rate") == Spread(1000, 900, 1250, 3)
     assert cell.typical is not None
     assert cell.typical.run == 2
 
@@ -148,9 +142,9 @@ def test_a_run_of_nothing_is_no_run(tmp_path: Path) -> None:
 
 
 def test_one_bad_run_takes_the_figure_from_the_cell() -> None:
-    cell = cell_of([held(), broken(run=2)])
+    cell = Point([held(), broken(run=2)])
     assert cell.state == "failed"
-    assert cell.median is None
+    assert cell.spread("rate") is None
     assert cell.reason is not None
     assert cell.reason.label == "reset"
 
@@ -243,7 +237,7 @@ def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
     twice.conditions = Conditions("guestbook", instances=2, balancer="keep")
     twice.hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
     results = some_results(held(), twice)
-    assert [cell.conditions.describe() for cell in results.cells()] == [
+    assert [cell.conditions.describe() for cell in data_points(results)] == [
         "guestbook",
         "guestbook, 2 instances, through nginx, connections kept",
     ]
@@ -262,8 +256,8 @@ def test_cells_under_other_conditions_are_other_cells() -> None:
     kept, idle = held(), held()
     kept.conditions = Conditions("guestbook", keep_alive=True)
     idle.conditions = Conditions("guestbook", idle=1000)
-    cells = some_results(held(), kept, idle, held(run=2)).cells()
-    assert [cell.runs for cell in cells] == [2, 1, 1]
+    cells = data_points(some_results(held(), kept, idle, held(run=2))).values()
+    assert [len(cell.runs) for cell in cells] == [2, 1, 1]
     assert [cell.conditions.describe() for cell in cells] == [
         "guestbook",
         "guestbook, keep-alive",
@@ -275,8 +269,8 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
     runs = [held(run=n, rate=rate) for n, rate in enumerate((1000, 1010, 700), 1)]
     flag_outliers(runs)
     assert [run.outlier for run in runs] == [False, False, True]
-    cell = cell_of(runs)
-    assert (cell.low, cell.outliers, cell.runs) == (700, 1, 3)
+    cell = Point(runs)
+    assert (cell.spread("rate"), cell.outliers) == (Spread(1000, 700, 1010, 3), 1)
     for rates in ((1000, 1500), (1000, 1050, 1090), (800, 1000, 1200)):
         runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
         flag_outliers(runs)
@@ -298,13 +292,13 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
 )
 def test_how_often_cells_were_measured_is_said(runs: dict[int, int], words: str) -> None:
     made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
-    assert runs_in_words(some_results(*made).cells()) == words
+    assert runs_in_words(data_points(some_results(*made)).values()) == words
 
 
 def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:
-    cell = cell_of([of_memory(pss) for pss in (9_000_000, 3_000_000, 5_000_000)])
+    cell = Point([of_memory(pss) for pss in (9_000_000, 3_000_000, 5_000_000)])
     assert cell.typical
-    assert (cell.median, cell.typical.cost) == (None, 3000.0)
+    assert (cell.spread("rate"), BY_KEY["probed"].read(cell.typical)) == (None, 3000.0)
 
 
 @pytest.mark.parametrize(
@@ -327,7 +321,7 @@ def test_a_median_is_a_lower_bound_where_it_could_be_higher(
     runs = [held(run=n, rate=rate) for n, rate in enumerate(rates, 1)]
     for run, bound in zip(runs, bounds, strict=True):
         run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
-    cell = cell_of(runs)
+    cell = Point(runs)
     assert (cell.lower_bound, cell.bottleneck) == (lower_bound, bottleneck)
 
 
@@ -336,7 +330,7 @@ def test_the_limit_of_a_lower_bound_is_that_of_the_run_that_makes_it_one() -> No
     for run in runs:
         run.bottleneck, run.bottleneck_host = "none", None
     runs[0].lower_bound, runs[0].bottleneck, runs[0].bottleneck_host = True, "load", "vm1"
-    cell = cell_of(runs)
+    cell = Point(runs)
     assert (cell.typical, cell.lower_bound) == (runs[1], True)
     assert (cell.bottleneck, cell.bottleneck_host) == ("load", "vm1")
 

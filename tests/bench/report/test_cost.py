@@ -6,21 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.calls import CONNECTIONS, REQUESTS
 from bench.cli.main import main
 from bench.host.project import ROOT
-from bench.readers.compare import Spread
 from bench.readers.cost import Difference, Side, lines
 from bench.records import store
 from bench.records.conditions import CHANGES, TRICKS, Conditions
 from bench.records.environment import Machine
 from bench.records.figures import Frame, StackFigures
+from bench.records.plan import CALLS_CONNECTIONS, CALLS_REQUESTS
+from bench.records.points import Spread
 from bench.records.results import Results
 from bench.records.run import Reason
-from bench.report.charts import flame
 from bench.report.findings import cost as words
-from bench.report.page.cost import render
-from bench.report.page.cost_markdown import markdown
+from bench.report.page import cost as page
+from bench.report.page.cost import markdown, render
 from bench.stations.sampling import ENTRY
 
 from ..readers.test_cost import REDIRECT, of, results
@@ -78,7 +77,8 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     assert {run.conditions.keep_alive for run in kept.runs if run.stacks} == {False, True}
     assert all(run.stacks.user_share for run in kept.runs if run.stacks)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
-    most = round(CONNECTIONS / REQUESTS, 4)  # kept ones may be with workers that were not warmed up
+    # Kept connections may be with workers that were not warmed up.
+    most = round(CALLS_CONNECTIONS / CALLS_REQUESTS, 4)
     assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up has made them"
 
 
@@ -200,15 +200,15 @@ def test_places_of_another_processor_have_the_same_names() -> None:
 
 
 def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
-    drawing = flame.drawing(STACKS)
+    drawing = page.drawing(STACKS)
     boxes = {box.title.split(":")[0].split(",")[0]: box for box in drawing.boxes}
-    assert boxes["main"].width == flame.WIDTH
+    assert boxes["main"].width == page.WIDTH
     assert (boxes["send"].x, boxes["send"].width) == (0, 600)
     assert (boxes["drive"].x, boxes["drive"].y) == (600, boxes["send"].y)
-    assert boxes["tcp_sendmsg"].y == 3 * flame.ROW
-    assert drawing.height == 4 * flame.ROW
+    assert boxes["tcp_sendmsg"].y == 3 * page.ROW
+    assert drawing.height == 4 * page.ROW
     assert boxes["send"].title == "send, C library: 60.0%"
-    listed = flame.listed(STACKS, 0.3)
+    listed = page.listed_frames(STACKS, 0.3)
     assert [item.depth for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
 
 

@@ -15,8 +15,7 @@ import pytest
 
 from bench.cli.main import main
 from bench.records.conditions import Conditions
-from bench.records.csv_rows import CSV_COLUMNS
-from bench.records.store import save
+from bench.records.store import CSV_COLUMNS, save
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import pictures, write_rates
 from bench.report.charts.rows import curves_of_2019

@@ -16,11 +16,11 @@ from bench.records.figures import HostFigures
 from bench.records.results import Conditions
 from bench.records.store import save
 from bench.report.charts.catalogue import catalogue
-from bench.report.findings import floors, instances
-from bench.report.page import export, figures_table, topology
+from bench.report.findings import findings_across, instances
+from bench.report.page import export, page, topology
 from bench.report.page.build import build
 from bench.report.page.page import render
-from bench.report.study import facts, hosts
+from bench.report.study import hosts
 from bench.report.study.holding import holdings
 from bench.report.study.study import Study, describe
 
@@ -190,19 +190,19 @@ def test_two_hosts_without_nginx() -> None:
 
 
 def test_the_table_and_the_facts_name_every_host(study: Study) -> None:
-    heads = [column.label for column in figures_table.columns(study)]
+    heads = [column.label for column in export.columns(study)]
     assert heads[-5:] == ["load", "nginx", "zerohttpd", "zerohttpd2", "redis"]
-    row = next(r for r in figures_table.rows(study) if r.subject == "epoll")
+    row = next(r for r in export.rows(study) if r.subject == "epoll")
     assert len(row.cells) == len(heads)
     assert "throttled 92 %" in row.cells[-5].small
-    names = [group.name for group in facts.groups(study)]
+    names = [group.name for group in page.fact_groups(study)]
     assert {"Host load", "Host nginx", "Host zerohttpd2", "Host redis"} <= set(names)
 
 
 def test_the_memory_of_a_host_is_that_of_its_machine() -> None:
     results = several_hosts()
     results.machine.memory_bytes, results.hosts[0].memory_mb = 25_276_502_016, 25_277
-    rows = {group.name: dict(group.rows) for group in facts.groups(Study(results))}
+    rows = {group.name: dict(group.rows) for group in page.fact_groups(Study(results))}
     assert rows["Machine of the load generator"]["memory"] == "23.5 GiB"
     assert rows["Host load"]["memory"] == "23.5 GiB"
 
@@ -230,11 +230,11 @@ def test_the_pictures_beside_the_page(tmp_path: Path) -> None:
 
 def test_the_floor_of_every_workload_that_has_one() -> None:
     found = Study(everything())
-    assert [s.workload for s, _ in floors.measured(found)] == ["redirect", "link"]
-    assert {row.subject for row in floors.floor_rows(found)} == {"poll", "epoll"}
-    title = floors.finding(found)
+    assert [s.workload for s, _ in findings_across.measured(found)] == ["redirect", "link"]
+    assert {row.subject for row in findings_across.floor_rows(found)} == {"poll", "epoll"}
+    title = findings_across.floors_title(found)
     assert title.startswith("In CPU per request epoll is at 2.0 times its baseline (short link")
-    assert floors.finding(Study(recorded("version1"))) == ""
+    assert findings_across.floors_title(Study(recorded("version1"))) == ""
 
 
 def test_queues_are_in_order_only_where_somebody_looked() -> None:

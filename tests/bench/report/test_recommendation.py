@@ -12,8 +12,8 @@ import pytest
 from bench.readers import order
 from bench.records.conditions import Conditions
 from bench.records.results import Results
-from bench.report.findings.answer import Advice
 from bench.report.findings.choice import answers
+from bench.report.findings.recommendation import Advice
 from bench.report.study.study import Study
 
 from .conftest import recorded

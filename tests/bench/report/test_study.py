@@ -7,7 +7,7 @@ import pytest
 
 from bench.records.results import Conditions
 from bench.report.findings.findings import in_its_slice, rates
-from bench.report.findings.floors import floor_rows
+from bench.report.findings.findings_across import floor_rows
 from bench.report.study.across import delays, idles, loop_rows, workloads
 from bench.report.study.study import Study, describe
 
@@ -52,7 +52,7 @@ def test_a_failed_cell_has_a_reason_and_no_figure() -> None:
     point = study.find("forking", GUESTBOOK, 20)
     assert point is not None
     assert not point.held
-    assert point.figures == {}
+    assert point.spread("rate") is None
     assert point.reason is not None
     assert point.reason.label == "timed out"
 
@@ -61,7 +61,7 @@ def test_a_figure_is_the_median_with_its_spread() -> None:
     study = Study(results_of(plain_runs(("epoll",), (100,))))
     rates = sorted(run.requests_per_second or 0 for run in study.results.runs)
     (point,) = study.points
-    spread = point.figures["rate"]
+    spread = point.spread("rate")
     assert (spread.low, spread.median, spread.high) == tuple(rates)
 
 

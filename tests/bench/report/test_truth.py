@@ -10,18 +10,18 @@ import vl_convert
 
 from bench.records.results import Conditions
 from bench.records.run import Held, Reason, Run
+from bench.report.charts.base import FindingAt
 from bench.report.charts.catalogue import catalogue
-from bench.report.charts.exhibits import FindingAt
 from bench.report.charts.export import pictures
 from bench.report.charts.rows import curves_of_2019, paper_rows
 from bench.report.findings import findings, findings_across, instances
-from bench.report.findings.answer import Advice
 from bench.report.findings.choice import answers
+from bench.report.findings.recommendation import Advice
 from bench.report.study import usl
 from bench.report.study.across import delays, idles, workloads
 from bench.report.study.holding import holdings
-from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
+from bench.report.study.usl import scalings
 
 from .made import plain_runs, results_of, run_of
 

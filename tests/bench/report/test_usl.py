@@ -8,8 +8,8 @@ import pytest
 
 from bench.records.results import Conditions
 from bench.report.study import usl
-from bench.report.study.scaling import scalings
 from bench.report.study.study import Study
+from bench.report.study.usl import scalings
 
 from .made import plain_runs, results_of
 

@@ -9,9 +9,9 @@ from bench.records.environment import Machine
 from bench.records.results import Conditions
 from bench.records.run import Run
 from bench.records.words import figure, listed, percent
-from bench.report.findings import findings, findings_across, floors, ordering
+from bench.report.findings import findings, findings_across, recommendation
 from bench.report.findings.choice import answers
-from bench.report.page import figures_table
+from bench.report.page import export
 from bench.report.study.across import Contrast, LoopRow, delays, idles
 from bench.report.study.holding import holdings
 from bench.report.study.study import WAYS, Study
@@ -113,11 +113,11 @@ def test_each_title_says_what_was_measured() -> None:
     assert findings.headline(study, REDIRECT) == (
         "At 500 connections epoll served most, cost least CPU and had the lowest p99"
     )
-    assert floors.finding(study) == (
+    assert findings_across.floors_title(study) == (
         "In CPU per request epoll is at 1.1 times its baseline (redirect, 500 connections), poll "
         "is at 2.5 times its baseline (redirect, 500 connections)"
     )
-    assert ordering.finding(study, REDIRECT) == (
+    assert recommendation.ranking_title(study, REDIRECT) == (
         "At 500 connections, epoll comes first: 40,000 requests per second, 4.0 times as many as "
         "threading"
     )
@@ -156,7 +156,7 @@ def test_waiting_longer_or_not() -> None:
 
 def test_who_shares_the_first_place_and_who_is_not_known() -> None:
     study = by_hand("epoll", "poll", "threading", quota=0.2)
-    assert ordering.finding(study, study.scenarios[0]).startswith(
+    assert recommendation.ranking_title(study, study.scenarios[0]).startswith(
         "At 500 connections, epoll comes first"
     )
     study = by_hand("epoll", "poll", "threading")
@@ -173,7 +173,7 @@ def test_who_shares_the_first_place_and_who_is_not_known() -> None:
         "server is unknown"
     )
     # 1,000,000 / 10.6 and / 31 microseconds
-    assert ordering.finding(study, REDIRECT) == (
+    assert recommendation.ranking_title(study, REDIRECT) == (
         "At 500 connections, by the capacity of a full core (1 / CPU per request), epoll comes "
         "first: 94,340 requests per second, 2.9 times as many as threading"
     )
@@ -181,15 +181,15 @@ def test_who_shares_the_first_place_and_who_is_not_known() -> None:
 
 def table_of(study: Study, subject: str, level: int) -> dict[str, tuple[str, str]]:
     """Return a row of the table of all figures: by column its text, large and small."""
-    heads = [column.label for column in figures_table.columns(study)]
-    rows = [dict(zip(heads, row.cells, strict=True)) for row in figures_table.rows(study)]
+    heads = [column.label for column in export.columns(study)]
+    rows = [dict(zip(heads, row.cells, strict=True)) for row in export.rows(study)]
     (row,) = (r for r in rows if (r["server"].sort, r["connections"].sort) == (subject, level))
     return {label: (plain(cell.text), plain(cell.small)) for label, cell in row.items()}
 
 
 def test_the_table_has_every_figure_once() -> None:
     study = by_hand("epoll", "floor-epoll")
-    names = [(row.subject, row.cells[1].sort) for row in figures_table.rows(study)]
+    names = [(row.subject, row.cells[1].sort) for row in export.rows(study)]
     assert names == [(name, n) for n in (20, 100, 500) for name in ("epoll", "floor-epoll")]
     row = table_of(study, "epoll", 100)
     assert row["connections"] == ("100", "")

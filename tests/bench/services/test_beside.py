@@ -14,7 +14,7 @@ import pytest
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
 from bench.load.idle import IdleConnections
-from bench.services.slow_redis import SlowRedis
+from bench.services.redis_server import SlowRedis
 
 DELAY = 0.02
 

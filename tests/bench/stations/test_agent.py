@@ -231,7 +231,7 @@ def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
 
 
 def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(remote.CALLS, "hello", CallType(Hello, 0.2))
+    monkeypatch.setitem(remote.CALLS, "hello", CallType(0.2, Hello))
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])
 

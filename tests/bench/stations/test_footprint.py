@@ -12,7 +12,7 @@ import pytest
 from bench.host.accounting import CpuTime
 from bench.host.kernel import CpuTicks, cpu_ticks, parse_table, tcp_counters
 from bench.host.slices import Periods
-from bench.load.ab_output import latency_from, parse_percentile_file, parse_request_times
+from bench.load.ab import latency_from, parse_percentile_file, parse_request_times
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint
 from bench.stations.footprint import Glance, TaskUse, look_at, switches_between, tasks_of, weigh

@@ -14,8 +14,16 @@ from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.records.conditions import Conditions
 from bench.records.figures import Frame
-from bench.stations.counting import counts, traces, what_was_counted
-from bench.stations.profile_tree import Function, Owner, Stack, owner_of, tree
+from bench.stations.counting import (
+    Function,
+    Owner,
+    Stack,
+    counts,
+    owner_of,
+    traces,
+    tree,
+    what_was_counted,
+)
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
 from bench.subjects.subject import stranger_subject
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What servers print about themselves."""
 
-from bench.subjects.banner import statistics_in, url_in
+from bench.subjects.running import statistics_in, url_in
 
 BANNER = """\
 architecture  prethreading: threads created at start

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.load.ab import AbOutcome
-from bench.load.ab_output import abort_message, completed_before_abort, parse_report
+from bench.load.ab import AbOutcome, abort_message, completed_before_abort, parse_report
 from bench.load.idle import IdleReport
 from bench.load.open_loop import OpenOutcome, parse
 from bench.load.wrk import WrkOutcome

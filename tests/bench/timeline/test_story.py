@@ -14,8 +14,7 @@ import pytest
 
 from bench.records.errors import UserError
 from bench.timeline.command import RECORDED, kept, make
-from bench.timeline.page import chrome_trace, picture_style, render
-from bench.timeline.picture import picture
+from bench.timeline.page import chrome_trace, picture, picture_style, render
 from bench.timeline.record import STRACE, Refused, require_tracing
 from bench.timeline.recording import Kind, Recording
 from bench.timeline.scenarios import SCENARIOS

@@ -3,15 +3,7 @@
 
 import pytest
 
-from bench.torture.answers import (
-    Exchange,
-    Outcome,
-    Page,
-    answers_in,
-    judge,
-    late_in,
-    late_line,
-)
+from bench.torture.visitors import Exchange, Outcome, Page, answers_in, judge, late_in, late_line
 
 FILE = Page("small", "/files/small.txt", 200)
 REMARK = Page("sign", "/guestbook", 303, posts=True)

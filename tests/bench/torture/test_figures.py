@@ -6,9 +6,9 @@ from typing import cast
 import pytest
 
 from bench.records.torture import TortureCell
-from bench.torture import figures
-from bench.torture.answers import Exchange, Outcome
+from bench.torture import cell
 from bench.torture.cell import CellTimes, Visitors, fill
+from bench.torture.visitors import Exchange, Outcome
 
 
 def every(
@@ -22,37 +22,37 @@ def every(
 
 def test_a_hiccup_is_not_in_the_median() -> None:
     answers = every(0.01, 5.0, 5.2) + every(0.01, 5.3, 5.5)  # nothing for 0.1 s
-    slices = figures.per_slice(answers, 5.0, 5.5)
+    slices = cell.per_slice(answers, 5.0, 5.5)
     assert slices == [10, 10, 0, 10, 10]
-    assert figures.rate(slices) == 100.0
-    assert figures.rate([]) == 0.0
-    assert figures.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
+    assert cell.rate(slices) == 100.0
+    assert cell.rate([]) == 0.0
+    assert cell.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
 
 
 def test_a_phase_has_its_own_answers_only() -> None:
     answers = every(0.01, 0.0, 1.0) + every(0.02, 0.0, 1.0, "guestbook", "unavailable")
     answers.append(Exchange(0.1, 0.95, "redirect", "failed", "reset"))
-    found = figures.phase(answers, 0.5, 1.0, ["small", "redirect"])
+    found = cell.phase(answers, 0.5, 1.0, ["small", "redirect"])
     assert found.rate == 100.0
     assert found.outcomes == {"good": 50, "unavailable": 25, "failed": 1}
     assert found.why == {"unavailable": {"guestbook: why": 25}, "failed": {"redirect: reset": 1}}
     assert found.longest_ms == 850.0
-    assert figures.phase(answers, 0.5, 1.0, ["guestbook"]).rate == 0.0
+    assert cell.phase(answers, 0.5, 1.0, ["guestbook"]).rate == 0.0
 
 
 def test_back_when_all_pages_come_and_nothing_else() -> None:
     usual = {"small": 100.0, "guestbook": 100.0}
     small = every(0.01, 0.0, 2.0)
-    assert figures.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
+    assert cell.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
     late = every(0.01, 0.6, 2.0, "guestbook")
-    assert figures.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
+    assert cell.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
         "half of two intervals is half of its rate"
     )
     failing = every(0.1, 0.6, 1.2, "guestbook", "unavailable")
-    assert figures.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2
-    assert figures.back_after(small + late, usual, 0.0, 0.6) is None
+    assert cell.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2
+    assert cell.back_after(small + late, usual, 0.0, 0.6) is None
     slow = every(0.03, 0.0, 2.0) + every(0.03, 0.0, 2.0, "guestbook")
-    assert figures.back_after(slow, usual, 0.0, 2.0) is None, "a third of its rate is not back"
+    assert cell.back_after(slow, usual, 0.0, 2.0) is None, "a third of its rate is not back"
 
 
 class Told:
@@ -69,8 +69,8 @@ class Told:
         return 0.0
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
-        slices = figures.per_slice(figures.good(self._answers), begin, end)
-        return {"small": figures.rate(slices)}
+        slices = cell.per_slice(cell.good(self._answers), begin, end)
+        return {"small": cell.rate(slices)}
 
 
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])

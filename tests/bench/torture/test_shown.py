@@ -12,10 +12,9 @@ from bench.records.errors import UserError
 from bench.records.torture import save
 from bench.report.findings import torture as words
 from bench.report.page.build import build
-from bench.report.page.torture import render
-from bench.report.page.torture_markdown import markdown
+from bench.report.page.torture import markdown, render
 from bench.torture.attacks import ATTACKS
-from bench.torture.table import line_for, summary, torture_table
+from bench.torture.turns import line_for, summary, torture_table
 
 from ..accessible import hindrances
 from .conftest import eventful, made_cell, made_record, phase

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The figures of a run: name, unit, and how each is read.
+"""The figures of a run: name, unit, and how each is read from a run.
 
 A figure that was not measured is None. Files of version 1 have no process figures and no latency:
 the server's final statistics and ab's summary replace them.
@@ -8,7 +8,9 @@ the server's final statistics and ab's summary replace them.
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.records.figures import OtherProcess
 from bench.records.run import Run
+from bench.records.words import duration, figure
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,17 @@ class Metric:
     read: Callable[[Run], float | None]
     about: str = ""
     """The description for the schema of the exports."""
+    more_is_better: bool = False
+
+    def words(self, value: float | None) -> str:
+        """Return a value with its unit; longer times in seconds."""
+        if self.unit == "ms" and value is not None:
+            return duration(value)
+        return figure(value, self.unit)
+
+
+def _rate(run: Run) -> float | None:
+    return run.requests_per_second
 
 
 def _latency(name: str, percentile: str = "") -> Callable[[Run], float | None]:
@@ -43,9 +56,36 @@ def _cpu_share(whose: str) -> Callable[[Run], float | None]:
     return lambda run: getattr(getattr(run, whose), "cpu_share", None)
 
 
+def _own_cpu(run: Run) -> float | None:
+    return run.server_statistics.cpu_us_per_request if run.server_statistics else None
+
+
 def _cpu(run: Run) -> float | None:
-    figures = run.process or run.server_statistics
-    return figures.cpu_us_per_request if figures else None
+    return run.process.cpu_us_per_request if run.process else _own_cpu(run)
+
+
+def _core_rate(run: Run) -> float | None:
+    cost = run.process.cpu_us_per_request if run.process else 0.0
+    return 1e6 / cost if cost else None
+
+
+def _cpu_of(whose: str) -> Callable[[Run], float | None]:
+    def read(run: Run) -> float | None:
+        used: OtherProcess | None = getattr(run, whose)
+        return (used.cpu_user_s + used.cpu_system_s) * 1e6 / run.requests if used else None
+
+    return read
+
+
+def _bytes(run: Run) -> float | None:
+    seen = run.ab or run.wrk
+    return seen.transferred_bytes / seen.complete if seen and seen.complete else None
+
+
+def _probed(run: Run) -> float | None:
+    if run.memory:
+        return run.memory.per_connection
+    return run.calls.total if run.calls else None
 
 
 def _cpu_part(part: str) -> Callable[[Run], float | None]:
@@ -72,7 +112,7 @@ def _memory(run: Run) -> float | None:
 
 
 METRICS = (
-    Metric("rate", "requests/s", "/s", lambda run: run.requests_per_second, "answers per second"),
+    Metric("rate", "requests/s", "/s", _rate, "answers per second", more_is_better=True),
     Metric("p50", "p50", "ms", _latency("p50", "50"), "half of the requests took no longer"),
     Metric("p90", "p90", "ms", _latency("p90", "90"), "90 % took no longer"),
     Metric("p99", "p99", "ms", _latency("p99", "99"), "99 % took no longer"),
@@ -130,13 +170,17 @@ METRICS = (
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
     Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),
 )
-BY_KEY = {metric.key: metric for metric in METRICS}
+"""The figures of the exports, in the order of their columns."""
+OTHERS = (
+    Metric("cpu_load", "CPU/request", "µs", _process("cpu_us_per_request"), "during the load only"),
+    Metric("cpu_own", "CPU/request", "µs", _own_cpu, "the server's own count, from start to end"),
+    Metric("core_rate", "rate of a core", "/s", _core_rate, "1 / CPU", more_is_better=True),
+    Metric("load_cpu", "load generator's CPU/request", "µs", _cpu_of("load_process")),
+    Metric("redis_cpu", "Redis' CPU/request", "µs", _cpu_of("redis_process")),
+    Metric("nginx_cpu", "nginx' CPU/request", "µs", _cpu_of("nginx_process")),
+    Metric("bytes", "response", "bytes", _bytes, "head and body"),
+    Metric("probed", "cost", "", _probed, "bytes per connection, or system calls per request"),
+)
+"""Figures that are used for calculations and not exported."""
+BY_KEY = {metric.key: metric for metric in (*METRICS, *OTHERS)}
 PERCENTILES = ("p50", "p90", "p99", "p999", "max")
-
-
-def figures_of(run: Run) -> dict[str, float]:
-    """Return all measured figures of one run; none if the run is not valid."""
-    if run.state != "held":
-        return {}
-    read = ((metric.key, metric.read(run)) for metric in METRICS)
-    return {key: float(value) for key, value in read if value is not None}

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Data points: all runs of one server under the same conditions at one level, and their figures.
+
+Every table, chart, comparison and export reads its figures from here. A figure of a data point is
+the median of its runs, with the lowest and the highest value.
+"""
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from bench.records.conditions import CellKey
+from bench.records.figures import QUIET, HostFigures
+from bench.records.metrics import BY_KEY
+from bench.records.results import Results
+from bench.records.run import Held, Reason, Run
+
+LEAST_NOISE = 0.03
+"""Smaller differences are never reported as a change."""
+NOISE_OF_ONE = 0.10
+"""The assumed noise of a single run."""
+HOST_FIGURES = tuple(name for name in HostFigures.model_fields if name not in ("role", "name"))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure of several runs: median and range."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        """Return the spread of the figures of all runs, at least one."""
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+    @property
+    def noise(self) -> float:
+        """The range divided by the median, at least LEAST_NOISE."""
+        known = (self.high - self.low) / self.median if self.median else 0.0
+        return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
+
+
+def spread_of(runs: Iterable[Run], key: str) -> Spread | None:
+    """Return one kind of figure of the valid runs that have it; None if no run has it."""
+    read = (BY_KEY[key].read(run) for run in runs if run.state == "held")
+    known = [float(value) for value in read if value is not None]
+    return Spread.of(known) if known else None
+
+
+class Point:
+    """The data point of one configuration. It has figures only if all of its runs are valid."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        first = runs[0]
+        self.runs, self.key = runs, first.key
+        self.subject, self.conditions, self.level = first.key
+        self.kind = first.kind
+        self.architecture = first.architecture or (
+            first.subject if first.kind == "server" else None
+        )
+        bad = next((run for run in runs if run.state != "held"), None)
+        self.state: Held = bad.state if bad else "held"
+        self.reason: Reason | None = bad.reason if bad else None
+        self._spreads: dict[str, Spread | None] = {}
+
+    def spread(self, key: str) -> Spread | None:
+        """Return one kind of figure; None if it was not measured or a run is not valid."""
+        if key not in self._spreads:
+            self._spreads[key] = spread_of(self.runs, key) if self.state == "held" else None
+        return self._spreads[key]
+
+    def of_all(self, key: str) -> Spread | None:
+        """Return one kind of figure; None unless each run has it."""
+        found = self.spread(key)
+        return found if found and found.runs == len(self.runs) else None
+
+    def by_run(self, key: str) -> dict[int, float]:
+        """Return one kind of figure by the number of the run; empty unless each run has it."""
+        if not self.of_all(key):
+            return {}
+        return {run.run: BY_KEY[key].read(run) or 0.0 for run in self.runs}
+
+    def get(self, key: str) -> float | None:
+        """Return the median of one kind of figure; None if it was not measured."""
+        found = self.spread(key)
+        return found.median if found else None
+
+    def __getitem__(self, key: str) -> float:
+        """Return the median of one kind of figure; raise KeyError if it was not measured."""
+        found = self.spread(key)
+        if found is None:
+            raise KeyError(key)
+        return found.median
+
+    @property
+    def held(self) -> bool:
+        """Whether it is valid and has a rate."""
+        return self.spread("rate") is not None
+
+    @property
+    def outliers(self) -> int:
+        """The number of runs that differ much from the others."""
+        return sum(run.outlier for run in self.runs) if self.held else 0
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs used much of the server's CPU, in the median of the runs. False
+        for a server that got all of its quota."""
+        shares = [run.process.foreign_share for run in self.runs if run.process]
+        known = [share for share in shares if share is not None]
+        sliced = self.conditions.quota and self.bottleneck == "server"
+        return bool(known) and not sliced and statistics.median(known) > QUIET
+
+    @cached_property
+    def typical(self) -> Run | None:
+        """The run nearest to the median, for figures that cannot be averaged."""
+        if self.state != "held":
+            return None
+        if rate := self.spread("rate"):
+            rated = [run for run in self.runs if run.requests_per_second is not None]
+            return min(rated, key=lambda run: abs((run.requests_per_second or 0) - rate.median))
+        by_cost = sorted(self.runs, key=lambda run: BY_KEY["probed"].read(run) or 0.0)
+        return by_cost[len(self.runs) // 2]
+
+    @cached_property
+    def _bounded(self) -> Run | None:
+        """The first run in which the load generator was at its limit, if that may be the cause of
+        the median: in the median run, in one of the two in the middle, or in a slower one."""
+        rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
+        if not self.held:
+            return None
+        middle = statistics.median_high(rate for _, rate in rated)
+        return next((run for run, rate in rated if run.lower_bound and rate <= middle), None)
+
+    @property
+    def lower_bound(self) -> bool:
+        """Whether the median could be higher, because the load generator was at its limit."""
+        return self._bounded is not None
+
+    @property
+    def _decisive(self) -> Run | None:
+        """The run that makes the rate a lower bound, or else the run nearest to the median."""
+        typical, bounded = self.typical, self._bounded
+        return bounded if bounded and typical and not typical.lower_bound else typical
+
+    @property
+    def bottleneck(self) -> str | None:
+        """What was at its limit; None if the point is not valid, or it is unknown."""
+        return self._decisive.bottleneck if self._decisive else None
+
+    @property
+    def bottleneck_host(self) -> str | None:
+        """The name of the host at its limit, if there are several hosts."""
+        return self._decisive.bottleneck_host if self._decisive else None
+
+    @cached_property
+    def hosts(self) -> tuple[HostFigures, ...]:
+        """The medians of each host's figures over the runs."""
+        groups: dict[tuple[str, str], list[HostFigures]] = {}
+        for run in self.runs if self.state == "held" else ():
+            for host in run.hosts:
+                groups.setdefault((host.role, host.name), []).append(host)
+        return tuple(_median_host(found) for found in groups.values())
+
+
+def _median_host(found: Sequence[HostFigures]) -> HostFigures:
+    values: dict[str, float | None] = {}
+    for name in HOST_FIGURES:
+        known = [value for host in found if (value := getattr(host, name)) is not None]
+        values[name] = statistics.median_high(known) if known else None
+    return found[0].model_copy(update=values)
+
+
+def data_points(results: Results) -> dict[CellKey, Point]:
+    """Return all data points, in the order of their first runs."""
+    groups: dict[CellKey, list[Run]] = {}
+    for run in results.runs:
+        groups.setdefault(run.key, []).append(run)
+    return {key: Point(runs) for key, runs in groups.items()}
+
+
+def best_level(points: Iterable[Point]) -> int:
+    """Return the level at which servers are compared: the level with most valid points; of several
+    the one with most runs, then the highest. 0 without points."""
+    levels: dict[int, list[int]] = {}
+    for point in points:
+        levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
+    return max(levels, key=lambda n: (len(levels[n]), min(levels[n], default=0), n), default=0)
+
+
+def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
+    """Return the ratio of two data points in the runs of the same number, which a disturbance of
+    the machine affects equally; empty unless all runs of both have the figure."""
+    over, under = (point.by_run(key) if point else {} for point in (above, below))
+    return {number: over[number] / under[number] for number in over if under.get(number)}
+
+
+def runs_in_words(points: Iterable[Point]) -> str:
+    """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
+    the median of 3"."""
+    levels: dict[int, list[int]] = {}
+    for point in points:
+        levels.setdefault(len(point.runs), []).append(point.level)
+    fewest, most = min(levels, default=1), max(levels, default=1)
+    if fewest == most:
+        return "one run" if most == 1 else f"median of {most} runs"
+    where = ", ".join(f"{level:,}" for level in sorted(set(levels[most])))
+    least = "one run" if fewest == 1 else f"median of {fewest} runs"
+    return f"{least}, at {where} the median of {most}"

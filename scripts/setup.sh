@@ -194,7 +194,7 @@ look_for_group() {
         need libcmocka-dev "unit tests in C" have_header cmocka.h
         need libc6-dev "headers of the C library" have_header stdio.h
         need musl-tools "another C library, Alpine's" have musl-gcc
-        need patch "follows docs/new-page.md" have patch
+        need patch "follows docs/how-to/add-a-page.md" have patch
         need git "knows which files are the project's" have git
         need curl "a client of the tests" have curl
         need strace "sees the system calls" have strace

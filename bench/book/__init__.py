@@ -8,6 +8,6 @@
     render         pieces of HTML
     command        all pages of the book into one folder
 
-The chapters lie in course/book/. They quote the real sources, by name: what they name and is not
-there, is an error.
+The chapters are in docs/tutorial/book/. They quote the sources by name; a name that does not exist
+is an error.
 """

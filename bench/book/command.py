@@ -31,8 +31,8 @@ from bench.timeline.command import kept
 from bench.timeline.page import figure, picture_style
 from bench.timeline.picture import picture
 
-CHAPTERS = ROOT / "course" / "book"
-GLOSSARY = ROOT / "docs" / "glossary.md"
+CHAPTERS = ROOT / "docs" / "tutorial" / "book"
+GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
 TEMPLATES = Path(__file__).parent / "template"
 WORLD = "11-in-the-world"
 GLOSSARY_PAGE = "words.html"

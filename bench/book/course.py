@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The slides and the sheets of docs/course/, as two files to show and to print: `make slides`.
+"""The slides and the sheets of docs/teaching/, as two files to show and to print: `make slides`.
 
 They are Markdown with the directives of a chapter (see bench/book/chapter.py), so that pictures and
 pieces of source are those of the book. In slides.md a line `---` begins the next slide.

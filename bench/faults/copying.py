@@ -2,9 +2,9 @@
 """A copy of the project with a fault in it.
 
 It lacks whatever would give the fault away: course/faults/, the tests of the faults, the lecturer's
-part of docs/course/, and git's history; and the solution of the skeleton. The tests that need these
-are not in it, either. All else works in it as it does here: make, the tests, the timeline, the
-report.
+part of docs/teaching/, and git's history; and the solution of the skeleton. The tests that need
+these are not in it, either. All else works in it as it does here: make, the tests, the timeline,
+the report.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 
 LEFT_OUT = (
-    *("course/faults/*", "course/own/solution.c", "docs/course/*", ".github/*"),
+    *("course/faults/*", "course/own/solution.c", "docs/teaching/*", ".github/*"),
     *(
         f"tests/bench/{name}"
         for name in ("faults/*", "grade/*", "course/*", "cli/test_expected.py")

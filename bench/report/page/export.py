@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The data points as JSON, CSV and Markdown; SCHEMA.md describes the columns."""
+"""The data points as JSON, CSV and Markdown, with the columns of
+docs/reference/record-format.md."""
 
 import csv
 import html

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A copy of the project with a fault in it.
 
-It lacks whatever would give the fault away: course/faults/, the tests of the faults, the lecturer's
-part of docs/teaching/, and git's history; and the solution of the skeleton. The tests that need
+It lacks whatever would give the fault away: course/faults/, the tests of the faults,
+docs/teaching/instructor/, and git's history; and the solution of the skeleton. The tests that need
 these are not in it, either. All else works in it as it does here: make, the tests, the timeline,
 the report.
 """
@@ -23,10 +23,10 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 
 LEFT_OUT = (
-    *("course/faults/*", "course/own/solution.c", "docs/teaching/*", ".github/*"),
+    *("course/faults/*", "course/own/solution.c", "docs/teaching/instructor/*", ".github/*"),
     *(
         f"tests/bench/{name}"
-        for name in ("faults/*", "grade/*", "course/*", "cli/test_expected.py")
+        for name in ("faults/*", "grade/*", "course/*", "book/test_site.py", "book/test_browser.py")
     ),
 )
 SOURCES = ("lib/**/*.[ch]", "[0-9][0-9]_*/*.[ch]")

@@ -44,7 +44,7 @@ def code(text: str) -> set[str]:
 def named(text: str) -> set[str]:
     """Return the names of functions and constants: words with an underscore, or with brackets after
     them."""
-    prose = re.sub(r"(?ms)^:: try.*?^:: end$|^```.*?^```$", "", text)
+    prose = re.sub(r"(?ms)^## Try it$.*?(?=^#|^:: )|^```.*?^```$|^:: .*?$", "", text)
     found = {next(filter(None, names)) for names in NAMED.findall(prose)}
     return {name for name in found if "_" in name or f"{name}()" in prose}
 

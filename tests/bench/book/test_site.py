@@ -65,6 +65,7 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
     assert not re.search(r"^(<p>)?:: ", page, re.MULTILINE), "a directive is left"
 
 
+@pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     for name in ("mkdocs.yml", "docs"):
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2

@@ -132,7 +132,7 @@ timeline: ##- Learn: draw the system calls of each server (installs strace); SER
 # The variable turns off a notice of the theme about other versions of MkDocs.
 site: ## Learn: make the web site: the annotated source and all documents (15 s; installs MkDocs: 27 MB)
 	@$(SETUP) site
-	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build
 	@echo 'Open build/site/tutorial/book/index.html in a browser. The search needs a server:'
 	@echo '  $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site'
 

@@ -28,7 +28,8 @@
  * here: one idle browser would own the server.
  *
  * What to try: let one client send half a request, and see what another gets
- * meanwhile.  course/book/01-iterative.md has the commands, and what to expect.
+ * meanwhile.  docs/tutorial/book/01-iterative.md has the commands, and what to
+ * expect.
  *
  * To see it: `strace -e trace=network,close ./iterative`, and load a page:
  * accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next

@@ -31,7 +31,8 @@
  * left it (net/redis/lending.h).  net/children.c notices a child's end.
  *
  * What to try: kill -9 a child while three clients are being served, and see
- * who notices; then do it with 04.  The commands: course/book/02-forking.md.
+ * who notices; then do it with 04.  The commands:
+ * docs/tutorial/book/02-forking.md.
  *
  * To see it: `strace -f -e trace=process ./forking`, and load a page: clone in
  * the parent, exit_group in the child, wait4 in the parent, for each client.

@@ -31,7 +31,7 @@
  * until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
- * The commands, and what to expect: course/book/03-preforking.md.
+ * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
  *
  * To see it: `ss -tlnp 'sport = :8000'`, while it runs: one listening socket,
  * and 101 processes that have it.

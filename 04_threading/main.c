@@ -36,7 +36,7 @@
  * lock is needed and giving back is the hard part.
  *
  * What to try: the price of a request here and in 02.  The commands, and what
- * to expect: course/book/04-threading.md.
+ * to expect: docs/tutorial/book/04-threading.md.
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
  * while a client has sent half a request: the main thread sleeps in accept4,

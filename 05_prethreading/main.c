@@ -41,7 +41,7 @@
  * connection; there each worker accepts for itself.
  *
  * What to try: more clients than workers, and where they wait, here and in 03.
- * The commands, and what to expect: course/book/05-prethreading.md.
+ * The commands, and what to expect: docs/tutorial/book/05-prethreading.md.
  *
  * To see it: `gdb -p $(pgrep -x prethreading) -batch -ex 'print queue.count'`,
  * with --workers 2 and five clients that have sent half a request: 3.

@@ -31,7 +31,7 @@
  * a handler that computes delays all clients (try /sorted).
  *
  * What to try: 2,000 silent clients, and what one more request costs, here and
- * in 07.  The commands, and what to expect: course/book/06-poll.md.
+ * in 07.  The commands, and what to expect: docs/tutorial/book/06-poll.md.
  *
  * To see it: `strace -e trace=/poll ./poll`, with some clients that have sent
  * half a request: each call, which is ppoll on ARM, is handed all of them.

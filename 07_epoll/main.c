@@ -31,7 +31,7 @@
  * a handler that computes delays all clients (try /sorted).
  *
  * What to try: a small file, while others ask for /sorted, which computes.  The
- * commands, and what to expect: course/book/07-epoll.md.
+ * commands, and what to expect: docs/tutorial/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
  * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Make four one-core hosts on one machine: `python -m lab up`. See docs/lab.md.
+"""Make four one-core hosts on one machine: `python -m lab up`. See docs/how-to/several-hosts.md.
 
 A lab adds no named network namespace, network interface or mount to the machine. Its namespaces
 exist as long as the processes in them. All its processes are in one PID namespace, whose first

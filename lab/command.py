@@ -75,7 +75,8 @@ def _ssh(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="lab", description="Make four one-core hosts on this machine. See docs/lab.md."
+        prog="lab",
+        description="Make four one-core hosts on this machine. See docs/how-to/several-hosts.md.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 

@@ -3,7 +3,7 @@
 # Makes sure that the tools of one or more groups are there:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
-#                                    lint  compare  peers  trace  fault  package:NAME
+#                                    lint  site  compare  peers  trace  fault  package:NAME
 #
 # Prints nothing if nothing is missing. Missing Debian packages are installed with apt-get (through
 # sudo when not root) after a line that names them with the reason; a service that comes with a
@@ -18,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
 readonly venv=.venv
-readonly groups="build bench read openloop hosts test sanitize fuzz lint compare peers trace fault package:NAME"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint site compare peers trace fault package:NAME"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # an installed one is used if it is 1.4 or newer
 
@@ -194,14 +194,14 @@ look_for_group() {
         need libcmocka-dev "unit tests in C" have_header cmocka.h
         need libc6-dev "headers of the C library" have_header stdio.h
         need musl-tools "another C library, Alpine's" have musl-gcc
-        need patch "follows docs/new-page.md" have patch
+        need patch "follows docs/how-to/add-a-page.md" have patch
         need git "knows which files are the project's" have git
         need curl "a client of the tests" have curl
         need strace "sees the system calls" have strace
         need redis-server "the data of the guestbook" have redis-server
         need apache2-utils "ab, a client of the tests" have ab
         need chromium "the browser of the tests" have_chromium
-        need_python bench test
+        need_python bench test site
         ;;
     sanitize) # the name depends on the compiler: see look_again
         case ${compiler[*]} in
@@ -221,8 +221,9 @@ look_for_group() {
         need clang-tidy "checks C for mistakes" have clang-tidy
         need shellcheck "checks shell scripts" have shellcheck
         need libcmocka-dev "unit tests in C" have_header cmocka.h
-        need_python bench lint
+        need_python bench lint site
         ;;
+    site) need_python bench site ;;
     trace)
         need strace "sees the system calls" have strace
         need binutils "finds the lines of source" have addr2line

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""The book: the annotated source as pages that open from disk, and can be printed.
+"""Annotated source for the web site, the slides and the sheets.
 
-    source         a C file as passages: a comment, and the code that it speaks of
+    source         a C file as passages: a comment and its code
     difference     what is new since another file; two files side by side
-    chapter        a chapter's text and its directives
-    curve          what the newest results say of some servers
+    curve          the newest results of some servers
     render         pieces of HTML
-    command        all pages of the book into one folder
+    directive      the lines of a document that stand for such a piece
+    glossary       links from words to their entries
+    site           hooks of MkDocs, which makes the web site (mkdocs.yml)
+    course         slides and sheets, with the expected results of the sheets
 
-The chapters lie in course/book/. They quote the real sources, by name: what they name and is not
-there, is an error.
+The chapters of the book are in docs/tutorial/book/. A directive that quotes a source that does not
+exist is an error.
 """

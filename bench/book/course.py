@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The slides and the sheets of docs/course/, as two files to show and to print: `make slides`.
+"""The slides and the sheets of docs/teaching/, as two files to show and to print: `make slides`.
 
-They are Markdown with the directives of a chapter (see bench/book/chapter.py), so that pictures and
-pieces of source are those of the book. In slides.md a line `---` begins the next slide.
+They are Markdown with directives (bench/book/directive.py), so that pictures and pieces of source
+are those of the book. In slides.md a line `---` begins the next slide.
 """
 
 import argparse
@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from bench.book.chapter import BadChapter, Chapter, read_chapter
-from bench.book.command import TEMPLATES, body
+from bench.book.directive import LINE, html
 from bench.book.expected import COURSE, SHEETS, measure
 from bench.book.render import styles
 from bench.host.project import ROOT
@@ -22,6 +22,8 @@ from bench.records.errors import UserError
 from bench.report.page.look import template_of
 from bench.timeline.page import picture_style
 
+TEMPLATES = Path(__file__).parent / "template"
+MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 BETWEEN = "\n---\n"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PRINT_SECONDS = 60
@@ -63,7 +65,7 @@ def build(folder: Path) -> list[Path]:
             text = template.render(
                 kind=name,
                 title=title,
-                parts=[(part.title, Markup(body(part, {}))) for part in parts],
+                parts=parts,
                 light=Markup(light),
                 dark=Markup(dark),
                 style=Markup(picture_style() + (TEMPLATES / "course.css").read_text()),
@@ -75,23 +77,28 @@ def build(folder: Path) -> list[Path]:
     return made
 
 
-def slides() -> list[Chapter]:
-    """Each slide, as a chapter. Raises UserError."""
+def slides() -> list[tuple[str, Markup]]:
+    """Return the title and the HTML of each slide. Raises UserError."""
     pieces = (COURSE / "slides.md").read_text(encoding="utf-8").split(BETWEEN)
-    return _read([(f"slide {n}", piece) for n, piece in enumerate(pieces, 1)])
+    return [_part(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
 
 
-def sheets() -> list[Chapter]:
-    """Each sheet, in their order. Raises UserError."""
+def sheets() -> list[tuple[str, Markup]]:
+    """Return the title and the HTML of each sheet, in their order. Raises UserError."""
     files = sorted((COURSE / "sheets").glob("*.md"))
-    return _read([(file.stem, file.read_text(encoding="utf-8")) for file in files])
+    return [_part(file.stem, file.read_text(encoding="utf-8")) for file in files]
 
 
-def _read(pieces: Sequence[tuple[str, str]]) -> list[Chapter]:
-    try:
-        return [read_chapter(name, text.strip() + "\n") for name, text in pieces]
-    except BadChapter as error:
-        raise UserError(f"the course: {error}") from error
+def _part(name: str, text: str) -> tuple[str, Markup]:
+    first, _, rest = text.strip().partition("\n")
+    if not first.startswith("# "):
+        raise UserError(f"the course: {name}: the first line must be its title: # ...")
+    pieces = LINE.split(rest)
+    made = [str(MARKDOWN.render(text)) for text in pieces]
+    made[1::2] = map(html, pieces[1::2])
+    # The corner of a table is no heading: it would be one without words.
+    whole = "\n".join(made).replace("<th></th>", "<td></td>")
+    return first.removeprefix("# "), Markup(whole)
 
 
 def print_pdf(page: Path) -> Path | None:

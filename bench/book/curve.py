@@ -17,7 +17,7 @@ from bench.report.study.study import Study, describe
 
 NONE_YET = (
     '<p class="none">No curve of your machine yet. To make one: '
-    "<code>make bench</code>, then <code>make book</code>.</p>"
+    "<code>make bench</code>, then <code>make site</code>.</p>"
 )
 
 

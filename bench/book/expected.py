@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd slides --expected`: run the commands of the sheets in docs/course/ on this machine,
+"""`zerohttpd slides --expected`: run the commands of the sheets in docs/teaching/ on this machine,
 and print the figures as tables for the lecturer."""
 
 import re
@@ -18,7 +18,7 @@ from bench.records.store import load
 from bench.records.values import each_of
 from bench.records.words import plural
 
-COURSE = ROOT / "docs" / "course"
+COURSE = ROOT / "docs" / "teaching"
 SHEETS = ("1-floor", "4-redis", "5-idle")
 """The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
 

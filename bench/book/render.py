@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of HTML: annotated source, two files side by side, prose with its words explained."""
+"""Pieces of HTML: annotated source, and two files side by side."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 
-from markdown_it import MarkdownIt
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
@@ -13,16 +12,12 @@ from pygments.lexers import CLexer
 from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
 from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
 ESSAY_FROM = 8
 """Lines of a comment more than of its code."""
 ESSAY_WIDE = 64
 """Letters in a line of a drawing: a wider one would be cut off next to the code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """Unchanged lines in a row from which they are folded."""
-
-Link = Callable[[str], str]
-"""Makes links of the words that the glossary explains, in a piece of HTML."""
 
 
 def coloured(text: str) -> list[str]:
@@ -35,11 +30,11 @@ def styles() -> tuple[str, str]:
     """Return the CSS of code for light and dark pages: two styles of Pygments with a contrast of at
     least 4.5 on all backgrounds of code."""
     both = [HtmlFormatter(style=name, nobackground=True) for name in ("xcode", "github-dark")]
-    light, dark = (str(one.get_style_defs(".code")) for one in both)  # type: ignore[no-untyped-call]
+    light, dark = (str(one.get_style_defs([".code", ".highlight"])) for one in both)  # type: ignore[no-untyped-call]
     return light, dark
 
 
-def annotated(name: str, text: str, link: Link, before: tuple[str, str] | None) -> str:
+def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
     """The whole file: comments left, code right, what is new since another file (its name and its
     text) marked in the gutter."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
@@ -50,7 +45,7 @@ def annotated(name: str, text: str, link: Link, before: tuple[str, str] | None) 
         code = "".join(_numbered(n, html[n - 1], n in new) for n in numbers)
         kind = " essay" if _is_essay(passage) else ""
         rows.append(
-            f'<div class="passage{kind}"><div class="comment">{_prose(passage.comment, link)}</div>'
+            f'<div class="passage{kind}"><div class="comment">{_prose(passage.comment)}</div>'
             f'<pre class="code">{code}</pre></div>'
         )
     since = f"<small>+ new since {escape(before[0])}</small>" if before else ""
@@ -129,7 +124,7 @@ def _numbered(number: int, html: str, new: bool) -> str:
     return f'<span class="line">{mark}<i class="number">{number}</i>{html}</span>'
 
 
-def _prose(comment: list[str], link: Link) -> str:
+def _prose(comment: list[str]) -> str:
     """A comment as paragraphs."""
     parts = []
     for drawn, lines in paragraphs(comment):
@@ -138,7 +133,7 @@ def _prose(comment: list[str], link: Link) -> str:
             drawing = escape("\n".join(lines))
             parts.append(f'<pre role="img" aria-label="A drawing" tabindex="0">{drawing}</pre>')
         else:
-            parts.append(f"<p>{link(_inline(' '.join(line.strip() for line in lines)))}</p>")
+            parts.append(f"<p>{_inline(' '.join(line.strip() for line in lines))}</p>")
     return "".join(parts)
 
 
@@ -149,57 +144,3 @@ def _inline(text: str) -> str:
     return re.sub(
         r"(?<![\w>/.])([a-z_0-9]+\(\d?\)|[A-Z][A-Z0-9]*_[A-Z0-9_]+)", r"<code>\1</code>", html
     )
-
-
-def prose(text: str, link: Link) -> str:
-    """Markdown as HTML, its words explained."""
-    # The corner of a table is no heading: it would be one without words.
-    return link(str(MARKDOWN.render(text)).replace("<th></th>", "<td></td>"))
-
-
-def question(text: str, answer: str, link: Link) -> str:
-    """A question whose answer is folded away."""
-    asked = prose(text, unlinked)
-    return f'<details class="question"><summary>{asked}</summary>{prose(answer, link)}</details>'
-
-
-def exercise(shell: str, expect: str, link: Link) -> str:
-    """Lines to copy, and where to; and what will be seen."""
-    where = "<p>In <code>bash</code>, in the project's folder, after <code>make bench</code>:</p>"
-    lines = f'<pre class="shell">{escape(shell)}</pre>'
-    seen = f'<div class="seen">{prose(expect, link)}</div>'
-    return f'<section class="try"><h3>Try it</h3>{where}{lines}{seen}</section>'
-
-
-def linker(words: Mapping[str, str], page: str) -> Link:
-    """Links the first place where a page uses each of the words to its explanation. `words`: the
-    address for each, in small letters; `page`: where the words themselves are, which has none."""
-    if not words:
-        return unlinked
-    seen: set[str] = set()
-    alternatives = "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
-    pattern = re.compile(rf"(<[^>]*>)|\b({alternatives})(s?)\b", re.IGNORECASE)
-
-    def link(html: str) -> str:
-        inside = 0
-
-        def replace(match: re.Match[str]) -> str:
-            nonlocal inside
-            tag, word, plural = match[1], match[2], match[3]
-            if tag:
-                opens = re.match(r"<(/?)(code|pre|a|h\d)\b", tag)
-                inside += (-1 if opens[1] else 1) if opens else 0
-                return tag
-            if inside or word.lower() in seen:
-                return match[0]
-            seen.add(word.lower())
-            return f'<a class="word" href="{page}#{words[word.lower()]}">{word}{plural}</a>'
-
-        return pattern.sub(replace, html)
-
-    return link
-
-
-def unlinked(html: str) -> str:
-    """No links: the glossary itself."""
-    return html

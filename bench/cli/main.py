@@ -50,7 +50,6 @@ COMMANDS = {
     "experiment": Command("bench.cli.experiment", "measure a server with and without one change"),
     "torture": Command("bench.torture.command", "test the robustness of servers under attack"),
     "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
-    "book": Command("bench.book.command", "make HTML pages of the annotated source"),
     "slides": Command("bench.book.course", "make slides and sheets; measure their figures"),
     "fault": Command("bench.faults.give", "make a copy with a fault to find, or print hints"),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),

@@ -51,7 +51,7 @@ def run(words: Sequence[str]) -> int:
         "--capacity",
         metavar="N,N",
         help="make no page; print how many requests per second N one-core hosts can serve, from "
-        f"a sweep through nginx (docs/scaling.md); for example {FLEETS}",
+        f"a sweep through nginx (docs/explanation/capacity.md); for example {FLEETS}",
     )
     chosen = parser.parse_args(words)
     if not chosen.results.exists():

@@ -2,10 +2,10 @@
 """The faults of course/faults/, and a copy of the project with one of them. NN.patch is what is
 wrong, NN.toml what there is to say of it.
 
-The copy lacks whatever would give the fault away: course/faults/, the tests of the faults, the
-lecturer's part of docs/course/, and git's history; and the solution of the skeleton. The tests that
-need these are not in it, either. All else works in it as it does here: make, the tests, the
-timeline, the report.
+The copy lacks whatever would give the fault away: course/faults/, the tests of the faults,
+docs/teaching/instructor/, and git's history; and the solution of the skeleton. The tests that need
+these are not in it, either. All else works in it as it does here: make, the tests, the timeline,
+the report.
 """
 
 import contextlib
@@ -103,10 +103,10 @@ def _nothing_here() -> str:
 
 
 LEFT_OUT = (
-    *("course/faults/*", "course/own/solution.c", "docs/course/*", ".github/*"),
+    *("course/faults/*", "course/own/solution.c", "docs/teaching/instructor/*", ".github/*"),
     *(
         f"tests/bench/{name}"
-        for name in ("faults/*", "grade/*", "course/*", "cli/test_expected.py")
+        for name in ("faults/*", "grade/*", "course/*", "book/test_site.py", "book/test_browser.py")
     ),
 )
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")

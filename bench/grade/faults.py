@@ -87,7 +87,7 @@ ONE_REDIS_QUESTION = FaultKind(
     "one after another: each waited until Redis had answered all clients before it. Possible "
     "causes: a lock that is held during the query, or a single connection without a queue.",
     "redis_pool_borrow in lib/net/redis/pool.h: it holds its lock only while it takes a "
-    "connection; course/book/09-redis.md",
+    "connection; docs/tutorial/book/09-redis.md",
     r"futex|connect\(|poll",
     brings=("fails-under-load", "dear", "one-stops-all"),
 )
@@ -230,8 +230,8 @@ ONE_STOPS_ALL = FaultKind(
     "One client blocks all others",
     "Some clients were silent, before or during their request, and all other clients waited for "
     "them. One of your blocking calls waits for a single client.",
-    "docs/architecture.md: what each call waits for; `wait_for` in lib/net/evented.c; `receive` "
-    "in lib/net/blocking.c",
+    "docs/explanation/architecture.md: what each call waits for; `wait_for` in lib/net/evented.c; "
+    "`receive` in lib/net/blocking.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
 BY_NATURE = FaultKind(
@@ -379,7 +379,7 @@ WRONG_REPLY = FaultKind(
     "A client got the Redis reply to another request",
     "Redis sends its replies on a connection in the order of the commands, also late ones. Either "
     "only one request at a time uses a connection, or a queue assigns each reply to its request.",
-    "course/book/09-redis.md, its second half; lib/net/redis/pool.h",
+    "docs/tutorial/book/09-redis.md, its second half; lib/net/redis/pool.h",
     r"connect\(|recv|send",
 )
 CUTS_OFF = FaultKind(

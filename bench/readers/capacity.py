@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Computes the capacity of several hosts from a sweep, as docs/scaling.md explains.
+"""Computes the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
 It uses the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of
 Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds of CPU time

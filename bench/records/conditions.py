@@ -2,7 +2,7 @@
 """A configuration: a server under test, the conditions of the measurement, a concurrency level.
 
 A condition is a field of Conditions and a row of ASPECTS. Command line, titles, file names, CSV and
-exports are derived from these two; docs/extending.md shows how to add one.
+exports are derived from these two; docs/how-to/extend-the-benchmark.md shows how to add one.
 """
 
 from collections.abc import Callable, Mapping

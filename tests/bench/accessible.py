@@ -13,13 +13,13 @@ from playwright.sync_api import Page
 SCHEMES = ("light", "dark")
 
 
-def hindrances(page: Page) -> list[str]:
+def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:
     """Return each rule that the page breaks, light and dark: the rule, one place, and the number of
-    others."""
+    others. `part`: selectors, by "include" and "exclude", of what is checked."""
     found = []
     for scheme in SCHEMES:
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        for broken in Axe().run(page).response["violations"]:
+        for broken in Axe().run(page, context=part).response["violations"]:
             first, *more = broken["nodes"]
             place = " ".join(map(str, first["target"]))
             found.append(f"{scheme}: {broken['help']}: {place}, and {len(more)} more")

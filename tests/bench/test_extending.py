@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""docs/extending.md works: a copy gets a condition, a figure, a workload and a reference server. A
-sweep of the copy has them all."""
+"""docs/how-to/extend-the-benchmark.md works: a copy gets a condition, a figure, a workload and a
+reference server. A sweep of the copy has them all."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def copy(tmp_path: Path) -> Path:
             shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy2(ROOT / name, root / name)
-    for block in BLOCK.finditer((ROOT / "docs" / "extending.md").read_text()):
+    for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["kind"] == "diff":
             command = ["git", "apply", "-p1", "-"]
             done = subprocess.run(
@@ -87,6 +87,6 @@ def test_one_of_each_in_a_copy(copy: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-k", "loop or column or no_other", *MET]
     done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    for block in BLOCK.finditer((ROOT / "docs" / "extending.md").read_text()):
+    for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["file"]:
             assert block["text"].startswith("# SPDX-License-Identifier: MIT\n"), "lint requires it"

@@ -75,7 +75,8 @@ def test_packages_that_are_imported_are_asked_for() -> None:
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     own = {"bench", "lab", *sys.stdlib_module_names, "tomllib"}  # or tomli
     others = {name.partition(".")[0] for name in names} - own
-    asked = re.findall(r"^[\w-]+", (ROOT / "requirements" / "bench.in").read_text(), re.MULTILINE)
+    lists = "".join((ROOT / f"requirements/{name}.in").read_text() for name in ("bench", "site"))
+    asked = re.findall(r"^[\w-]+", lists, re.MULTILINE)
     packages = _packages()  # tomli is there for older Pythons only
     needed = {packages.get(name, name).lower() for name in others}
     assert {name.replace("_", "-") for name in needed} <= {name.lower() for name in asked}

@@ -31,8 +31,8 @@ def _words(text: str) -> str:
 
 
 def says(*sentences: str) -> None:
-    """Assert that each sentence is in an opening comment, a README or the architecture."""
-    documents = [REPOSITORY / "README.md", REPOSITORY / "docs/architecture.md"]
+    """Assert that each sentence is in an opening comment, the README or an explanation."""
+    documents = [REPOSITORY / "README.md", *REPOSITORY.glob("docs/explanation/*.md")]
     sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), *documents]
     texts = [_words(path.read_text(encoding="utf-8")) for path in sources]
     for sentence in sentences:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The data points as JSON, CSV and Markdown, and as the table of all figures on the page. SCHEMA.md
-describes the columns."""
+"""The data points as JSON, CSV and Markdown, and as the table of all figures on the page.
+docs/reference/record-format.md describes the columns."""
 
 import html
 import json

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The book quotes existing sources, its pages link to each other, and nothing is loaded from
-elsewhere."""
+"""Directives quote existing sources, and words are linked to the glossary."""
 
 from __future__ import annotations
 
@@ -10,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.book import command
-from bench.book.chapter import BadChapter, read_chapter
+from bench.book import directive, glossary
 from bench.book.curve import NONE_YET, curve, sweeps
 from bench.book.difference import new_lines, side_by_side
-from bench.book.render import linker, step
+from bench.book.render import step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
 from bench.host.project import ROOT
 from bench.records.errors import UserError
@@ -42,14 +40,6 @@ int main(void) {
 """
 DECLARED = "static int say(int times,\n               int more);\n\n"
 RESULTS = ROOT / "tests" / "bench" / "report" / "recorded"
-
-
-@pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return all pages of the book, by name."""
-    folder = tmp_path_factory.mktemp("book")
-    command.build(folder, folder)
-    return {file.name: file.read_text() for file in folder.glob("*.html")}
 
 
 def test_a_file_falls_into_passages() -> None:
@@ -99,29 +89,19 @@ def test_what_is_new_and_what_is_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    "line",
     [
-        "no title",
-        "# Title\n:: source",
-        "# Title\n:: picture of a cat",
-        "# Title\n:: question Why?\nBecause",
+        "source",
+        "picture of a cat",
+        "function lib/net/evented.c no_such",
+        "source lib/no_such.c",
+        "beside lib/net/blocking.c blocking_serve lib/net/evented.c no_such",
+        "timeline no_such",
     ],
 )
-def test_a_bad_chapter_is_refused(text: str) -> None:
-    with pytest.raises(BadChapter, match="chapter"):
-        read_chapter("chapter", text)
-
-
-def test_a_chapter_that_quotes_what_is_gone_is_refused() -> None:
-    for quoted in (
-        ":: function lib/net/evented.c no_such",
-        ":: source lib/no_such.c",
-        ":: beside lib/net/blocking.c blocking_serve lib/net/evented.c no_such",
-        ":: timeline no_such",
-        ":: lives 99",
-    ):
-        with pytest.raises(UserError):
-            command.body(read_chapter("chapter", f"# Title\n{quoted}\n"), {})
+def test_a_directive_that_cannot_be_followed_is_an_error(line: str) -> None:
+    with pytest.raises(UserError):
+        directive.html(line)
 
 
 def test_two_functions_stand_side_by_side_with_their_comments() -> None:
@@ -158,48 +138,14 @@ def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
     assert curve([sheet, *found], names) == html
 
 
-def test_each_architecture_has_its_chapter(pages: dict[str, str]) -> None:
-    for folder in sorted(ROOT.glob("0[1-7]_*")):
-        page = pages[folder.name.replace("_", "-") + ".html"]
-        assert 'class="timeline"' in page
-        assert f"{folder.name}/main.c" in page
-        assert 'class="question"' in page
-        assert "<h3>Try it</h3><p>In <code>bash</code>," in page, "only bash has /dev/tcp"
-        assert "In the real world:" in page
-        assert NONE_YET in page
-        assert ("+ new since 0" in page) == (folder.name != "01_iterative"), "new, since what?"
-        assert "SPDX-License" not in page.partition("</style>")[2], "among the code"
+def test_the_first_use_of_a_word_is_linked() -> None:
+    html = glossary.linked("<p><code>fork</code> A fork and a fork.</p>", {"fork": "f"}, "w.html")
+    assert html == '<p><code>fork</code> A <a class="word" href="w.html#f">fork</a> and a fork.</p>'
 
 
-def test_links_lead_somewhere_and_nothing_comes_from_elsewhere(pages: dict[str, str]) -> None:
-    for name, page in pages.items():
-        assert not re.search(r"""(?:src|href)=["'](?:https?:)?//""", page), name
-        for target in re.findall(r'href="([^"#]*\.html)?(?:#([^"]+))?"', page):
-            file, place = target
-            there = pages[file or name]
-            assert not place or f'id="{place}"' in there, (name, target)
-
-
-def test_the_contents_number_the_chapters_as_the_texts_do(pages: dict[str, str]) -> None:
-    """The numbers match: the course reads "chapters 0 to 3", and 06-poll is chapter 6."""
-    contents = pages["00-first.html"].partition("<ol")[2].partition("</ol>")[0]
-    files = re.findall(r'href="(\d\d)-', contents)
-    assert contents.startswith(f' start="{int(files[0])}"')
-    assert [int(file) for file in files] == list(range(len(files)))
-
-
-def test_the_first_use_of_a_word_is_explained() -> None:
-    link = linker({"fork": "fork"}, "words.html")
-    html = link("<p><code>fork</code> A fork and a fork.</p>")
-    assert html.count("<a ") == 1
-    assert '<a class="word" href="words.html#fork">fork</a> and' in html
-
-
-def test_the_glossary_has_some_forty_words() -> None:
-    words = command.glossary_words(Path(command.GLOSSARY).read_text())
-    assert {"zombie", "backlog", "copy-on-write", "level-triggered", "request smuggling"} <= set(
-        words
-    )
-    assert {"redis", "handler", "exchange"} <= set(words), "beginners do not know these words"
-    often = {"order", "request", "poll", "need"} & set(words)
+def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
+    words = set(glossary.words((ROOT / "docs" / "reference" / "glossary.md").read_text()))
+    assert {"zombie", "backlog", "copy-on-write", "level-triggered", "request smuggling"} <= words
+    assert {"redis", "handler", "exchange"} <= words
+    often = {"order", "request", "poll", "need"} & words
     assert not often, "they would be linked where they have another meaning"

@@ -1,64 +1,94 @@
 # SPDX-License-Identifier: MIT
-"""The book in a real browser: it fits, makes no request to another host, and is complete on
+"""The web site in a real browser: it fits, makes no request to another host, and is complete on
 paper."""
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
-
-from bench.book import command
+from playwright.sync_api import Browser, Page, expect
 
 from ..accessible import hindrances
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("site")]
 
+BOOK = "tutorial/book"
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
 """Counts the elements whose content is cut off."""
 
+OURS = {"include": [".md-content"], "exclude": [".md-code__nav"]}
+"""What the theme does not make."""
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a log."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("book")
-    command.build(folder, folder)
-    return folder
+def address(site: Path) -> Iterator[str]:
+    """Yield the address of the site: from disk the search does not work."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
-@pytest.mark.slow
+def on_paper(browser: Browser, url: str) -> Page:
+    """Return a page as it is printed."""
+    page = browser.new_page(viewport={"width": 700, "height": 1000})
+    page.goto(url)
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    return page
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (360, "light")])
-def test_every_page_fits_and_asks_nobody(
-    browser: Browser, book: Path, width: int, scheme: str
+def test_every_page_fits_and_asks_no_other_host(
+    browser: Browser, site: Path, address: str, width: int, scheme: str
 ) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
     page.on("console", lambda said: troubles.append(said.text))
-    page.on("request", lambda asked: troubles.append(asked.url))
-    names = sorted(book.glob("*.html"))
-    assert len(names) > 10
-    for path in names:
-        page.goto(path.as_uri())
-        too_wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert too_wide <= 0, path.name
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith(address) else troubles.append(asked.url),
+    )
+    names = sorted(
+        path.relative_to(site).as_posix()
+        for path in site.rglob("*.html")
+        if path.relative_to(site).parts[0] not in ("source", "404.html")
+    )
+    assert len(names) > 40
+    for name in names:
+        page.goto(f"{address}/{name}")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, name
     page.close()
-    assert troubles == [path.as_uri() for path in names]
+    assert troubles == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 360])
-@pytest.mark.parametrize("name", ["00-first", "06-poll", "10-curves", "words"])
-def test_a_page_hinders_nobody(browser: Browser, book: Path, name: str, width: int) -> None:
+@pytest.mark.parametrize(
+    "name", [f"{BOOK}/00-first", f"{BOOK}/06-poll", f"{BOOK}/10-curves", "reference/glossary"]
+)
+def test_a_page_hinders_no_reader(browser: Browser, address: str, name: str, width: int) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800})
-    page.goto((book / f"{name}.html").as_uri())
-    assert hindrances(page) == []
+    page.goto(f"{address}/{name}.html")
+    assert hindrances(page, OURS) == []
     page.close()
 
 
-def test_on_a_phone_what_is_the_same_stands_there_once(browser: Browser, book: Path) -> None:
+def test_on_a_phone_what_is_the_same_is_there_once(browser: Browser, address: str) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 800})
-    page.goto((book / "06-poll.html").as_uri())
+    page.goto(f"{address}/{BOOK}/06-poll.html")
     step = page.locator("section.step").first
     same = step.locator(".pairs.same td", has_text="case NEED_RECEIVE:")
     expect(same).to_have_count(2)
@@ -75,29 +105,34 @@ def test_on_a_phone_what_is_the_same_stands_there_once(browser: Browser, book: P
     page.close()
 
 
-def test_pages_turn_and_answers_unfold(browser: Browser, book: Path) -> None:
+def test_answers_unfold_and_words_are_explained(browser: Browser, address: str) -> None:
     page = browser.new_page()
-    page.goto((book / "00-first.html").as_uri())
-    page.get_by_role("link", name="01 iterative").last.click()
+    page.goto(f"{address}/{BOOK}/00-first.html")
+    page.locator(".md-footer__link--next").click()
     expect(page.locator("h1")).to_contain_text("01 iterative")
     answer = page.locator("details.question").first.locator("p").last
     expect(answer).to_be_hidden()
     page.locator("details.question summary").first.press("Enter")
     expect(answer).to_be_visible()
     page.locator("a.word").first.click()
-    expect(page.locator("h1")).to_have_text("Words")
+    expect(page.locator("h1")).to_contain_text("Glossary")
+    page.close()
+
+
+def test_a_word_is_found(browser: Browser, address: str) -> None:
+    page = browser.new_page()
+    page.goto(address)
+    page.get_by_placeholder("Search").fill("thundering herd")
+    expect(page.locator(".md-search-result__link").first).to_be_visible()
     page.close()
 
 
 def test_on_paper_the_answers_are_there_and_the_picture_is_whole(
-    browser: Browser, book: Path
+    browser: Browser, address: str
 ) -> None:
-    page = browser.new_page(viewport={"width": 700, "height": 1000})
-    page.goto((book / "06-poll.html").as_uri())
-    page.emulate_media(media="print")
-    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page = on_paper(browser, f"{address}/{BOOK}/06-poll.html")
     expect(page.locator("details.question p").last).to_be_visible()
-    expect(page.locator(".contents")).to_be_hidden()
+    expect(page.locator(".md-sidebar--primary")).to_be_hidden()
     widest = page.locator("figure.timeline svg").first.bounding_box()
     assert widest is not None
     assert widest["x"] + widest["width"] <= 700
@@ -105,12 +140,10 @@ def test_on_paper_the_answers_are_there_and_the_picture_is_whole(
 
 
 @pytest.mark.parametrize("name", ["00-first", "03-preforking", "08-connection"])
-def test_on_paper_code_has_room_and_two_files_stand_side_by_side(
-    browser: Browser, book: Path, name: str
+def test_on_paper_code_has_room_and_two_files_are_side_by_side(
+    browser: Browser, address: str, name: str
 ) -> None:
-    page = browser.new_page(viewport={"width": 700, "height": 1000})
-    page.goto((book / f"{name}.html").as_uri())
-    page.emulate_media(media="print")
+    page = on_paper(browser, f"{address}/{BOOK}/{name}.html")
     narrowest = page.locator("pre.code:not(:empty)").evaluate_all(
         "all => Math.min(...all.map(one => one.clientWidth))"
     )
@@ -123,10 +156,9 @@ def test_on_paper_code_has_room_and_two_files_stand_side_by_side(
     page.close()
 
 
-@pytest.mark.slow
-def test_drawings_are_whole_on_a_wide_screen(browser: Browser, book: Path) -> None:
+def test_drawings_are_whole_on_a_wide_screen(browser: Browser, site: Path, address: str) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 1000})
-    for path in sorted(book.glob("*.html")):
-        page.goto(path.as_uri())
+    for path in sorted((site / BOOK).glob("*.html")):
+        page.goto(f"{address}/{BOOK}/{path.name}")
         assert page.locator(".comment pre").evaluate_all(CUT) == 0, path.name
     page.close()

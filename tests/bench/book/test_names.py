@@ -13,10 +13,10 @@ from bench.grade.faults import FAULTS
 from bench.host.project import ROOT
 
 TEXTS = [
-    ROOT / "docs" / "glossary.md",
-    *sorted((ROOT / "course" / "book").glob("*.md")),
+    ROOT / "docs" / "reference" / "glossary.md",
+    *sorted((ROOT / "docs" / "tutorial" / "book").glob("*.md")),
     *sorted((ROOT / "course" / "faults").glob("*.toml")),
-    *sorted(set((ROOT / "docs" / "course").glob("**/*.md")) - {ROOT / "docs/course/grading.md"}),
+    *sorted((ROOT / "docs" / "teaching").glob("**/[!g]*.md")),
 ]
 """All but grading.md: its names are fields of JSON, and it has a test of its own."""
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "0[1-7]_*/main.c", "floors/*.[ch]", "course/own/*.c")
@@ -44,7 +44,7 @@ def code(text: str) -> set[str]:
 def named(text: str) -> set[str]:
     """Return the names of functions and constants: words with an underscore, or with brackets after
     them."""
-    prose = re.sub(r"(?ms)^:: try.*?^:: end$|^```.*?^```$", "", text)
+    prose = re.sub(r"(?ms)^## Try it$.*?(?=^#|^:: )|^```.*?^```$|^:: .*?$", "", text)
     found = {next(filter(None, names)) for names in NAMED.findall(prose)}
     return {name for name in found if "_" in name or f"{name}()" in prose}
 

@@ -127,7 +127,7 @@ def _free_port() -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 def test_a_sheet_shows_what_it_promises(name: str, tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "course" / "sheets" / f"{name}.md").read_text()
+    text = (ROOT / "docs" / "teaching" / "sheets" / f"{name}.md").read_text()
     command = tmp_path / "zerohttpd"
     command.write_text(COMMAND.format(python=sys.executable, folder=tmp_path / "results"))
     command.chmod(0o755)
@@ -148,7 +148,7 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
         text = (course.COURSE / "sheets" / f"{name}.md").read_text()
         for part in ("Your prediction", "```sh", "Explain it", "**Expected:**", "**The fix"):
             assert part in text, f"{name}: {part}"
-        assert f"## {name[0]}." in (course.COURSE / "solutions.md").read_text()
+        assert f"## {name[0]}." in (course.COURSE / "instructor" / "solutions.md").read_text()
 
 
 def test_what_the_session_calls_is_installed_before() -> None:

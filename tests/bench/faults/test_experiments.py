@@ -25,7 +25,7 @@ def test_what_is_known_of_them_is_there() -> None:
         assert set(chosen.servers) <= set(discover())
         assert chosen.question.strip()
         assert chosen.answer.strip()
-    described = (EXPERIMENTS / "README.md").read_text()
+    described = (ROOT / "docs" / "tutorial" / "experiments.md").read_text()
     assert all(f"`{name}`" in described for name in CHANGES)
 
 

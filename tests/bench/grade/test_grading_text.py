@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/course/grading.md: its table matches the JSON, and its scripts work as described."""
+"""docs/teaching/grading.md: its table matches the JSON, and its scripts work as described."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 
-TEXT = (ROOT / "docs" / "course" / "grading.md").read_text()
+TEXT = (ROOT / "docs" / "teaching" / "grading.md").read_text()
 SKELETON = ROOT / "course" / "own" / "main.c"
 MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
 LAZY_POINTS = 3

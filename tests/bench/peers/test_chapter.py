@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""docs/peers.md agrees with each reference server's own file.
+"""docs/reference/reference-servers.md agrees with each reference server's own file.
 tests/bench/subjects/test_strangers.py checks what is visible while it serves."""
 
 import pytest
@@ -8,7 +8,7 @@ from bench.host.project import ROOT
 from bench.peers.study import names, study
 from bench.subjects import declared
 
-CHAPTER = (ROOT / "docs" / "peers.md").read_text()
+CHAPTER = (ROOT / "docs" / "reference" / "reference-servers.md").read_text()
 NUMBERS = {folder.name[3:]: folder.name[:2] for folder in ROOT.glob("0[1-7]_*")}
 
 

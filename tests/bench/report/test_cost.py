@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The page and the document of where the microseconds go; docs/cost.md agrees with its record."""
+"""The page and the document of where the microseconds go; docs/explanation/figures/cost.md agrees
+with its record."""
 
 import re
 from pathlib import Path
@@ -24,8 +25,8 @@ from bench.stations.sampling import ENTRY
 
 from ..readers.test_cost import REDIRECT, of, results
 
-DOCUMENT = ROOT / "docs" / "cost.md"
-RECORD = ROOT / "docs" / "cost.json"
+DOCUMENT = ROOT / "docs" / "explanation" / "figures" / "cost.md"
+RECORD = ROOT / "docs" / "explanation" / "figures" / "cost.json"
 
 STACKS = StackFigures(
     how="perf",

@@ -14,6 +14,7 @@ import altair as alt
 import pytest
 
 from bench.cli.main import main
+from bench.host.project import ROOT
 from bench.records.conditions import Conditions
 from bench.records.store import CSV_COLUMNS, save
 from bench.report.charts.catalogue import catalogue
@@ -26,7 +27,7 @@ from bench.report.study.study import Study
 from .conftest import RECORDED, SOURCES, recorded
 from .made import everything, plain_runs, results_of
 
-SCHEMA = Path(export.__file__).with_name("SCHEMA.md")
+SCHEMA = ROOT / "docs" / "reference" / "record-format.md"
 
 
 def test_all_exports_agree() -> None:

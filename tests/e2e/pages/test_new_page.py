@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The example of docs/new-page.md is built as it is written, and works."""
+"""The example of docs/how-to/add-a-page.md is built as it is written, and works."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..harness import REPOSITORY, Server, find_servers
 from ..redisbox import PrivateRedis
 from ..timing import PATIENCE
 
-DOCUMENT = REPOSITORY / "docs/new-page.md"
+DOCUMENT = REPOSITORY / "docs/how-to/add-a-page.md"
 
 
 @pytest.fixture(scope="module")

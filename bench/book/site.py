@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""Hooks of MkDocs, for what the web site of docs/ has and plain Markdown has not.
+
+- Directives (bench/book/directive.py) become annotated source, timelines and curves.
+- The words of the book are linked to the glossary.
+- A link to a file outside of docs/ leads to a page of that file, so the site needs no repository.
+"""
+
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from pygments.lexers import find_lexer_class_for_filename
+
+from bench.book import directive, glossary
+from bench.book.curve import sweeps
+from bench.book.render import styles
+from bench.host.project import ROOT
+from bench.records.errors import UserError
+from bench.records.results import Results
+from bench.timeline.page import picture_style
+
+GLOSSARY = "reference/glossary.md"
+BOOK = "tutorial/book/"
+LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]+)(?=[#)])")
+FENCE = re.compile(r"^```(\w+) (\S+)$", re.MULTILINE)
+"""The beginning of a block of code that names its file."""
+PLACE = re.compile(r'<div class="directive">(\d+)</div>')
+HEAD = "---\nsearch:\n  exclude: true\n---\n"
+
+_made: list[str] = []
+"""The HTML of all directives; MkDocs does not parse it."""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the style of timelines and code, and a page of each file outside of docs/ to which a page
+    links."""
+    _made.clear()
+    light, dark = styles()
+    style = f"{picture_style()}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
+    files.append(File.generated(config, "code.css", content=style))
+    pages = [file for file in files if file.is_documentation_page()]
+    for page in pages:  # grows
+        for name in _linked(page):
+            uri = _address(name)
+            if (ROOT / name).is_file() and files.get_file_from_path(uri) is None:
+                files.append(File.generated(config, uri, content=_page_of(name)))
+                if name.endswith(".md"):
+                    pages.append(files.src_uris[uri])
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace links out of docs/, and each directive by a place for its HTML."""
+    here = page.file.src_uri
+    if here.startswith(BOOK):
+        page.meta["hide"] = ["toc"]  # the code needs the whole width
+
+    def relative(match: re.Match[str]) -> str:
+        address = _address(_name_of(here, match[1]))
+        return posixpath.relpath(address, posixpath.dirname(here) or ".")
+
+    def place(match: re.Match[str]) -> str:
+        _made.append(directive.html(match[1], _sweeps()))
+        return f'<div class="directive">{len(_made) - 1}</div>'
+
+    try:
+        markdown = directive.LINE.sub(place, markdown)
+    except UserError as error:
+        raise PluginError(f"{here}: {error}") from error
+    return FENCE.sub(r'```\1 title="\2"', LINK.sub(relative, markdown))
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Insert the HTML of the directives, and link words to the glossary."""
+    # The corner of a table is no heading: it would be one without words.
+    html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
+    here = page.file
+    if here.src_uri == GLOSSARY:
+        return glossary.anchored(html)
+    if not here.src_uri.startswith(BOOK):
+        return html
+    there = files.src_uris[GLOSSARY]
+    words = glossary.words(there.content_string)
+    return glossary.linked(html, words, there.url_relative_to(here))
+
+
+def _linked(page: File) -> Iterator[str]:
+    """Yield the name of each file of the project to which a page links."""
+    for link in LINK.findall(page.content_string):
+        yield _name_of(page.src_uri, link)
+
+
+def _name_of(uri: str, link: str) -> str:
+    """Return the name in the project of the target of a link on a page of the site."""
+    folder, _, rest = uri.partition("/")
+    origin = rest if folder in ("project", "source") else f"docs/{uri}"
+    return posixpath.normpath(posixpath.join(posixpath.dirname(origin), link))
+
+
+def _address(name: str) -> str:
+    """Return the page of the site for a file of the project."""
+    if name.startswith("docs/"):
+        return name.removeprefix("docs/")
+    # MkDocs leaves out names that begin with a dot.
+    return f"project/{name}" if name.endswith(".md") else f"source/{name.lstrip('.')}.md"
+
+
+def _page_of(name: str) -> str:
+    """Return the Markdown page of a file outside of docs/."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    if name.endswith(".md"):
+        return text
+    lexer = find_lexer_class_for_filename(name)
+    language = lexer.aliases[0] if lexer else "text"
+    return f'{HEAD}# {name}\n\n~~~~{language} linenums="1"\n{text}\n~~~~\n'
+
+
+@cache
+def _sweeps() -> list[Results]:
+    return sweeps(ROOT / "results")

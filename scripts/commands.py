@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Print the list of all commands and options in Markdown, made from the Makefile and from --help.
+
+.venv/bin/python scripts/commands.py >docs/reference/commands.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from bench.cli.main import COMMANDS, main
+from bench.host.project import ROOT
+
+HEAD = """\
+# Commands
+
+The options come from `--help`. `make TARGET ARGS="..."` passes options to the command of that name;
+`make bench` runs `sweep`, and with `HOSTS=` it runs `hosts`. Without make, the commands are
+`.venv/bin/zerohttpd COMMAND ...`.
+"""
+TARGET = re.compile(r"^([a-z._-]+):.*##-? ([A-Z]\w+): (.*)$", re.MULTILINE)
+
+
+def parser_of(*words: str) -> argparse.ArgumentParser:
+    """Return the parser that prints the help of a command."""
+    found: list[argparse.ArgumentParser] = []
+
+    def keep(parser: argparse.ArgumentParser) -> None:
+        found.append(parser)
+
+    printed = patch.object(argparse.ArgumentParser, "print_help", keep)
+    with printed, contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+    return found[0]
+
+
+def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    """Yield the name and the row of the table of each argument of a command."""
+    formatter = parser.formatter_class(parser.prog, width=1000)
+    for action in parser._actions:
+        if action.help in (None, argparse.SUPPRESS) or isinstance(action, argparse._HelpAction):
+            continue
+        if action.option_strings:
+            value = formatter._format_args(action, (action.dest or "").upper())
+            name = f"{', '.join(action.option_strings)} {value if action.nargs != 0 else ''}"
+        else:
+            name = formatter._format_args(action, action.dest)
+        text = " ".join(formatter._expand_help(action).split())
+        yield name.split()[0], f"| `{cell(name.strip())}` | {cell(text)} |"
+
+
+def cell(text: str) -> str:
+    """Return a text for a table, without the folder of this project."""
+    return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def section(level: str, *words: str) -> Iterator[str]:
+    """Yield the lines of a command: its description, its options, its commands."""
+    parser = parser_of(*words)
+    yield f"\n{level} {' '.join(words)}\n"
+    if parser.description:
+        yield cell(" ".join(parser.description.split())) + "\n"
+    table = dict(rows(parser))
+    known = {} if words == ("sweep",) else dict(rows(parser_of("sweep")))
+    if shared := [name for name, row in table.items() if known.get(name) == row]:
+        yield f"As of `sweep`: `{'`, `'.join(shared)}`.\n"
+    if own := [row for name, row in table.items() if name not in shared]:
+        yield from ("| argument | |", "|---|---|", *own)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name in action.choices:
+                yield from section(f"{level}#", *words, name)
+
+
+def page() -> Iterator[str]:
+    """Yield the lines of the page."""
+    yield HEAD
+    yield from ("## make", "", "| target | for | |", "|---|---|---|")
+    for target, group, text in TARGET.findall((ROOT / "Makefile").read_text(encoding="utf-8")):
+        yield f"| `{target}` | {group.lower()} | {cell(text)} |"
+    for name in COMMANDS:
+        yield from section("##", name)
+
+
+if __name__ == "__main__":
+    print("\n".join(page()))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""The web site: all links of the documents work, nothing is loaded from other hosts, and the book
+shows its sources."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from bench.cli.main import COMMANDS, RENAMED
+from bench.host.project import ROOT
+
+pytestmark = pytest.mark.xdist_group("site")
+LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+DOCUMENTS = sorted(
+    path for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")] if path.is_file()
+)
+
+
+@pytest.fixture(scope="module")
+def pages(site: Path) -> dict[Path, str]:
+    """Return all pages, by path."""
+    return {path: path.read_text() for path in site.rglob("*.html")}
+
+
+def test_links_lead_somewhere(pages: dict[Path, str]) -> None:
+    """The build checks the links of the Markdown text; this also checks those that the hooks and
+    the theme make."""
+    anchors = {path: set(re.findall(r"\bid=\"?([^\s\">]+)", text)) for path, text in pages.items()}
+    for path, text in pages.items():
+        for link in re.findall(r"<a\b[^>]*?\bhref=\"?([^\s\">]+)", text):
+            if re.match(r"[a-z]+:", link) or path.name == "404.html":
+                continue
+            name, _, anchor = unquote(unescape(link)).partition("#")
+            there = (path.parent / name).resolve() if name else path
+            there = there / "index.html" if there.is_dir() else there
+            assert there.exists(), (path, link)
+            if anchor not in ("", "__skip", "__comments"):
+                assert anchor in anchors[there], (path, link)
+
+
+def test_nothing_is_loaded_from_other_hosts(pages: dict[Path, str]) -> None:
+    for path, text in pages.items():
+        found = [tag for tag in LOADED.findall(text) if 'rel="canonical"' not in tag]
+        assert found == [], path
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("0[1-7]_*")), ids=lambda folder: folder.name)
+def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
+    page = (site / "tutorial" / "book" / f"{folder.name.replace('_', '-')}.html").read_text()
+    assert 'class="timeline"' in page
+    assert f'aria-label="{folder.name}/main.c"' in page
+    assert '<details class="question">' in page
+    assert "Try it" in page
+    assert "In <code>bash</code>," in page, "only bash has /dev/tcp"
+    assert ("+ new since 0" in page) == (folder.name != "01_iterative")
+    assert "SPDX-License" not in page, "in the code"
+    assert not re.search(r"^(<p>)?:: ", page, re.MULTILINE), "a directive is left"
+
+
+@pytest.mark.slow
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    for name in ("mkdocs.yml", "docs"):
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        copy(ROOT / name, tmp_path / name)
+    (tmp_path / "bench").symlink_to(ROOT / "bench")
+    home = tmp_path / "docs" / "README.md"
+    home.write_text(f"{home.read_text()}\n[gone](how-to/gone.md)\n")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", "site"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "how-to/gone.md" in done.stderr
+
+
+def test_the_list_of_commands_is_current() -> None:
+    """Renew it: .venv/bin/python scripts/commands.py >docs/reference/commands.md"""
+    command = [sys.executable, str(ROOT / "scripts" / "commands.py")]
+    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert made == (ROOT / "docs" / "reference" / "commands.md").read_text()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_in_the_documents_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    code = "\n".join(re.findall(r"^```.*?^```$|`[^`\n]+`", text, re.MULTILINE | re.DOTALL))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    made = set(re.findall(r"(?:^|[`;&] ?|sudo )make (?:-s )?([a-z][a-z-]*)", code, re.MULTILINE))
+    assert made <= targets | {"all"}
+    ours = set(re.findall(r"(?:^`?|bin/)zerohttpd ([a-z]+)\b", code, re.MULTILINE))
+    if path.name != "CHANGELOG.md":
+        assert ours <= set(COMMANDS) - set(RENAMED)

@@ -19,8 +19,7 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.timeline.command import kept
-from bench.timeline.page import figure
-from bench.timeline.picture import picture
+from bench.timeline.page import figure, picture
 
 LINE = re.compile(r"^:: (.+)$", re.MULTILINE)
 WORDS = {

@@ -414,7 +414,6 @@ PATCHES = (
         "        conn->since = clock_milliseconds();\n"
         "    if (server_is_out_of_time()) {",
     ),
-    _whole("spins", "silent", "leave ? 0 : LOOK", "0"),
     _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
     _whole("cuts-slow-reader", "silent", f"{SENT}\n    conn->since = clock_milliseconds();", SENT),
     Patch(

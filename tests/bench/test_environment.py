@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -29,105 +30,53 @@ FILES = {
     "include/config.h": "#error another config.h",
     "pip.conf": "[global]\nno-index = yes\n[install]\nuser = yes\n",
 }
-HOSTILE: dict[str, dict[str, str]] = {
-    "python": {
-        "PYTHONPATH": "T/python",
-        "PYTHONHOME": "T/none",
-        "PYTHONSAFEPATH": "1",
-        "PYTHONOPTIMIZE": "2",
-        "PYTHONWARNINGS": "error",
-        "PYTHONINSPECT": "1",
-        "PYTHONIOENCODING": "ascii",
-        "PYTHONUTF8": "0",
-        "PYTHONNOUSERSITE": "x",
-        "PYTHONSTARTUP": "T/none",
-        "PYTHONVERBOSE": "1",
-        "PYTHONUSERBASE": "T/none",
-        "PYTEST_ADDOPTS": "--none",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-    },
-    "pip": {"PIP_USER": "1", "PIP_TARGET": "T/pip", "PIP_CONFIG_FILE": "T/pip.conf"},
-    "shell": {
-        "CDPATH": "T/cd",
-        "BASH_ENV": "T/shell",
-        "ENV": "T/shell",
-        "GLOBIGNORE": "*",
-        "BASH_FUNC_cd%%": "() { echo another cd; }",
-        "BASH_FUNC_sed%%": "() { :; }",
-        "SHELLOPTS": "noglob:noclobber:posix",
-        "BASHOPTS": "failglob",
-        "TMOUT": "1",
-        "POSIXLY_CORRECT": "1",
-        "IFS": "/",
-        "PS4": "$(false)",
-        "LS_COLORS": "x",
-    },
-    "make": {
-        "BIN": "T/none",
-        "BUILD": "T/none",
-        "FLOOR": "T/none",
-        "TARGET": "none",
-        "V": "1",
-        "ARGS": "--none",
-        "HOSTS": "none",
-        "RESULTS": "T/none",
-        "NAME": "x",
-        "FROM": "x",
-        "N": "99",
-        "SERVER": "none",
-        "STUDY": "none",
-        "TIME": "%E",
-        "MAKELEVEL": "3",
-        "MAKEFLAGS": "k",
-        "LIB": "T/none",
-        "FOLDERS": "none",
-        "AR": "ar",
-        "PYTHON": "none",
-    },
-    "compiler": {
-        "DEPENDENCIES_OUTPUT": "T/deps",
-        "SUNPRO_DEPENDENCIES": "T/deps",
-        "CPATH": "T/include",
-        "C_INCLUDE_PATH": "T/include",
-        "LIBRARY_PATH": "T/none",
-        "GCC_COLORS": "error=01;31",
-        "SOURCE_DATE_EPOCH": "0",
-        "LD_RUN_PATH": "T/none",
-    },
-    "locale": {
-        "LC_ALL": "tr_TR.UTF-8",
-        "LANG": "none",
-        "LANGUAGE": "de",
-        "LC_NUMERIC": "de_DE",
-        "TZ": "Pacific/Apia",
-        "CHARSET": "none",
-    },
-    "terminal": {
-        "TERM": "none",
-        "COLUMNS": "1",
-        "LINES": "0",
-        "FORCE_COLOR": "1",
-        "NO_COLOR": "1",
-        "CLICOLOR_FORCE": "1",
-        "COLORTERM": "x",
-        "PAGER": "false",
-        "EDITOR": "false",
-    },
-    "programs": {
-        "NGINX": "/usr/sbin/nginx",
-        "TAR_OPTIONS": "--none",
-        "GREP_OPTIONS": "-v",
-        "VERSION_CONTROL": "none",
-        "PATCH_GET": "1",
-        "SIMPLE_BACKUP_SUFFIX": ".x",
-        "REDISCLI_AUTH": "x",
-        "NOTIFY_SOCKET": "T/none",
-        "BLOCK_SIZE": "1",
-        "http_proxy": "http://127.0.0.1:1",
-        "ALL_PROXY": "http://127.0.0.1:1",
-    },
-    "git": {"GIT_DIR": "T/none", "GIT_CONFIG_COUNT": "x", "GIT_CEILING_DIRECTORIES": "/"},
+HOSTILE = {
+    kind: dict(word.split("=", 1) for word in shlex.split(words))
+    for kind, words in {
+        "python": """
+            PYTHONPATH=T/python PYTHONHOME=T/none PYTHONSAFEPATH=1 PYTHONOPTIMIZE=2
+            PYTHONWARNINGS=error PYTHONINSPECT=1 PYTHONIOENCODING=ascii PYTHONUTF8=0
+            PYTHONNOUSERSITE=x PYTHONSTARTUP=T/none PYTHONVERBOSE=1 PYTHONUSERBASE=T/none
+            PYTEST_ADDOPTS=--none PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+            """,
+        "pip": """
+            PIP_USER=1 PIP_TARGET=T/pip PIP_CONFIG_FILE=T/pip.conf
+            """,
+        "shell": """
+            CDPATH=T/cd BASH_ENV=T/shell ENV=T/shell GLOBIGNORE=*
+            'BASH_FUNC_cd%%=() { echo another cd; }' 'BASH_FUNC_sed%%=() { :; }'
+            SHELLOPTS=noglob:noclobber:posix BASHOPTS=failglob TMOUT=1 POSIXLY_CORRECT=1 IFS=/
+            'PS4=$(false)' LS_COLORS=x
+            """,
+        "make": """
+            BIN=T/none BUILD=T/none TARGET=none V=1 ARGS=--none HOSTS=none
+            RESULTS=T/none NAME=x FROM=x N=99 SERVER=none STUDY=none TIME=%E MAKELEVEL=3
+            MAKEFLAGS=k LIB=T/none FOLDERS=none AR=ar PYTHON=none
+            """,
+        "compiler": """
+            DEPENDENCIES_OUTPUT=T/deps SUNPRO_DEPENDENCIES=T/deps CPATH=T/include
+            C_INCLUDE_PATH=T/include LIBRARY_PATH=T/none GCC_COLORS=error=01;31
+            SOURCE_DATE_EPOCH=0 LD_RUN_PATH=T/none
+            """,
+        "locale": """
+            LC_ALL=tr_TR.UTF-8 LANG=none LANGUAGE=de LC_NUMERIC=de_DE TZ=Pacific/Apia
+            CHARSET=none
+            """,
+        "terminal": """
+            TERM=none COLUMNS=1 LINES=0 FORCE_COLOR=1 NO_COLOR=1 CLICOLOR_FORCE=1 COLORTERM=x
+            PAGER=false EDITOR=false
+            """,
+        "programs": """
+            NGINX=/usr/sbin/nginx TAR_OPTIONS=--none GREP_OPTIONS=-v VERSION_CONTROL=none
+            PATCH_GET=1 SIMPLE_BACKUP_SUFFIX=.x REDISCLI_AUTH=x NOTIFY_SOCKET=T/none
+            BLOCK_SIZE=1 http_proxy=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1
+            """,
+        "git": """
+            GIT_DIR=T/none GIT_CONFIG_COUNT=x GIT_CEILING_DIRECTORIES=/
+            """,
+    }.items()
 }
+HOSTILE["make"]["FLOOR"] = "T/none"
 TOGETHER = (
     ("python", "pip", "shell", "make"),
     ("compiler", "locale", "terminal", "programs", "git"),

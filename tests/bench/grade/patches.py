@@ -497,7 +497,7 @@ PATCHES = (
         "dear",
         "load",
         FREE,
-        f"    for (volatile int i = 0; i < 4000000; i = i + 1)\n        ;\n{FREE}",
+        f"    for (volatile int i = 0; i < 1000000; i = i + 1)\n        ;\n{FREE}",
     ),
     _whole(
         "not-sanitized",

@@ -58,6 +58,8 @@ PYTHON = .venv/bin/python
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
+# Most tests wait for a timeout most of the time. tests/options.py orders them.
+PARALLEL = -n 6 --dist loadgroup --no-loadscope-reorder
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
@@ -193,20 +195,20 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ##- Benchmark: 
 
 # The lab needs root. For other users its tests are skipped, and its packages are not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
-test: ## Contribute: run the tests of a commit (9 min; installs 355 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests (before a merge; 35 min); ARGS=--every-server repeats the shared ones in each server
+test: ## Contribute: run the tests of a commit (6 min; installs 355 MB); ARGS="-k guestbook --server epoll"
+test-all: ##- Contribute: run all tests (before a merge; 15 min); ARGS=--every-server repeats the shared ones in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
 	@$(MAKE) --no-print-directory all floor unit faults
-	@$(PYTEST) -n 4 --dist loadgroup $(TIER) $(ARGS)
+	@$(PYTEST) $(PARALLEL) $(TIER) $(ARGS)
 
 test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (installs clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
-	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/debug $(ARGS)
+	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/debug $(ARGS)
 
 test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/
 	@$(SETUP) build bench test
@@ -216,7 +218,7 @@ test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without 
 test-tsan: # threading and prethreading only
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory tsan
-	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/tsan \
+	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
 unit: unit-programs ##- Contribute: run the unit tests and the inputs that fuzzing has found

@@ -10,6 +10,7 @@ The tests start programs of the project and git: these do not inherit the user's
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from bench.records.inherited import forget_foreign_variables
 
 forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
+SERVERS_TESTS = REPOSITORY / "tests" / "e2e"
 
 
 @pytest.hookimpl(trylast=True)
@@ -40,14 +42,37 @@ class NameFailures:
             self.terminal.write_line(f"\n{report.when} of {report.nodeid} failed")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests if only a commit is tested."""
+    """Leave out slow tests if only a commit is tested, and order the others for xdist."""
     is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
-    if not config.getoption("--commit") or is_named or config.getoption("keyword"):
-        return
-    slow = [item for item in items if item.get_closest_marker("slow") is not None]
-    items[:] = [item for item in items if item.get_closest_marker("slow") is None]
-    config.hook.pytest_deselected(items=slow)
+    if config.getoption("--commit") and not is_named and not config.getoption("keyword"):
+        config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])
+        items[:] = [item for item in items if not _is_slow(item)]
+    _mix(items)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
+
+
+def _group(item: pytest.Item) -> str:
+    """Return what xdist runs in one process: a group of tests, or one test."""
+    marker = item.get_closest_marker("xdist_group")
+    return str(marker.args[0]) if marker else item.nodeid
+
+
+def _mix(items: list[pytest.Item]) -> None:
+    """Begin with the slow groups and the large ones, so that none is left at the end. Tests in e2e/
+    mostly wait, others mostly compute: alternate, so that the processors are always busy."""
+    places = {}
+    for of_servers in (False, True):
+        of_kind = [item for item in items if (SERVERS_TESTS in item.path.parents) == of_servers]
+        sizes = Counter(map(_group, of_kind))
+        slow = {_group(item) for item in of_kind if _is_slow(item)}
+        groups = sorted(sizes, key=lambda group: (group not in slow, -sizes[group]))
+        places.update({group: (place / len(groups), group) for place, group in enumerate(groups)})
+    items.sort(key=lambda item: places[_group(item)])
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -89,9 +88,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run the tests that wait first, in parallel with the others; skip what a sanitizer
-    prevents, and in servers of `make plain` the promises of the second storey."""
-    items.sort(key=lambda item: item.get_closest_marker("waits") is None)
+    """Skip what a sanitizer prevents, and in servers of `make plain` the promises of ops/."""
     for item in items if PACE.sanitized else ():
         marker = item.get_closest_marker("plain_build")
         if marker is not None:
@@ -117,8 +114,8 @@ def redis() -> Iterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Return numbers of databases that are not used yet."""
-    return iter(itertools.count(1))
+    """Return numbers of databases that are not used yet. Some tests use numbers above 4000."""
+    return iter(range(1, 4000))
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +134,13 @@ def store(database: RedisClient) -> RedisClient:
     """Empty the database that `server` uses, and return its client."""
     database.do("FLUSHDB")
     return database
+
+
+@pytest.fixture
+def own() -> Iterator[PrivateRedis]:
+    """Yield a Redis that only this test uses, and may disturb."""
+    with PrivateRedis() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

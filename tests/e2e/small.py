@@ -29,6 +29,11 @@ def limited(**limits: int) -> tuple[str, ...]:
     return ("prlimit", *(f"--{name}={limit}:{limit}" for name, limit in limits.items()), "--")
 
 
+def redirected(how: str) -> tuple[str, ...]:
+    """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
+    return ("sh", "-c", f'exec "$0" "$@" {how}')
+
+
 def started_or_said(start: Start, *options: str, prefix: tuple[str, ...]) -> Server | None:
     """Return the running server, None if it ended with one line that says what is missing."""
     try:
@@ -75,10 +80,15 @@ def cpu_seconds(server: Server) -> float:
 
 def assert_rests(server: Server) -> None:
     """Assert that a server which can do nothing now does nothing: it does not spin. A server that
-    spins uses a core, or its share of one; with a check every 20 ms it uses 1% of that."""
-    before = cpu_seconds(server)
-    time.sleep(2)
-    assert cpu_seconds(server) - before < 0.2, f"{server.name} spins"
+    spins uses a core, or its share of one; with a check every 20 ms it uses 1% of that. What it
+    began before may end in the first of three intervals, but not in all."""
+
+    def rests() -> bool:
+        before = cpu_seconds(server)
+        time.sleep(0.6)
+        return cpu_seconds(server) - before < 0.06
+
+    assert any(rests() for _ in range(3)), f"{server.name} spins"
 
 
 def assert_serves_crowd(server: Server, count: int) -> None:

@@ -11,11 +11,11 @@ from lab_harness import Lab, why_not
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the tests that make labs in one process; skip them if labs cannot be made."""
+    """Run the tests of a file that make labs in one process; skip them if labs cannot be made."""
     reason = why_not()
     for item in items:
         if "tests/lab/" in item.path.as_posix() and "make_lab" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("lab"))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
             if reason:
                 item.add_marker(pytest.mark.skip(reason=f"no lab can be made here: {reason}"))
 

@@ -54,19 +54,15 @@ def test_down_leaves_nothing_and_can_be_repeated(make_lab: Make) -> None:
     assert (again.returncode, again.stdout) == (0, f"lab '{lab.name}': nothing to remove\n")
 
 
-def test_a_connection_that_is_open_ends_with_the_lab(make_lab: Make) -> None:
+def test_connections_and_commands_end_with_the_lab(make_lab: Make) -> None:
     lab = make_lab("ssh")
     lab.up()
-    with running(lab.command("ssh", "load", "echo ready; sleep 600")) as client:
+    with (
+        running(lab.command("ssh", "load", "echo ready; sleep 600")) as client,
+        running(lab.command("exec", "load", "sh", "-c", "echo ready; sleep 600")) as command,
+    ):
         lab.down()
         assert client.wait(SECONDS) == 255
-
-
-def test_a_command_ends_with_the_lab(make_lab: Make) -> None:
-    lab = make_lab("exec")
-    lab.up()
-    with running(lab.command("exec", "load", "sh", "-c", "echo ready; sleep 600")) as command:
-        lab.down()
         # It was killed, or it reported that its child was: whichever came first.
         assert command.wait(SECONDS) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
@@ -87,6 +83,7 @@ def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
     lab.down()
 
 
+@pytest.mark.slow
 def test_all_ends_with_the_keeper(make_lab: Make) -> None:
     lab = make_lab("keeper")
     lab.up()
@@ -99,6 +96,7 @@ def test_all_ends_with_the_keeper(make_lab: Make) -> None:
     lab.down()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["folder", "state", "mark"])
 def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damage: str) -> None:
     lab = make_lab(f"lost-{damage}")
@@ -162,6 +160,7 @@ def with_replaced(program: str, other: str, lab: Lab) -> Done:
     return run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
 
 
+@pytest.mark.slow
 def test_delay_is_made_or_refused(make_lab: Make) -> None:
     lab = make_lab("delay")
     done = lab.run("up", "--delay", "1ms", "--rate", "1gbit")
@@ -173,6 +172,7 @@ def test_delay_is_made_or_refused(make_lab: Make) -> None:
     lab.down()
 
 
+@pytest.mark.slow
 def test_two_labs_at_once(make_lab: Make) -> None:
     one, two = make_lab("one"), make_lab("two")
     making = [subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL) for lab in (one, two)]
@@ -191,6 +191,7 @@ def test_two_labs_at_once(make_lab: Make) -> None:
     two.down()
 
 
+@pytest.mark.slow
 def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
     lab = make_lab("twice")
     making = [
@@ -204,6 +205,7 @@ def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
     lab.down()
 
 
+@pytest.mark.slow
 def test_shares_that_do_not_fit_are_told(make_lab: Make) -> None:
     lab = make_lab("shares")
     lab.up("--servers", "2", "--share", "zerohttpd=60")
@@ -246,6 +248,7 @@ def namespace_of_hosts(domain: str) -> list[str]:
     return ["unshare", "--uts", "sh", "-c", script, domain]
 
 
+@pytest.mark.slow
 def test_names_that_are_nearly_its_own_are_left_alone(make_lab: Make) -> None:
     lab = make_lab("near")
     named = f"zerohttpd-lab-{lab.name[:-1]}"
@@ -280,6 +283,7 @@ def test_a_folder_without_its_mark_is_refused(make_lab: Make) -> None:
     lab.down()
 
 
+@pytest.mark.slow
 def test_a_stranger_in_its_group_is_left_alone(make_lab: Make) -> None:
     lab = make_lab("group")
     lab.up()

@@ -172,15 +172,3 @@ def test_a_crowd_asks_for_what_is_named(tmp_path: Path) -> None:
     reason = runs["hello pending"].reason
     assert reason is not None
     assert "20 requests were answered while Redis was paused" in reason.text
-
-
-def test_wrong_usage() -> None:
-    for words, said in (
-        (["measure", "--only", "nothing"], "unknown part: nothing. Known: redirect, "),
-        (["measure", "--servers", "apache"], "unknown server: apache. Known: "),
-        (["sweep", "--probe", "x"], "unknown probe: x. Known: closed, parked, "),
-        (["nonsense"], "invalid choice: 'nonsense'"),
-    ):
-        done = bench(*words)
-        assert done.returncode == 2
-        assert said in done.stderr

@@ -411,7 +411,6 @@ PATCHES = (
         "        conn->since = clock_milliseconds();\n"
         "    if (server_is_out_of_time()) {",
     ),
-    _whole("spins", "silent", "leave ? 0 : LOOK", "0"),
     _whole("spins", "silent", "#define LOOK      100", "#define LOOK      2"),
     _whole("cuts-slow-reader", "silent", f"{SENT}\n    conn->since = clock_milliseconds();", SENT),
     _whole(
@@ -482,7 +481,7 @@ PATCHES = (
         "dear",
         "load",
         FREE,
-        f"    for (volatile int i = 0; i < 4000000; i = i + 1)\n        ;\n{FREE}",
+        f"    for (volatile int i = 0; i < 1000000; i = i + 1)\n        ;\n{FREE}",
     ),
     _whole(
         "not-sanitized",

@@ -238,38 +238,39 @@ int main(int count, char **words) {
             continue;
         struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
         to.sin_port = htons((unsigned short)atoi(strrchr(words[i], ':') + 1));
-        int redis = socket(AF_INET, SOCK_STREAM, 0);
-        char reply[200] = "";
-        if (connect(redis, (struct sockaddr *)&to, sizeof to) == 0 &&
-            dprintf(redis, "%s\r\n", "@ASKED@") > 0 && read(redis, reply, 199) >= 0)
-            fprintf(stderr, "Redis said: %s\n", strtok(reply, "\r"));
+        const char *asked[] = {@ASKED@};
+        for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
+            int redis = socket(AF_INET, SOCK_STREAM, 0);
+            char reply[200] = "";
+            if (connect(redis, (struct sockaddr *)&to, sizeof to) == 0 &&
+                dprintf(redis, "%s\r\n", asked[k]) > 0 && read(redis, reply, 199) >= 0)
+                fprintf(stderr, "%zu:%.7s;", k, strtok(reply, "\r"));
+        }
     }
     return 1;
 }
 """
+REPLIES = {
+    "CONFIG SET dir /": "-NOPERM",
+    "SHUTDOWN NOSAVE": "-NOPERM",
+    "REPLICAOF 127.0.0.1 1": "-NOPERM",
+    "EVAL 'while true do end' 0": "-NOPERM",
+    "GET visitor_count": "$7",
+    "LPUSH mine x": ":1",
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("asked", "said"),
-    [
-        ("CONFIG SET dir /", "-NOPERM"),
-        ("SHUTDOWN NOSAVE", "-NOPERM"),
-        ("REPLICAOF 127.0.0.1 1", "-NOPERM"),
-        ("EVAL 'while true do end' 0", "-NOPERM"),
-        ("GET visitor_count", "$7"),
-        ("LPUSH mine x", ":1"),
-    ],
-)
-def test_its_redis_is_for_data_only(tmp_path: Path, asked: str, said: str) -> None:
+def test_its_redis_is_for_data_only(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     (tmp_path / "08_asks").mkdir()
+    asked = ", ".join(f'"{command}"' for command in REPLIES)
     (tmp_path / "08_asks" / "main.c").write_text(ASKS_REDIS.replace("@ASKED@", asked))
     done = run(str(tmp_path / "08_asks"), "--json", "--only", "serves")
     assert done.returncode == 0, done.stderr
     finding = Grade.model_validate_json(done.stdout).stages[1].checks[0].finding
     assert finding is not None
-    assert f"Redis said: {said}" in finding.seen
+    said = "".join(f"{number}:{reply};" for number, reply in enumerate(REPLIES.values()))
+    assert said in finding.seen
 
 
 def test_what_does_not_compile_is_shown_as_the_compiler_shows_it(tmp_path: Path) -> None:
@@ -332,14 +333,14 @@ def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("sanitized")
 def test_the_same_seed_asks_the_same(tmp_path: Path) -> None:
     asked = []
     (tmp_path / "08_empty").mkdir()
     tmp_path.chmod(0o755)
     (tmp_path / "08_empty" / "main.c").write_text((ROOT / "course/own/main.c").read_text())
     for seed in ("5", "5", "6"):
-        found = json.loads(run(str(tmp_path / "08_empty"), "--json", "--seed", seed).stdout)
+        words = ("--json", "--seed", seed, "--only", "serves")
+        found = json.loads(run(str(tmp_path / "08_empty"), *words).stdout)
         proof = found["stages"][1]["checks"][0]["finding"]
         assert proof["fault"] == "fixed-answer"
         asked.append((found["seed"], found["points"]))

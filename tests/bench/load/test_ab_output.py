@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""ab's output, recorded from real runs: good, failed and cut off (recorded/)."""
+"""ab's output, recorded from real runs: good, failed and cut off (recorded/). The figures of runs
+with failures are read in sweep/test_checks.py."""
 
 from pathlib import Path
 
@@ -39,49 +40,6 @@ def test_percentile_file_has_fractions_of_milliseconds() -> None:
     assert precise["99"] == 16.457
     assert precise["100"] == 20.263
     assert len(precise) == 101
-
-
-def test_redirects_are_counted_as_non_2xx() -> None:
-    figures = parse_report(recorded("redirect.txt"))
-    assert figures is not None
-    assert (figures.complete, figures.failed, figures.non_2xx) == (500, 0, 500)
-
-
-@pytest.mark.parametrize(("name", "failed"), [("length", 40), ("dropped", 2)])
-def test_failures_by_kind(name: str, failed: int) -> None:
-    figures = parse_report(recorded(f"{name}.txt"))
-    assert figures is not None
-    assert figures.complete == 2000
-    assert figures.failed == failed
-    assert figures.failures == {"connect": 0, "receive": 0, "length": failed, "exceptions": 0}
-
-
-def test_clients_that_were_reset_while_they_read() -> None:
-    figures = parse_report(recorded("exceptions.txt"))
-    assert figures is not None
-    assert (figures.complete, figures.failed) == (5000, 29)
-    assert figures.failures == {"connect": 0, "receive": 0, "length": 21, "exceptions": 8}
-
-
-def test_the_option_l_hides_dropped_connections() -> None:
-    """The option -l hides dropped connections, so ab.command does not use it: this run has no
-    failure."""
-    figures = parse_report(recorded("dropped_with_l.txt"))
-    assert figures is not None
-    assert figures.failed == 0
-    assert figures.html_bytes == 1998 * 1500, "two of 2,000 pages of 1,500 bytes are missing"
-
-
-def test_errors_of_the_server() -> None:
-    figures = parse_report(recorded("non_2xx.txt"))
-    assert figures is not None
-    assert (figures.failed, figures.non_2xx) == (0, 34)
-
-
-def test_interrupted_run_reports_what_was_done() -> None:
-    figures = parse_report(recorded("interrupted.txt"))
-    assert figures is not None
-    assert figures.complete == 700
 
 
 @pytest.mark.parametrize(

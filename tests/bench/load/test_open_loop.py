@@ -45,13 +45,6 @@ def test_good_run() -> None:
     assert 1 < latency.p50 < latency.p99 <= latency.p999 <= latency.max, "in milliseconds"
 
 
-def test_connections_that_were_dropped_are_errors() -> None:
-    figures, _, _ = parse(recorded("dropped"), 1000.0)
-    assert figures is not None
-    assert figures.errors == {"connection closed before message completed": 500 - figures.succeeded}
-    assert figures.succeeded < 500
-
-
 def test_a_server_that_died() -> None:
     figures, latency, _ = parse(recorded("died"), 1000.0)
     assert figures is not None
@@ -59,12 +52,6 @@ def test_a_server_that_died() -> None:
     assert figures.errors["Connection refused (os error 111)"] == 240
     assert latency is not None
     assert latency.count == 250, "of the answered requests"
-
-
-def test_other_statuses() -> None:
-    figures, _, _ = parse(recorded("errors"), 1000.0)
-    assert figures is not None
-    assert figures.status_codes == {"200": 495, "500": 5}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", "null", '{"summary": 3}'])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -45,15 +46,22 @@ SOURCES: dict[str, Callable[[], Results]] = {
 
 
 @pytest.fixture(scope="session")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a function that makes the page of a source when it is first needed."""
-    folder = tmp_path_factory.mktemp("pages")
+def pages(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Callable[[str], Path]:
+    """Return a function that makes the page of a source when it is first needed by any process of
+    these tests."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if hasattr(pytestconfig, "workerinput") else own) / "pages"
+    folder.mkdir(exist_ok=True)
 
     def page_of(source: str) -> Path:
         path = folder / f"{source}.html"
-        if not path.exists():
-            study = Study(SOURCES[source]())
-            path.write_text(render(study, catalogue(study)), encoding="utf-8")
+        with (folder / f"{source}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                study = Study(SOURCES[source]())
+                path.write_text(render(study, catalogue(study)), encoding="utf-8")
         return path
 
     return page_of

@@ -110,6 +110,7 @@ def test_a_good_one_holds_behind_it(way: Way, instances: int) -> None:
 
 
 @needs_nginx
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["close", "keep"])
 @pytest.mark.parametrize("fault", ["drops", "errors", "always-errors", "dies", "cuts", "cheats"])
 def test_a_broken_one_is_found_out_behind_it(fault: str, way: Way) -> None:

@@ -34,6 +34,7 @@ from tests.e2e.processes import living
 from tests.e2e.tracing import native, skip_unless_traceable
 
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.xdist_group("strangers"),
     pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
     pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll"),
@@ -116,7 +117,6 @@ def spelt(page: bytes) -> bytes:
     return page
 
 
-@pytest.mark.slow
 def test_it_answers_as_the_seven_do(peer: Peer) -> None:
     for name in peer.said.workloads:
         workload = WORKLOADS[name]
@@ -295,7 +295,6 @@ def of_several_processes() -> list[tuple[str, int]]:
     return [(name, processes) for name, processes in found.items() if processes > 1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "processes"), of_several_processes())
 def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes: int) -> None:
     try:
@@ -318,7 +317,6 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
 WITH_REDIS = [name for name in names() if "guestbook" in stranger(name).said.workloads]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_REDIS)
 def test_without_redis_all_but_the_guestbook_is_served(name: str) -> None:
     workload = WORKLOADS["guestbook"]

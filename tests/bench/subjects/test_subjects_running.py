@@ -16,7 +16,6 @@ import redis
 from bench.host.process import StartError
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.probe import probe
 from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import RedisServer, connect
@@ -28,7 +27,6 @@ from bench.subjects.subject import (
     Subject,
     floor_subject,
     server_subject,
-    stranger_subject,
 )
 
 pytestmark = [
@@ -259,32 +257,3 @@ def _start_and_wait(subject: Subject, place: Place) -> None:
     ended = running.stop()
     assert ended
     raise StartError(ended.describe())
-
-
-NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
-
-
-@pytest.mark.skipif(NGINX is None, reason="nginx is not installed")
-@pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
-def test_nginx_serves_what_the_servers_serve(tmp_path: Path) -> None:
-    nginx = stranger_subject("nginx")
-    url = "redis://127.0.0.1:1"
-    stranger = RunningServer(nginx, Place(url, tmp_path), (), SignalWatch())
-    try:
-        server = RunningServer(
-            server_subject("epoll", ROOT / "epoll"), Place(url, tmp_path), (), SignalWatch()
-        )
-        try:
-            assert nginx.workloads == {"redirect", "moved", "hello", "small", "large"}
-            for name in nginx.workloads:
-                workload = WORKLOADS[name]
-                path = workload.path.lstrip("/")
-                theirs = probe(stranger.url + path, workload, workload.status)
-                its = probe(server.url + path, workload, workload.status)
-                assert theirs.status == its.status
-                if workload.status == 200:
-                    assert theirs.body_bytes == its.body_bytes
-        finally:
-            server.stop()
-    finally:
-        stranger.stop()

@@ -24,6 +24,8 @@ MODES = {
     "open, kept": Conditions("/any", keep_alive=True, mode="open", rate=500.0),
 }
 
+ONE_EACH = ("closed", "by wrk, kept", "open")
+"""A mode of each load generator: these are tested at each commit."""
 pytestmark = pytest.mark.skipif(
     shutil.which("ab") is None or shutil.which("wrk") is None, reason="ab and wrk are needed"
 )
@@ -42,7 +44,9 @@ def test_the_good_one_holds(mode: str) -> None:
     assert run.latency.p50 <= run.latency.p99 <= run.latency.p999 <= run.latency.max
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "mode", [pytest.param(m, marks=[pytest.mark.slow] * (m not in ONE_EACH)) for m in MODES]
+)
 @pytest.mark.parametrize(
     "fault",
     [

@@ -52,7 +52,7 @@ def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Swee
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
     sweep, folder = stopped_in_the_middle(tmp_path, number)
     said = sweep.end()

@@ -8,7 +8,6 @@ import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -22,13 +21,6 @@ from ..timing import undisturbed
 CLIENTS = 8
 EACH = 10
 LARGE = b"x" * 2_000_000
-
-
-@pytest.fixture
-def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that the test may disturb."""
-    with PrivateRedis() as redis:
-        yield redis
 
 
 def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
@@ -118,7 +110,6 @@ def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> No
 
 
 @of("preforking", "epoll")
-@of("preforking", "epoll")
 def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
     """If Redis closes a new connection before its first reply, however late, only the request on
     it fails, provided that Redis replied shortly before the connection began."""
@@ -146,6 +137,7 @@ def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
     undisturbed(0.7, attempt)
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_one_deadline_for_a_call(start: Start) -> None:
     """AUTH, SELECT and the command share one timeout; they do not have one each."""

@@ -175,6 +175,7 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
         assert client.read().status == 200
 
 
+@pytest.mark.slow
 @pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
     """A request that waits too long gets 503; later requests succeed, and no outage is reported."""

@@ -9,7 +9,7 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from ..client import FORM, Client, Response, fetch, form, request, send, sign
+from ..client import FORM, Client, Response, fetch, form, request, sign
 from ..harness import Server
 from ..markup import remarks
 from ..redisbox import RedisClient
@@ -248,12 +248,6 @@ def test_head_is_get_without_body(server: Server, store: RedisClient) -> None:
             response = Response(client.read_head(), b"")
             same = [(k, v) for k, v in response.fields if k != "Date"]
         assert [(k, v) for k, v in head.fields if k != "Date"] == same, target
-
-
-def test_many_connections(server: Server) -> None:
-    """A few hundred short connections leave nothing that would stop the next one."""
-    for _ in range(300):
-        assert send(server, DIGITS).body == b"0123456789"
 
 
 def test_nothing_sent(server: Server) -> None:

@@ -8,8 +8,6 @@ that the server never reads.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import signal
 import socket
 import struct
@@ -23,7 +21,6 @@ from ..client import Client, fetch, request
 from ..conftest import Start
 from ..faults import FaultyServer, Plan
 from ..harness import Server
-from ..limits.test_small_machine import redirected
 from ..redisbox import PrivateRedis
 
 LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
@@ -67,7 +64,7 @@ def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Ite
     """Yield a server that a test can signal after a call; at the end it is killed, without
     statistics."""
     options = ("--no-confinement", "--workers", "2")
-    server = FaultyServer(binary, site, redis.url(262), options, plan=Plan(tmp_path / "plan"))
+    server = FaultyServer(binary, site, redis.url(4062), options, plan=Plan(tmp_path / "plan"))
     try:
         yield server.start()
     finally:
@@ -90,24 +87,6 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
         if number == signal.SIGKILL:
             assert client.read_to_end() == b""
     assert plan.disarm()
-
-
-def test_log_is_not_read(start: Start, tmp_path: Path) -> None:
-    """A full log pipe blocks a server, but the response of the next log line and its FIN arrive."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    server = start("--log", prefix=redirected(f"> '{pipe}'"))
-    writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"x")
-    os.close(writer)
-    with Client(server) as client:
-        assert client.exchange(LAST).body == b"0123456789"
-        assert client.read_to_end() == b""
-    server.finish()
-    os.close(reader)
 
 
 @pytest.mark.parametrize("late", [b"\r\n", KEPT])

@@ -9,7 +9,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,14 +37,6 @@ from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
 from ..timing import PATIENCE, deadline_in, undisturbed, wait_until
 from ..tracing import Trace, call_of, native, skip_unless_traceable, skip_unless_visible, waiting
-
-
-@pytest.fixture
-def own() -> Iterator[PrivateRedis]:
-    """Yield a Redis that only one server uses."""
-    with PrivateRedis() as server:
-        yield server
-
 
 # ---- Where does it wait? ----
 
@@ -376,7 +368,7 @@ def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) ->
     )
     wait_until_settled(site)
     plan = Plan(tmp_path / "plan")
-    with FaultyServer(binary, site, redis.url(261), ("--workers", "2"), plan=plan) as server:
+    with FaultyServer(binary, site, redis.url(4061), ("--workers", "2"), plan=plan) as server:
 
         def both_wait() -> None:
             wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")

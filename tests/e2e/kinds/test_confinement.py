@@ -269,7 +269,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
     """With --user all its processes have that user and its groups, and none of root's rights."""
     nobody = pwd.getpwnam("nobody")
-    server = start("--user", "nobody", root=open_site, redis=redis.url(250))
+    server = start("--user", "nobody", root=open_site, redis=redis.url(4050))
     for pid in server.pids():
         assert _status(pid, "Uid") == [str(nobody.pw_uid)] * 4
         assert _status(pid, "Gid") == [str(nobody.pw_gid)] * 4

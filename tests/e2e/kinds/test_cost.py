@@ -169,7 +169,7 @@ def test_blocks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -
     """The allocations of a request are those of its line."""
     plan = Plan(tmp_path / "plan")
     options = ("--workers", "1")
-    with FaultyServer(binary, site, redis.url(263), options, plan=plan) as server:
+    with FaultyServer(binary, site, redis.url(4063), options, plan=plan) as server:
 
         def count(kind: str, way: str) -> list[Counter[str]]:
             counts: list[Counter[str]] = [Counter(), Counter()]

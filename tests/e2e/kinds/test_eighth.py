@@ -16,6 +16,8 @@ from ..client import fetch
 from ..harness import REPOSITORY, Server
 from ..timing import wait_until
 
+pytestmark = pytest.mark.xdist_group("eighth")
+EIGHTHS = ("looping", "listening")
 EIGHTH = REPOSITORY / "tests" / "e2e" / "eighth"
 KINDS = (
     *(f"asking_redis/test_redis_{name}" for name in ("kept", "scarce")),
@@ -29,16 +31,16 @@ FOLDERS = ("lib", "ops", "public", "templates", "tests")
 WORKERS = 4
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Yield a copy of the project, with folders for two further servers."""
-    copy = tmp_path / "project"
-    copy.mkdir()
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the project with two further servers, built."""
+    copy = tmp_path_factory.mktemp("project")
     for name in FILES:
         shutil.copy(REPOSITORY / name, copy / name)
     for name in FOLDERS:
         shutil.copytree(REPOSITORY / name, copy / name)
     shutil.copytree(EIGHTH, copy, dirs_exist_ok=True)
+    _must_run(["make", "-j2", *EIGHTHS, "faults", "CFLAGS=-O1 -Werror"], copy)
     return copy
 
 
@@ -48,18 +50,13 @@ def _must_run(command: list[str], project: Path) -> str:
     return done.stdout
 
 
-def _make(name: str, project: Path) -> None:
-    _must_run(["make", name, "CFLAGS=-O1 -Werror"], project)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["looping", "listening"])
+@pytest.mark.parametrize("name", EIGHTHS)
 def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
     """A server works as a pool of event loops, with one listener or with one for each. Its folder
     is all that is added."""
-    _make(name, project)
-    _make("faults", project)
-    command = [sys.executable, "-m", "pytest", "-q", "--server", name, "-m", "not waits"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup"]
+    command += ["--server", name, "-m", "not waits"]
     assert " passed" in _must_run([*command, *(f"tests/e2e/{kind}.py" for kind in KINDS)], project)
 
 
@@ -67,7 +64,6 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
 def test_each_listens_for_itself(project: Path) -> None:
     """Each worker gets a share of the connections, and a replacement gets its own listener. A
     listener outlives its worker: no connection is refused or lost while there is none."""
-    _make("listening", project)
     options = ("--each-worker", "--workers", str(WORKERS))
     with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:
         wait_until(lambda: len(server.children()) == WORKERS, "all have been forked")

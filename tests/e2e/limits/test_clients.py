@@ -48,6 +48,7 @@ def curl(server: Server, target: str, *options: str, stdin: bytes | None = None)
     return _run(*always, *options, server.url.rstrip("/") + target, stdin=stdin).stdout
 
 
+@pytest.mark.shared_code
 def test_get(server: Server) -> None:
     """curl gets files and pages by HTTP/1.1 and 1.0."""
     assert curl(server, "/t/80k.bin") == eighty_kilobytes()
@@ -56,11 +57,13 @@ def test_get(server: Server) -> None:
     assert curl(server, "/t/sub", "--location") == b"<!DOCTYPE html><title>sub</title>"
 
 
+@pytest.mark.shared_code
 def test_head(server: Server) -> None:
     """curl -I waits for no body."""
     assert b"Content-Length: 80000\r\n" in curl(server, "/t/80k.bin", "--head")
 
 
+@pytest.mark.shared_code
 def test_upgrade_is_declined(server: Server) -> None:
     """An offer of HTTP/2 is answered in HTTP/1.1 (RFC 9110, section 7.8)."""
     assert curl(server, "/t/digits.txt", "--http2") == b"0123456789"
@@ -81,6 +84,7 @@ def test_connection_is_reused(server: Server) -> None:
     assert counts == ([1, 0, 0] if server.kind.keeps_alive else [1, 1, 1])
 
 
+@pytest.mark.shared_code
 @pytest.mark.parametrize(
     "options",
     [
@@ -99,6 +103,7 @@ def test_post(server: Server, store: RedisClient, options: tuple[str, ...]) -> N
     assert store.remarks() == [b"<b>50 % + 50 %</b> - Ann & Bob"]
 
 
+@pytest.mark.shared_code
 def test_post_and_follow(server: Server, store: RedisClient) -> None:
     """curl follows the redirect to the page, where the remark is the first."""
     store.do("RPUSH", "guestbook_remarks", "older - A")
@@ -107,6 +112,7 @@ def test_post_and_follow(server: Server, store: RedisClient) -> None:
     assert remarks(page) == ["new & neat - Ann", "older - A"]
 
 
+@pytest.mark.shared_code
 def test_upload_too_large(server: Server) -> None:
     """curl reads 413 while it still sends, before its connection is reset. (With an upload of many
     megabytes it would be reset: the server stops reading.)"""
@@ -119,6 +125,7 @@ def test_upload_too_large(server: Server) -> None:
         assert out == b"413", more
 
 
+@pytest.mark.shared_code
 def test_large_download(server: Server, site: Path, tmp_path: Path) -> None:
     """A large file arrives in two parts, the second requested with a range."""
     whole, parts = site / "public/t/big.bin", tmp_path / "parts"
@@ -129,6 +136,7 @@ def test_large_download(server: Server, site: Path, tmp_path: Path) -> None:
     parts.unlink()
 
 
+@pytest.mark.shared_code
 def test_conditional(server: Server, tmp_path: Path) -> None:
     """curl gets 304 when it sends an ETag or date."""
     etag, copy = str(tmp_path / "etag"), tmp_path / "copy"
@@ -138,6 +146,7 @@ def test_conditional(server: Server, tmp_path: Path) -> None:
     assert curl(server, "/t/digits.txt", "--time-cond", str(copy), *code) == b"304"
 
 
+@pytest.mark.shared_code
 def test_path_as_is(server: Server) -> None:
     """A path with dot segments that curl does not remove is refused."""
     for target in ("/../secret.txt", "/t/../../secret.txt", "/%2e%2e/secret.txt"):

@@ -114,7 +114,7 @@ def test_openat2_is_refused(
     s)."""
     plan = Plan(tmp_path / "plan")
     plan.arm("openat2", 1, refusal)
-    server = FaultyServer(binary, site, redis.url(260), ("--workers", str(WORKERS)), plan=plan)
+    server = FaultyServer(binary, site, redis.url(4060), ("--workers", str(WORKERS)), plan=plan)
     assert _fails_at_start(server)
     assert "openat2(2)" in server.stderr
     assert os.strerror(refusal) in server.stderr
@@ -134,7 +134,7 @@ def test_old_kernel(
     plan = Plan(tmp_path / "plan")
     plan.arm(call, 1, errno.ENOSYS)
     with FaultyServer(
-        binary, site, redis.url(260), ("--workers", str(WORKERS)), plan=plan
+        binary, site, redis.url(4060), ("--workers", str(WORKERS)), plan=plan
     ) as server:
         assert plan.disarm()
         assert words in server.banner["confined"]
@@ -147,6 +147,6 @@ def test_listener_cannot_be_watched(
     """An event loop that cannot watch the listening socket at first tries it again."""
     plan = Plan(tmp_path / "plan")
     plan.arm("epoll_ctl", 1, errno.ENOMEM)
-    with FaultyServer(binary, site, redis.url(260), plan=plan) as server:
+    with FaultyServer(binary, site, redis.url(4060), plan=plan) as server:
         assert fetch(server, "/guestbook").status == 200
         assert plan.disarm() == (b"epoll_ctl" in binary.read_bytes())  # importers call it

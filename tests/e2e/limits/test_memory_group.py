@@ -48,6 +48,7 @@ def _asking(address: tuple[str, int]) -> socket.socket:
     return client
 
 
+@pytest.mark.slow
 @pytest.mark.plain_build("sanitizers need more memory than that")
 def test_readers_that_do_not_read(
     group: Path, start: Start, redis: PrivateRedis, store: RedisClient

@@ -22,20 +22,18 @@ from pathlib import Path
 
 import pytest
 
+from ..claims import of
 from ..client import fetch
 from ..conftest import Start
 from ..harness import Server
 from ..redisbox import PrivateRedis
+from ..small import redirected
 from ..timing import wait_until
 
-NO_REDIS = "redis://127.0.0.1:1"
+# A server of processes, one of threads, one with an event loop: the code of the output is shared.
+pytestmark = of("preforking", "prethreading", "epoll")
 LONG = "/t/none-" + "x" * 400
 DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
-
-
-def _prefix(how: str) -> tuple[str, ...]:
-    """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
-    return ("sh", "-c", f'exec "$0" "$@" {how}')
 
 
 # Receives a descriptor from the socket at that path, then becomes the rest of the command.
@@ -121,7 +119,7 @@ def _accounted(text: str) -> int:
 def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
     """Redis stops, and the line about it finds no room: files are served at once."""
     with PrivateRedis() as redis:
-        server = start("--workers", "2", redis=redis.url(1), prefix=_prefix(f"2> '{pipe.path}'"))
+        server = start("--workers", "2", redis=redis.url(1), prefix=redirected(f"2> '{pipe.path}'"))
         assert fetch(server, "/guestbook").status == 200
         pipe.fill()
         redis.kill()
@@ -138,7 +136,7 @@ def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
 
 def test_full_pipe_of_the_access_log(start: Start, pipe: Pipe) -> None:
     """Each request is a line of the log, or is counted in the next line."""
-    server = start("--log", "--workers", "2", prefix=_prefix(f"> '{pipe.path}'"))
+    server = start("--log", "--workers", "2", prefix=redirected(f"> '{pipe.path}'"))
     _ask(server, LONG, 30)
     text = pipe.read()
     assert text.count("\n") < 30, "the pipe had room for all"
@@ -180,7 +178,7 @@ def test_stopped_terminal(start: Start, tmp_path: Path) -> None:
     os.close(keyboard)
 
 
-@pytest.mark.of_servers("preforking", "epoll")
+@of("preforking", "epoll")
 def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
     """The statistics wait one second for their reader, not longer."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
@@ -215,7 +213,7 @@ def frozen_disk(tmp_path: Path) -> Iterator[Path]:
 def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
     """A write(2) to the frozen log waits without end; requests do not."""
     log = frozen_disk / "log"
-    server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
+    server = start("--log", "--workers", "2", prefix=redirected(f">> '{log}'"))
     _ask(server, "/t/digits.txt", 1)
     subprocess.run(["fsfreeze", "-f", str(frozen_disk)], check=True)
     try:
@@ -226,7 +224,7 @@ def test_log_on_a_disk_that_hangs(start: Start, frozen_disk: Path) -> None:
     server.finish()
 
 
-@pytest.mark.of_servers("preforking", "epoll")
+@of("preforking", "epoll")
 def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
     """When a full disk has room again, the log continues. A limit is used as the disk. Takes 1
     s."""
@@ -248,14 +246,15 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
     server.finish()
 
 
-@pytest.mark.of_servers("preforking", "epoll")
+@of("preforking", "epoll")
 def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
     """SIGINT to all processes of the server, also to the log writer, loses no line. Takes 1 s."""
     log = tmp_path / "log"
-    server = start("--log", "--workers", "2", prefix=_prefix(f">> '{log}'"))
+    server = start("--log", "--workers", "2", prefix=redirected(f">> '{log}'"))
     for _ in range(20):
         assert fetch(server, "/t/digits.txt").status == 200
     for pid in server.pids():
-        os.kill(pid, signal.SIGINT)
+        with contextlib.suppress(ProcessLookupError):  # the parent has ended it meanwhile
+            os.kill(pid, signal.SIGINT)
     assert server.wait() == 0
     wait_until(lambda: log.read_text().count("\n") == 20, "all lines are there")

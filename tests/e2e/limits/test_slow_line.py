@@ -27,6 +27,8 @@ from ..redisbox import PrivateRedis
 from ..sockets import is_given_up
 from ..timing import PACE, PATIENCE, TRIES
 
+pytestmark = pytest.mark.shared_code
+
 SIZE = 500_000
 NOBODY = "redis://127.0.0.1:1"
 

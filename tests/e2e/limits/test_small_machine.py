@@ -41,6 +41,7 @@ from ..small import (
     assert_serves,
     assert_serves_crowd,
     limited,
+    redirected,
     started_or_said,
 )
 from ..timing import undisturbed, wait_until
@@ -329,11 +330,6 @@ def test_few_tasks_in_a_control_group(start: Start, few_tasks: Path) -> None:
 # ---- The access log ----
 
 
-def redirected(how: str) -> tuple[str, ...]:
-    """Return the prefix of a command whose descriptors a shell redirects as `how` says."""
-    return ("sh", "-c", f'exec "$0" "$@" {how}')
-
-
 @pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
 def test_log_to_nowhere(start: Start, how: str) -> None:
     """A log on a closed descriptor reaches no client and not Redis."""
@@ -354,27 +350,6 @@ def test_without_standard_error(start: Start, how: str) -> None:
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 503
         assert fetch(server, "/t/digits.txt").body == b"0123456789"
-
-
-def test_disk_of_the_log_is_full(start: Start, tmp_path: Path) -> None:
-    """If the disk of the log is full, requests are served; when there is room the log continues."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "none", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount")
-    try:
-        server = start("--log", prefix=redirected(f">> '{disk}/log'"))
-        (disk / "other").write_bytes(bytes(4096))
-        for _ in range(100):
-            assert fetch(server, "/t/digits.txt").status == 200
-        assert (disk / "log").stat().st_size <= 4096
-        (disk / "other").unlink()
-        assert fetch(server, "/t/80k.bin").status == 200
-        wait_until(lambda: "80k.bin" in (disk / "log").read_text(), "it is in the log")
-        server.finish()
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
 def test_log_reaches_the_limit_of_a_file(start: Start) -> None:

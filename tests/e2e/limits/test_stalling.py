@@ -199,21 +199,3 @@ def test_idle_kept_alive_clients(start: Start) -> None:
     if not server.kind.keeps_alive:
         pytest.skip("it closes after each response")
     undisturbed(IDLE_TIME, lambda: _ask_beside_idle(server))
-
-
-def test_pipelining_client_does_not_starve_the_others(start: Start) -> None:
-    """While one client pipelines many requests, another client gets its response. A server that
-    runs out of workers may answer the first with close."""
-    server = start("--workers", "3")
-    if not server.kind.keeps_alive:
-        pytest.skip("it closes after each response")
-    with Client(server) as greedy:
-        greedy.send(request("GET", "/sorted") * 200)
-        assert fetch(server, "/t/digits.txt").status == 200
-        for number in range(200):
-            response = greedy.read()
-            assert response.status == 200
-            if response.closes:
-                assert server.kind.worker_per_client, f"closed after {number + 1} responses"
-                assert greedy.read_to_end() == b""
-                break

@@ -359,6 +359,7 @@ def test_terminal_signals_everyone(start: Start) -> None:
 
 @pytest.mark.slow
 @pytest.mark.waits
+@pytest.mark.shared_code
 def test_started_where_signals_are_blocked(start: Start) -> None:
     """Signals that were blocked before exec still stop the server."""
     server = start(prefix=("env", "--block-signal"))

@@ -43,11 +43,12 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.waits
+@of("preforking", "prethreading", "epoll")
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
     """A worker that waits for half a request is woken, but not periodically."""
     skip_unless_traceable()
     server = start("--workers", "8")
-    with crowd(server, 1 if server.kind.is_stalled_by_one else 8, HALF) as clients:
+    with crowd(server, 8, HALF) as clients:
         for client in clients:
             client.wait_until_read()
         tasks = len(server.pids()) + 8 * server.kind.shares_redis

@@ -105,8 +105,11 @@ def expected_but_never_sent(server: Server) -> None:
 
 def half_second_request(server: Server) -> None:
     """The timeout of the second request on a connection begins with its first byte."""
-    if not server.kind.keeps_alive:
-        return
+    if server.kind.keeps_alive:
+        undisturbed(_part(server, IDLE), lambda: _half_second_request(server))
+
+
+def _half_second_request(server: Server) -> None:
     with Client(server) as client:
         client.exchange(DIGITS)
         time.sleep(_part(server, 4))
@@ -229,6 +232,7 @@ def test_timeouts(start: Start) -> None:
 
 @pytest.mark.slow
 @pytest.mark.waits
+@pytest.mark.shared_code
 def test_real_figures(start: Start) -> None:
     """Some cases are true with the default timeouts."""
     _run(REAL, [start("--workers", "2") for _ in REAL])

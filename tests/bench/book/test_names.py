@@ -79,3 +79,12 @@ def test_and_it_is_where_they_say(file: Path) -> None:
 def test_what_a_grade_lets_read_is_there(known: set[str]) -> None:
     for fault in FAULTS.values():
         assert named(fault.read) - known == set(), fault.name
+
+
+def test_lines_to_read_are_those_of_the_files() -> None:
+    """The reading list gives the length of each file, to a tenth."""
+    text = (ROOT / "docs/tutorial/read-the-source.md").read_text()
+    rows = re.findall(r"\| `([\w/.]+)` \| (\d+) \|", text)
+    assert len(rows) > 10
+    for file, lines in rows:
+        assert len((ROOT / file).read_text().splitlines()) == pytest.approx(int(lines), rel=0.1)

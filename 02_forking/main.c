@@ -80,7 +80,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
     while ((child = children_fork(&children, &slot, &redis)) < 0 &&
            !server_is_out_of_time()) {
         server_report_exhausted("processes");
-        children_sleep(&children, -1, PAUSE);
+        children_sleep(&children, -1, RETRY_DELAY);
         look_after_children();
     }
     if (child == 0) {

@@ -113,7 +113,7 @@ static void replace_workers(struct server *server) {
     if (children_reap(&workers, children_are_complete(&workers), &number))
         is_busy[number] = true; /* no worker is free here until the new one */
     if (!server_is_stopping())
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, RETRY_DELAY);
 }
 
 /* If memory is short, fewer workers than wanted are better than many that the

@@ -159,7 +159,7 @@ static void create_thread_for(struct server *server,
             return;
         }
         server_report_exhausted("threads or memory");
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, RETRY_DELAY);
         if (server_is_stopping())
             wake_threads(); /* idle ones make room */
     }
@@ -197,7 +197,7 @@ int main(int argc, char **argv) {
     }
 
     while (wake_threads())
-        poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
+        poll(NULL, 0, WAKE_DELAY); /* or until the next SIGALRM */
     pthread_attr_destroy(&attributes);
     redis_pool_destroy(&redis);
     return server_end(&server);

@@ -198,7 +198,7 @@ static void end_threads(struct thread *threads, size_t count) {
     for (size_t i = 0; i < count; i++)
         while (pthread_tryjoin_np(threads[i].id, NULL) != 0) {
             wake_threads(threads + i, count - i);
-            poll(NULL, 0, STOP_PAUSE); /* or until the next SIGALRM */
+            poll(NULL, 0, WAKE_DELAY); /* or until the next SIGALRM */
         }
 }
 

@@ -92,7 +92,7 @@
    07 keep their only connection.) */
 #define REDIS_IDLE            10000
 /* The log reports at most once in this time that Redis has gone or is back. */
-#define REDIS_LOG_PAUSE       1000
+#define REDIS_LOG_INTERVAL    1000
 /* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which
    another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
@@ -150,14 +150,14 @@
 #define STOP_TIMEOUT        5000
 /* How long accept pauses when no descriptor is left, and how often a stopping
    server checks whether its workers have ended. */
-#define PAUSE               20
+#define RETRY_DELAY         20
 /* A shortage may last for days: the log repeats the message after this time,
    with the number of occurrences. */
-#define LOG_PAUSE           60000
-/* A worker that sleeps while a server stops is woken after a PAUSE, after two,
-   four, and at last this often.  To wake ten thousand every 20 ms would take
-   the CPU time of the workers that still serve. */
-#define STOP_PAUSE          160
+#define LOG_INTERVAL        60000
+/* A worker that sleeps while a server stops is woken after a RETRY_DELAY, after
+   two, four, and at last this often.  To wake ten thousand every 20 ms would
+   take the CPU time of the workers that still serve. */
+#define WAKE_DELAY          160
 /* An event loop allocates this number of connections at once: enough for the C
    library to take it from the kernel, apart from the heap (mallopt(3),
    M_MMAP_THRESHOLD: 128 KB). */

@@ -28,11 +28,11 @@
    their start, with 48 KB none.  The environment is on this stack, too. */
 #define STACK_LEAST     (64 * 1024)
 /* After this number of exchanges an event loop gives back unused memory, at
-   most once in a TIDY_PAUSE (milliseconds).  TIDY_REST bytes stay at the heap's
-   end, for the next exchanges. */
-#define TIDY_AFTER      100
-#define TIDY_PAUSE      500
-#define TIDY_REST       (128 * 1024)
+   most once in a TRIM_INTERVAL (milliseconds).  TRIM_REST bytes stay at the
+   heap's end, for the next exchanges. */
+#define TRIM_AFTER      100
+#define TRIM_INTERVAL   500
+#define TRIM_REST       (128 * 1024)
 
 /* ---- Descriptors and files ---- */
 
@@ -51,7 +51,7 @@
 
 /* After something has run out (descriptors, processes, memory) no connection is
    kept alive for this long.  While the shortage lasts, the server retries every
-   PAUSE, and each failure starts this time again. */
+   RETRY_DELAY, and each failure starts this time again. */
 #define SHORTAGE          1000
 /* After Redis rejects a connection (maxclients), or ports or the system's open
    files run out, servers close idle connections to Redis for this long.  (06

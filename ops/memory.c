@@ -180,14 +180,14 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
    that is unused up to the end.  malloc_trim(3) finds free pages everywhere
    (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
 int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
-    if (trim->exchanges < TIDY_AFTER || busy)
+    if (trim->exchanges < TRIM_AFTER || busy)
         return INT64_MAX;
     if (now < trim->next_at)
         return trim->next_at;
 #ifdef __GLIBC__
-    malloc_trim(TIDY_REST);
+    malloc_trim(TRIM_REST);
 #endif
-    *trim = (struct trim){.next_at = now + TIDY_PAUSE};
+    *trim = (struct trim){.next_at = now + TRIM_INTERVAL};
     return INT64_MAX;
 }
 

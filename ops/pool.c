@@ -161,18 +161,18 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         redis_pool_close_idle(pool);
 }
 
-/* Redis has rejected a connection of this client.  Waits for a PAUSE, and takes
-   a connection that another thread returns, if there is one. */
+/* Redis has rejected a connection of this client.  Waits for a RETRY_DELAY, and
+   takes a connection that another thread returns, if there is one. */
 static void swap_refused(struct redis_pool *pool,
                          struct redis_client **client) {
     if (!pool->threads) {
         server_wake_parent(); /* others may keep what they do not use */
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, RETRY_DELAY);
         return;
     }
     pthread_mutex_lock(&pool->lock);
     if (pool->idle == NULL)
-        wait_for_signal(pool, &pool->given_back, &pool->refused, PAUSE);
+        wait_for_signal(pool, &pool->given_back, &pool->refused, RETRY_DELAY);
     struct redis_client *other = take_idle(pool);
     if (other != NULL)
         mark_known(pool, *client);

@@ -58,7 +58,7 @@ void server_report_exhausted(const char *what) {
 
     atomic_store(&shortage->until, now + SHORTAGE);
     atomic_fetch_add(&shortage->log.untold, 1);
-    if (log_limit_claim(&shortage->log, now, LOG_PAUSE))
+    if (log_limit_claim(&shortage->log, now, LOG_INTERVAL))
         log_limited(
             &shortage->log,
             "out of %s (%s); clients wait or are turned away, allow it more",

@@ -248,7 +248,7 @@ NO_PATIENCE = FaultKind(
     "A silent client is never disconnected",
     "A client sent nothing more, and the server still held its connection long after the timeout. "
     "A few such clients use up all your workers or descriptors.",
-    "connection_patience and connection_timed_out in lib/app/connection.h; options_time in "
+    "connection_timeout and connection_timed_out in lib/app/connection.h; options_time in "
     "lib/net/options.h, through which --time-scale shortens all times; REQUEST_TIMEOUT in "
     "lib/config.h",
     r"recv|read\(|poll|epoll_wait",
@@ -261,7 +261,7 @@ RESTARTED_TIMEOUT = FaultKind(
     "than a request may take. The timeout is a deadline for the whole request, not a limit for "
     "the pause between bytes. (The attack that uses this is called Slowloris.)",
     "`set_timeout` in lib/net/blocking.c; `start_waiting` in lib/net/evented.c; "
-    "connection_patience in lib/app/connection.h",
+    "connection_timeout in lib/app/connection.h",
     r"recv|read\(|poll|epoll_wait",
 )
 NO_SEND_TIMEOUT = FaultKind(

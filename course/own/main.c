@@ -80,8 +80,9 @@ struct blocking_conn {
  * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
  *
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
- * connection_timed_out().  connection_patience() returns the kind of limit,
- * patience_time() its milliseconds, and options_time() shortens it for tests
+ * connection_timed_out().  connection_timeout() returns the kind of limit,
+ * timeout_milliseconds() its milliseconds, and options_time() shortens it for
+ * tests
  * (--time-scale).  It limits the whole request, and not each call.  So note
  * when this limit began (clock_milliseconds()); otherwise a client that sends
  * a byte from time to time blocks the server for ever.

@@ -36,8 +36,8 @@ struct blocking_conn {
     const struct client *client;
     struct cached_time cached_time;
     struct connection connection;
-    enum patience awaited; /* the kind of the current time limit */
-    int64_t since;         /* when it began, clock_milliseconds() */
+    enum timeout awaited; /* the kind of the current time limit */
+    int64_t since;        /* when it began, clock_milliseconds() */
 };
 
 static struct server server;
@@ -48,13 +48,14 @@ static struct counters *counters;
 
 /* Returns the milliseconds that the client has left. */
 static int64_t time_left(struct blocking_conn *conn) {
-    enum patience patience = connection_patience(&conn->connection);
+    enum timeout timeout = connection_timeout(&conn->connection);
 
-    if (patience != conn->awaited) {
-        conn->awaited = patience;
+    if (timeout != conn->awaited) {
+        conn->awaited = timeout;
         conn->since = clock_milliseconds();
     }
-    int whole = options_time(&conn->server->options, patience_time(patience));
+    int whole =
+        options_time(&conn->server->options, timeout_milliseconds(timeout));
     return conn->since + whole - clock_milliseconds();
 }
 
@@ -168,7 +169,7 @@ static void serve(struct blocking_conn *conn) {
             server_exchange_done(conn->server, conn->counters, conn->client,
                                  connection);
             connection_next(connection);
-            conn->awaited = PATIENCE_NONE;
+            conn->awaited = TIMEOUT_NONE;
             break;
         case NEED_CLOSE:
             break;

@@ -319,33 +319,33 @@ bool connection_is_idle(const struct connection *connection) {
            (input.length == 0 || view_equal(input, VIEW("\r")));
 }
 
-enum patience connection_patience(const struct connection *connection) {
+enum timeout connection_timeout(const struct connection *connection) {
     switch (connection->state) {
     case STATE_HEAD:
         return connection->greeted && connection_is_idle(connection)
-                   ? PATIENCE_IDLE
-                   : PATIENCE_REQUEST;
+                   ? TIMEOUT_IDLE
+                   : TIMEOUT_REQUEST;
     case STATE_BODY:
-        return PATIENCE_REQUEST;
+        return TIMEOUT_REQUEST;
     case STATE_CONTINUE:
     case STATE_SEND:
-        return PATIENCE_SEND;
+        return TIMEOUT_SEND;
     case STATE_LINGER:
-        return PATIENCE_LINGER;
+        return TIMEOUT_LINGER;
     default:
-        return PATIENCE_NONE;
+        return TIMEOUT_NONE;
     }
 }
 
-int patience_time(enum patience patience) {
+int timeout_milliseconds(enum timeout timeout) {
     static const int times[] = {
-        [PATIENCE_NONE] = -1,
-        [PATIENCE_IDLE] = IDLE_TIMEOUT,
-        [PATIENCE_REQUEST] = REQUEST_TIMEOUT,
-        [PATIENCE_SEND] = SEND_TIMEOUT,
-        [PATIENCE_LINGER] = LINGER_TIMEOUT,
+        [TIMEOUT_NONE] = -1,
+        [TIMEOUT_IDLE] = IDLE_TIMEOUT,
+        [TIMEOUT_REQUEST] = REQUEST_TIMEOUT,
+        [TIMEOUT_SEND] = SEND_TIMEOUT,
+        [TIMEOUT_LINGER] = LINGER_TIMEOUT,
     };
-    return times[patience];
+    return times[timeout];
 }
 
 void connection_timed_out(struct connection *connection) {

@@ -102,7 +102,7 @@ void connection_sent(struct connection *connection, uint64_t count);
 /* Goes on to the connection's next exchange, or to its end. */
 void connection_next(struct connection *connection);
 
-/* The client took longer than its patience_time(). */
+/* The client took longer than its timeout_milliseconds(). */
 void connection_timed_out(struct connection *connection);
 
 /* The driver cannot continue, or will not: the connection must be closed. */
@@ -110,18 +110,18 @@ void connection_abandon(struct connection *connection);
 
 /* What we want from the client now, and how long we wait for it, in
    milliseconds.  All are deadlines, which count from the beginning of the wait,
-   except PATIENCE_SEND, which counts from the last byte that the client took.
+   except TIMEOUT_SEND, which counts from the last byte that the client took.
  */
-enum patience {
-    PATIENCE_NONE, /* the server does not wait for the client; time: -1 */
-    PATIENCE_IDLE, /* between requests; before the first: PATIENCE_REQUEST */
-    PATIENCE_REQUEST,
-    PATIENCE_SEND,
-    PATIENCE_LINGER,
-    PATIENCES,
+enum timeout {
+    TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
+    TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */
+    TIMEOUT_REQUEST,
+    TIMEOUT_SEND,
+    TIMEOUT_LINGER,
+    TIMEOUTS,
 };
-enum patience connection_patience(const struct connection *connection);
-int patience_time(enum patience patience);
+enum timeout connection_timeout(const struct connection *connection);
+int timeout_milliseconds(enum timeout timeout);
 
 /* Between requests? */
 bool connection_is_idle(const struct connection *connection);

@@ -19,7 +19,7 @@ struct blocking_conn {
     bool is_new;              /* nothing has been received yet */
     int64_t silent_till;      /* closes a new, silent connection; 0: this wait
                                  has not begun */
-    enum patience awaited;    /* what is being waited for */
+    enum timeout awaited;     /* what is being waited for */
     int64_t deadline;         /* when that must have come */
     int timeout;              /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
@@ -40,13 +40,13 @@ static bool may_keep(const struct worker *worker) {
    deadline has passed. */
 static bool set_timeout(struct blocking_conn *conn) {
     const struct server *server = conn->worker->server;
-    enum patience awaited = connection_patience(&conn->connection);
+    enum timeout awaited = connection_timeout(&conn->connection);
     int64_t now = clock_milliseconds();
 
     if (awaited != conn->awaited) {
         conn->awaited = awaited;
         conn->deadline =
-            now + options_time(&server->options, patience_time(awaited));
+            now + options_time(&server->options, timeout_milliseconds(awaited));
     }
     int wanted = (int)(conn->deadline - now);
     if (wanted <= 0 || wanted == conn->timeout)
@@ -95,7 +95,7 @@ static bool may_stay_silent(struct blocking_conn *conn) {
     }
     if (server_is_stopping())
         return false;
-    conn->awaited = connection_patience(&conn->connection);
+    conn->awaited = connection_timeout(&conn->connection);
     conn->deadline =
         now + options_time(&worker->server->options, FIRST_TIMEOUT);
     return true;
@@ -125,10 +125,10 @@ static void something_came(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
     if (late && !conn->is_new &&
-        connection_patience(connection) == conn->awaited)
+        connection_timeout(connection) == conn->awaited)
         connection_timed_out(connection);
     if (conn->is_new) /* the time for a request begins now */
-        conn->awaited = PATIENCE_NONE;
+        conn->awaited = TIMEOUT_NONE;
     conn->is_new = false;
 }
 
@@ -259,7 +259,7 @@ void blocking_serve(struct worker *worker, const struct client *client) {
         case NEED_DONE:
             server_exchange_done(worker->server, worker->counters, client,
                                  connection);
-            conn.awaited = PATIENCE_NONE; /* the next has its own time */
+            conn.awaited = TIMEOUT_NONE; /* the next has its own time */
             connection_next(connection);
             break;
         case NEED_CLOSE:

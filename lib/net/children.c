@@ -77,7 +77,7 @@ static void tell_of_crash(pid_t child, int status) {
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
     atomic_fetch_add(&crashes.untold, 1);
-    if (log_limit_claim(&crashes, clock_milliseconds(), LOG_PAUSE))
+    if (log_limit_claim(&crashes, clock_milliseconds(), LOG_INTERVAL))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "
@@ -156,9 +156,10 @@ void children_end(struct children *children) {
     while (*children->alive > 0) {
         if (children_reap(children, false, &slot))
             continue;
-        poll(NULL, 0, PAUSE);
+        poll(NULL, 0, RETRY_DELAY);
         if (server_is_out_of_time() && !killed) {
-            poll(NULL, 0, 5 * PAUSE); /* each ends itself when time is up */
+            poll(NULL, 0,
+                 5 * RETRY_DELAY); /* each ends itself when time is up */
             tell(children, SIGKILL);
             killed = true;
         }

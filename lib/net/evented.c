@@ -28,27 +28,28 @@ void evented_init(struct evented *evented, struct server *server,
 /* ---- Time ---- */
 
 static void stop_waiting(struct evented *evented, struct event_conn *conn) {
-    if (conn->awaited == PATIENCE_NONE)
+    if (conn->awaited == TIMEOUT_NONE)
         return;
     DL_DELETE(evented->waiting[conn->awaited], conn); /* NOLINT */
-    conn->awaited = PATIENCE_NONE;
+    conn->awaited = TIMEOUT_NONE;
 }
 
 /* Sets the client's deadline.  An existing deadline stays, except while we
    send: then each check sets it anew. */
 static void start_waiting(struct evented *evented, struct event_conn *conn) {
-    enum patience awaited = connection_patience(&conn->connection);
+    enum timeout awaited = connection_timeout(&conn->connection);
 
-    if (awaited == conn->awaited && awaited != PATIENCE_SEND)
+    if (awaited == conn->awaited && awaited != TIMEOUT_SEND)
         return;
     stop_waiting(evented, conn);
-    if (awaited == PATIENCE_NONE)
+    if (awaited == TIMEOUT_NONE)
         return;
     conn->awaited = awaited;
-    conn->deadline = evented->now + options_time(&evented->server->options,
-                                                 awaited == PATIENCE_SEND
-                                                     ? SEND_LOOK
-                                                     : patience_time(awaited));
+    conn->deadline =
+        evented->now + options_time(&evented->server->options,
+                                    awaited == TIMEOUT_SEND
+                                        ? SEND_LOOK
+                                        : timeout_milliseconds(awaited));
     DL_APPEND(evented->waiting[awaited], conn);
 }
 
@@ -57,7 +58,7 @@ static void start_waiting(struct evented *evented, struct event_conn *conn) {
 static int timeout_of(const struct evented *evented) {
     int64_t earliest = redis_pipeline_deadline(&evented->redis);
 
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
+    for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
         if (evented->waiting[i] != NULL &&
             evented->waiting[i]->deadline < earliest)
             earliest = evented->waiting[i]->deadline;
@@ -91,12 +92,12 @@ static bool ask_redis(struct evented *evented, struct event_conn *conn) {
         return false;
     }
     stop_waiting(evented, conn);
-    conn->next_asker = NULL;
-    if (evented->first_asker == NULL)
-        evented->first_asker = conn;
+    conn->next_waiter = NULL;
+    if (evented->first_waiter == NULL)
+        evented->first_waiter = conn;
     else
-        evented->last_asker->next_asker = conn;
-    evented->last_asker = conn;
+        evented->last_waiter->next_waiter = conn;
+    evented->last_waiter = conn;
     return true;
 }
 
@@ -215,9 +216,9 @@ static void drive(struct evented *evented, struct event_conn *conn,
 
 /* ---- Accepting ---- */
 
-/* No client is accepted for a PAUSE, because something has run out. */
+/* No client is accepted for a RETRY_DELAY, because something has run out. */
 static void pause_accepting(struct evented *evented) {
-    evented->paused_till = evented->now + PAUSE;
+    evented->paused_till = evented->now + RETRY_DELAY;
 }
 
 /* Reserves memory for one more connection.  Returns false if none may be
@@ -293,16 +294,16 @@ static void client_ready(struct evented *evented, struct event_conn *conn,
 
 /* ---- Redis ---- */
 
-static struct event_conn *next_asker(struct evented *evented) {
-    struct event_conn *conn = evented->first_asker;
-    evented->first_asker = conn->next_asker;
+static struct event_conn *next_waiter(struct evented *evented) {
+    struct event_conn *conn = evented->first_waiter;
+    evented->first_waiter = conn->next_waiter;
     return conn;
 }
 
 /* Gives the reply, or NULL, to the first connection in the queue. */
 static void give_reply(struct evented *evented,
                        const struct resp_reply *reply) {
-    struct event_conn *conn = next_asker(evented);
+    struct event_conn *conn = next_waiter(evented);
 
     cached_time_set(&evented->cached_time, time(NULL));
     connection_replied(&conn->connection, reply);
@@ -314,12 +315,12 @@ static void give_reply(struct evented *evented,
    that is last now. */
 static void fail_redis(struct evented *evented,
                        const struct resp_reply *reply) {
-    struct event_conn *last = evented->last_asker;
+    struct event_conn *last = evented->last_waiter;
 
-    if (evented->first_asker == NULL)
+    if (evented->first_waiter == NULL)
         return;
     for (bool more = true; more; reply = NULL) {
-        more = evented->first_asker != last;
+        more = evented->first_waiter != last;
         give_reply(evented, reply);
     }
 }
@@ -334,7 +335,8 @@ static int take_reply(struct evented *evented) {
     int result = redis_pipeline_next(redis, &reply, evented->now);
     if (result <= 0)
         return result;
-    if (!exchange_accepts(&evented->first_asker->connection.exchange, &reply)) {
+    if (!exchange_accepts(&evented->first_waiter->connection.exchange,
+                          &reply)) {
         redis_report_nonsense(&evented->server->redis, &reply);
         if (reply.type != RESP_ERROR) {
             redis_pipeline_close(redis);
@@ -388,7 +390,7 @@ void evented_begin_round(struct evented *evented) {
 
 /* While the response is sent, a client has time as long as it takes bytes. */
 static bool has_time(const struct evented *evented, struct event_conn *conn) {
-    return connection_patience(&conn->connection) == PATIENCE_SEND &&
+    return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
            transmit_stalled(conn->source.descriptor, &conn->progress,
                             evented->now) <
                options_time(&evented->server->options, SEND_TIMEOUT);
@@ -398,7 +400,7 @@ static bool has_time(const struct evented *evented, struct event_conn *conn) {
    sent something.  After the server was suspended (SIGSTOP), more sockets may
    be ready than one epoll_wait() returns, and this may be one of the others. */
 static void expire(struct evented *evented) {
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++) {
+    for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++) {
         struct event_conn *conn;
         while ((conn = evented->waiting[i]) != NULL &&
                conn->deadline <= evented->now) {
@@ -438,8 +440,8 @@ void evented_end_round(struct evented *evented) {
         fail_redis(evented, NULL);
     redis_pipeline_watch(redis);
     free_closed(evented);
-    evented->trim_at =
-        memory_trim(&evented->trim, evented->first_asker != NULL, evented->now);
+    evented->trim_at = memory_trim(&evented->trim,
+                                   evented->first_waiter != NULL, evented->now);
 }
 
 bool evented_keep_running(struct evented *evented) {
@@ -448,7 +450,7 @@ bool evented_keep_running(struct evented *evented) {
     if (!server_is_stopping())
         return true;
     /* Closes those that are idle, unless a request has come meanwhile. */
-    for (int i = PATIENCE_IDLE; i <= PATIENCE_REQUEST; i++)
+    for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
             if (!connection_is_idle(&conn->connection))
                 continue;
@@ -462,11 +464,11 @@ bool evented_keep_running(struct evented *evented) {
 }
 
 void evented_free(struct evented *evented) {
-    for (int i = PATIENCE_NONE + 1; i < PATIENCES; i++)
+    for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
         while (evented->waiting[i] != NULL)
             close_connection(evented, evented->waiting[i]);
-    while (evented->first_asker != NULL)
-        close_connection(evented, next_asker(evented));
+    while (evented->first_waiter != NULL)
+        close_connection(evented, next_waiter(evented));
     free_closed(evented);
     if (evented->next != NULL)
         slab_give_back(&evented->memory, evented->next);

@@ -22,11 +22,11 @@ struct event_conn {
     struct source source; /* first: a pointer to it is one to all of this */
     struct client client;
     struct connection connection;
-    enum patience awaited; /* the list of waiting that it is in */
+    enum timeout awaited; /* the list of waiting that it is in */
     int64_t deadline;
     struct progress progress;       /* of what is sent */
     struct event_conn *prev, *next; /* in a list: waiting, or closed */
-    struct event_conn *next_asker;  /* after it in the queue for Redis */
+    struct event_conn *next_waiter; /* after it in the queue for Redis */
 };
 
 struct evented {
@@ -44,10 +44,10 @@ struct evented {
     int64_t trim_at;         /* the same, at the latest */
     /* All in one list have the same timeout.  So the oldest wait is first, and
        only the first needs to be checked. */
-    struct event_conn *waiting[PATIENCES];
+    struct event_conn *waiting[TIMEOUTS];
     struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
-    struct event_conn *first_asker, *last_asker; /* in the order of replies */
+    struct event_conn *first_waiter, *last_waiter; /* in the order of replies */
 };
 
 void evented_init(struct evented *evented, struct server *server,

@@ -209,7 +209,7 @@ bool listener_accept(int listener, bool log, int flags, struct client *client) {
         else
             errno = EAGAIN;
         if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
-            poll(NULL, 0, PAUSE); /* some client will end meanwhile */
+            poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
         return false;
     }
     if (log)

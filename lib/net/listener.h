@@ -36,7 +36,8 @@ void listener_never_waits(int listener);
  * each of which saves a call of fcntl(2); with `log` it notes the address.
  * Returns false when there is none: woken, stopping, nothing there (errno is
  * EAGAIN), or out of descriptors or memory (any other errno; without
- * SOCK_NONBLOCK it has then paused for a PAUSE).  The caller just goes on.
+ * SOCK_NONBLOCK it has then paused for a RETRY_DELAY).  The caller just goes
+ * on.
  */
 bool listener_accept(int listener, bool log, int flags, struct client *client);
 

@@ -59,20 +59,20 @@ static bool shut_down_listeners(void) {
 }
 
 /* Sets the timer of the next wake-up: ever more rarely, but at the moment when
-   time is up, and every PAUSE from then on.  It repeats itself: a thread other
-   than the main one may get its signal, and does not set it again. */
+   time is up, and every RETRY_DELAY from then on.  It repeats itself: a thread
+   other than the main one may get its signal, and does not set it again. */
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
-    long pause = left > 0 ? (long)left : PAUSE;
+    long pause = left > 0 ? (long)left : RETRY_DELAY;
 
     if (!shut_down_listeners())
-        stop.pause = PAUSE;
+        stop.pause = RETRY_DELAY;
     if (pause > stop.pause)
         pause = stop.pause;
     struct timeval time = {.tv_sec = pause / 1000,
                            .tv_usec = pause % 1000 * 1000};
     setitimer(ITIMER_REAL, &(struct itimerval){time, time}, NULL);
-    if (stop.pause < STOP_PAUSE)
+    if (stop.pause < WAKE_DELAY)
         stop.pause *= 2;
 }
 
@@ -87,7 +87,7 @@ static void on_stop(int signal_number) {
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
-    stop.pause = PAUSE;
+    stop.pause = RETRY_DELAY;
     /* Clients in the backlog are served, and no others may join them: if it is
        full, the kernel drops packets that ask for a connection. */
     for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)

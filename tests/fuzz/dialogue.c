@@ -58,7 +58,7 @@ static size_t next_size(void) {
 static void must_agree(const struct dialogue *dialogue) {
     const struct connection *connection = &dialogue->connection;
     const struct exchange *exchange = &connection->exchange;
-    enum patience patience = connection_patience(connection);
+    enum timeout patience = connection_timeout(connection);
     struct pending pending;
 
     must(connection->input.capacity <= INPUT_MOST);
@@ -69,16 +69,16 @@ static void must_agree(const struct dialogue *dialogue) {
     switch (connection_need(connection)) {
     case NEED_RECEIVE:
         if (connection->state == STATE_LINGER) {
-            must(patience == PATIENCE_LINGER);
+            must(patience == TIMEOUT_LINGER);
             must(connection->dropped <= LINGER_LIMIT);
             break;
         }
-        must(patience == PATIENCE_REQUEST || patience == PATIENCE_IDLE);
-        must(patience != PATIENCE_IDLE || dialogue->answers > 0);
-        must(patience != PATIENCE_IDLE || connection_is_idle(connection));
+        must(patience == TIMEOUT_REQUEST || patience == TIMEOUT_IDLE);
+        must(patience != TIMEOUT_IDLE || dialogue->answers > 0);
+        must(patience != TIMEOUT_IDLE || connection_is_idle(connection));
         break;
     case NEED_ASK_REDIS:
-        must(patience == PATIENCE_NONE);
+        must(patience == TIMEOUT_NONE);
         must(exchange_command(exchange).length > 0);
         break;
     case NEED_KEEP:
@@ -90,15 +90,15 @@ static void must_agree(const struct dialogue *dialogue) {
         pending = connection_pending(connection);
         must(pending.first.length + pending.second.length + pending.count > 0);
         must(pending.second.length == 0 || pending.descriptor < 0);
-        must(patience == PATIENCE_SEND);
+        must(patience == TIMEOUT_SEND);
         break;
     case NEED_DONE:
-        must(patience == PATIENCE_NONE);
+        must(patience == TIMEOUT_NONE);
         break;
     case NEED_CLOSE:
         break;
     }
-    must(patience_time(patience) > 0 || patience == PATIENCE_NONE);
+    must(timeout_milliseconds(patience) > 0 || patience == TIMEOUT_NONE);
 }
 
 /* The request as it came, from its first byte that is not a blank line. */

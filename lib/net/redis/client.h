@@ -38,7 +38,7 @@ void redis_client_destroy(struct redis_client *client); /* closes it */
 
 enum redis_answer {
     REDIS_REPLIED,
-    REDIS_REFUSES, /* no connection is available: try again in a PAUSE */
+    REDIS_REFUSES, /* no connection is available: try again in a RETRY_DELAY */
     REDIS_FAILS,   /* down or slow, or its connection broke */
 };
 

@@ -99,7 +99,7 @@ void redis_lending_close_idle(struct redis_lending *lending,
     int64_t now = clock_milliseconds();
 
     bool scarce = redis_is_scarce(lending->server, now);
-    if (now - lending->looked_at < (scarce ? PAUSE : REDIS_IDLE))
+    if (now - lending->looked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
         return;
     lending->looked_at = now;
     for (size_t i = 0; i < lending->count; i++) {

@@ -73,7 +73,7 @@ static bool pause_refused(struct redis_pipeline *pipeline,
     pipeline->leaving = (struct resp_skip){0};
     pipeline->tried = 0;
     pipeline->state = PIPELINE_PAUSES;
-    pipeline->deadline = now + PAUSE;
+    pipeline->deadline = now + RETRY_DELAY;
     return true;
 }
 

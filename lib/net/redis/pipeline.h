@@ -24,7 +24,7 @@ struct redis_pipeline {
      *            first command            first bytes sent
      *     CLOSED --------------> CONNECTS ------------------> OPEN
      *        ^                    |    ^                       |
-     *        |          rejected  v    |  after a PAUSE        |
+     *        |          rejected  v    |  after a RETRY_DELAY        |
      *        |                    PAUSES <------- rejected ----+
      *        +---- failed, in any state
      */

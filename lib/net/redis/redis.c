@@ -227,7 +227,7 @@ static void say(const struct redis_server *server, struct log_limit *limit,
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
     atomic_fetch_add(&limit->untold, 1);
-    if (log_limit_claim(limit, now, LOG_PAUSE))
+    if (log_limit_claim(limit, now, LOG_INTERVAL))
         say(server, limit, what, why);
 }
 
@@ -254,7 +254,7 @@ void redis_report_failure(const struct redis_server *server, const char *reason,
 }
 
 /* Called at each failed try.  So a later call logs what came too soon after the
-   last message (REDIS_LOG_PAUSE). */
+   last message (REDIS_LOG_INTERVAL). */
 bool redis_report_down(const struct redis_server *server, const char *reason,
                        int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
@@ -271,7 +271,7 @@ bool redis_report_down(const struct redis_server *server, const char *reason,
     if (!atomic_exchange(&shared->down, true))
         atomic_fetch_add(&shared->gone.untold, 1);
     if (!atomic_load(&shared->told_down) &&
-        log_limit_claim(&shared->gone, now, REDIS_LOG_PAUSE)) {
+        log_limit_claim(&shared->gone, now, REDIS_LOG_INTERVAL)) {
         atomic_store(&shared->told_down, true);
         say(server, &shared->gone, "is unavailable", view_of(reason));
     }
@@ -299,7 +299,7 @@ void redis_report_answer(const struct redis_server *server, int64_t now) {
     if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
     if (atomic_load_explicit(&shared->told_down, memory_order_relaxed) &&
-        log_limit_claim(&shared->back, now, REDIS_LOG_PAUSE) &&
+        log_limit_claim(&shared->back, now, REDIS_LOG_INTERVAL) &&
         atomic_exchange(&shared->told_down, false))
         log_limited(&shared->back,
                     "Redis at %s is back; %zu requests have done without it",

@@ -98,7 +98,7 @@ void redis_report_failure(const struct redis_server *server, const char *reason,
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_report_nonsense(const struct redis_server *server,
                            const struct resp_reply *reply);
-/* Logs what may last for days: at once, and then once in a LOG_PAUSE. */
+/* Logs what may last for days: at once, and then once in a LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis; the log reports the number

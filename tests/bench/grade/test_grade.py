@@ -69,8 +69,8 @@ void all_calls(struct blocking_conn *conn) {
     ssize_t count = recv(conn->client->socket, room, size, 0);
     cached_time_set(&conn->cached_time, time(NULL));
     connection_received(&conn->connection, (size_t)count);
-    enum patience patience = connection_patience(connection);
-    int whole = options_time(&conn->server->options, patience_time(patience));
+    enum timeout patience = connection_timeout(connection);
+    int whole = options_time(&conn->server->options, timeout_milliseconds(patience));
     if (clock_milliseconds() - begun > whole + SEND_TIMEOUT)
         connection_timed_out(connection);
     count = transmit(conn->client->socket, connection_pending(connection));

@@ -100,7 +100,7 @@ def test_who_has_nothing_to_do_sleeps(start: Start) -> None:
 
     def sleeps() -> bool:
         before = _wakings(server)
-        time.sleep(1.2)  # more than two of TIDY_PAUSE
+        time.sleep(1.2)  # more than two of TRIM_INTERVAL
         return _wakings(server) == before
 
     wait_until(sleeps, "it sleeps")

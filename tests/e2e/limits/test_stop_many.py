@@ -53,6 +53,6 @@ def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> No
             client.wait_until_read()
         tasks = len(server.pids()) + 8 * server.kind.shares_redis
         _, signals = _stop_traced(server, tmp_path / "trace")
-    rarely = limit("STOP_TIMEOUT") // limit("STOP_PAUSE")
+    rarely = limit("STOP_TIMEOUT") // limit("WAKE_DELAY")
     assert signals["SIGALRM"] <= 1.5 * rarely * tasks
     assert signals["SIGALRM"] >= rarely / 2

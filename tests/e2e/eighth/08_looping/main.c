@@ -107,7 +107,7 @@ int main(int argc, char **argv) {
         bool whole = children_are_complete(&workers) || start_worker(&server);
         (void)children_reap(&workers, whole, &number);
         if (!server_is_stopping())
-            poll(NULL, 0, PAUSE);
+            poll(NULL, 0, RETRY_DELAY);
     }
     children_end(&workers);
     return server_end(&server);

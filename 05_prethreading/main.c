@@ -89,7 +89,7 @@ static struct queue {
     size_t count;
     bool closed;         /* no client will be added any more */
     _Atomic size_t free; /* threads that have no client */
-    struct waiting *places;
+    struct waiting *slots;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
@@ -98,13 +98,13 @@ static struct redis_pool redis; /* for all threads */
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    struct waiting *place = queue.left;
-    if (place != NULL)
-        LL_DELETE(queue.left, place);
+    struct waiting *slot = queue.left;
+    if (slot != NULL)
+        LL_DELETE(queue.left, slot);
     else
-        place = &queue.places[queue.touched++];
-    place->client = *client; /* NOLINT: start_threads() has checked it */
-    DL_APPEND(queue.first, place);
+        slot = &queue.slots[queue.touched++];
+    slot->client = *client; /* NOLINT: start_threads() has checked it */
+    DL_APPEND(queue.first, slot);
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
     /* Wakes one thread, and not the whole herd. */
@@ -120,10 +120,10 @@ static bool queue_take(struct client *client) {
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;
     if (taken) {
-        struct waiting *place = queue.first;
-        *client = place->client;
-        DL_DELETE(queue.first, place);
-        LL_PREPEND(queue.left, place);
+        struct waiting *slot = queue.first;
+        *client = slot->client;
+        DL_DELETE(queue.first, slot);
+        LL_PREPEND(queue.left, slot);
         queue.count--;
         queue.free--;
     }
@@ -209,9 +209,9 @@ static struct thread *start_threads(struct server *server, size_t count) {
     size_t room = server_room_for_clients(count, 2);
 
     sem_init(&room_for_clients, 0, (unsigned)room);
-    queue.places = calloc(room, sizeof queue.places[0]);
+    queue.slots = calloc(room, sizeof queue.slots[0]);
     struct thread *threads = calloc(count, sizeof *threads);
-    if (queue.places == NULL || threads == NULL)
+    if (queue.slots == NULL || threads == NULL)
         server_fatal("no memory for %zu threads and a queue of %zu clients; "
                      "give fewer --workers, or allow fewer descriptors",
                      count, room);
@@ -249,7 +249,7 @@ int main(int argc, char **argv) {
 
     end_threads(threads, count);
     redis_pool_destroy(&redis);
-    free(queue.places);
+    free(queue.slots);
     free(threads);
     return server_end(&server);
 }

@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 /* Two arrays in parallel, because poll() takes an array of struct pollfd. */
 struct loop {
     struct pollfd *watched;
-    struct source **sources; /* of the descriptor at the same index */
+    struct event_source **sources; /* of the descriptor at the same index */
     size_t count;
     size_t capacity;
 };
@@ -71,21 +71,22 @@ static void loop_init(struct loop *loop) {
 
 /* Notes the change in the array; the kernel sees it at the next poll().  The
    last entry takes the place of a removed one. */
-static bool watch(void *context, struct source *source, unsigned interest) {
+static bool watch(void *context, struct event_source *source,
+                  unsigned interest) {
     struct loop *loop = context;
 
     if (source->interest == 0) {
-        source->place = loop->count++;
-        loop->sources[source->place] = source;
+        source->slot = loop->count++;
+        loop->sources[source->slot] = source;
     }
     if (interest == 0) {
         loop->count--;
-        loop->watched[source->place] = loop->watched[loop->count];
-        loop->sources[source->place] = loop->sources[loop->count];
-        loop->sources[source->place]->place = source->place;
+        loop->watched[source->slot] = loop->watched[loop->count];
+        loop->sources[source->slot] = loop->sources[loop->count];
+        loop->sources[source->slot]->slot = source->slot;
         return true;
     }
-    struct pollfd *entry = &loop->watched[source->place];
+    struct pollfd *entry = &loop->watched[source->slot];
     *entry = (struct pollfd){.fd = source->descriptor};
     if (interest & READABLE)
         entry->events |= POLLIN;
@@ -127,7 +128,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     loop_init(&loop);
-    evented_init(&evented, &server, (struct watcher){watch, &loop});
+    evented_init(&evented, &server, (struct event_loop){watch, &loop});
 
     server_ready(&server);
     while (evented_keep_running(&evented))

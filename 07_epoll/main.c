@@ -64,7 +64,8 @@ static void loop_init(struct loop *loop) {
 
 /* Reports the change to the kernel, with one system call; the kernel remembers
    it.  A closed descriptor leaves the set by itself. */
-static bool watch(void *context, struct source *source, unsigned interest) {
+static bool watch(void *context, struct event_source *source,
+                  unsigned interest) {
     struct loop *loop = context;
     struct epoll_event event = {.data.ptr = source};
     int change = source->interest == 0 ? EPOLL_CTL_ADD
@@ -108,7 +109,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     loop_init(&loop);
-    evented_init(&evented, &server, (struct watcher){watch, &loop});
+    evented_init(&evented, &server, (struct event_loop){watch, &loop});
 
     server_ready(&server);
     while (evented_keep_running(&evented))

@@ -9,13 +9,13 @@
 #include <utlist.h>
 
 void evented_init(struct evented *evented, struct server *server,
-                  struct watcher watcher) {
-    *evented = (struct evented){.server = server, .watcher = watcher};
+                  struct event_loop loop) {
+    *evented = (struct evented){.server = server, .loop = loop};
     slab_init(&evented->memory, sizeof(struct event_conn), CONNECTIONS_AT_ONCE);
-    redis_pipeline_init(&evented->redis, &server->redis, &evented->watcher);
+    redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_accept_without_waiting(server);
-    evented->listener = (struct source){.kind = SOURCE_LISTENER,
-                                        .descriptor = server->listener};
+    evented->listener = (struct event_source){.kind = SOURCE_LISTENER,
+                                              .descriptor = server->listener};
     /* Each client may be receiving a different large file: one descriptor more
        for each. */
     evented->limit =
@@ -77,7 +77,7 @@ static int timeout_of(const struct evented *evented) {
    iteration may still point to it. */
 static void close_connection(struct evented *evented, struct event_conn *conn) {
     stop_waiting(evented, conn);
-    source_close(&evented->watcher, &conn->source);
+    source_close(&evented->loop, &conn->source);
     connection_free(&conn->connection);
     evented->count--;
     DL_APPEND(evented->closed, conn);
@@ -106,7 +106,7 @@ static bool ask_redis(struct evented *evented, struct event_conn *conn) {
 static void wait_for(struct evented *evented, struct event_conn *conn,
                      unsigned interest) {
     start_waiting(evented, conn);
-    if (!source_watch(&evented->watcher, &conn->source, interest))
+    if (!source_watch(&evented->loop, &conn->source, interest))
         close_connection(evented, conn);
 }
 
@@ -243,8 +243,8 @@ static void adopt(struct evented *evented, const struct client *client) {
     struct event_conn *conn = evented->next;
 
     evented->next = NULL;
-    conn->source =
-        (struct source){.kind = SOURCE_CLIENT, .descriptor = client->socket};
+    conn->source = (struct event_source){.kind = SOURCE_CLIENT,
+                                         .descriptor = client->socket};
     conn->client = *client;
     connection_init(&conn->connection, &evented->server->app,
                     &evented->cached_time,
@@ -275,7 +275,7 @@ static void accept_clients(struct evented *evented) {
 int evented_prepare_wait(struct evented *evented) {
     unsigned interest = reserve_room(evented) ? READABLE : 0;
 
-    if (!source_watch(&evented->watcher, &evented->listener, interest))
+    if (!source_watch(&evented->loop, &evented->listener, interest))
         pause_accepting(evented); /* and then again */
     return timeout_of(evented);
 }
@@ -287,7 +287,7 @@ static void client_ready(struct evented *evented, struct event_conn *conn,
         /* The client sends more, or has left.  Sending its response will show
            which.  From now on it is watched for nothing, because otherwise each
            loop iteration would report it. */
-        (void)source_watch(&evented->watcher, &conn->source, 0);
+        (void)source_watch(&evented->loop, &conn->source, 0);
     else
         drive(evented, conn, (readiness & (READABLE | BROKEN)) != 0);
 }
@@ -366,7 +366,7 @@ static void redis_ready(struct evented *evented, unsigned readiness) {
 
 /* ---- Rounds ---- */
 
-void evented_ready(struct evented *evented, struct source *source,
+void evented_ready(struct evented *evented, struct event_source *source,
                    unsigned readiness) {
     if (source->descriptor < 0)
         return;

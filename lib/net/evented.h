@@ -19,7 +19,8 @@
 
 /* A connection while it is served: it holds the half-done request. */
 struct event_conn {
-    struct source source; /* first: a pointer to it is one to all of this */
+    struct event_source
+        source; /* first: a pointer to it is one to all of this */
     struct client client;
     struct connection connection;
     enum timeout awaited; /* the list of waiting that it is in */
@@ -31,8 +32,8 @@ struct event_conn {
 
 struct evented {
     struct server *server;
-    struct watcher watcher;
-    struct source listener;
+    struct event_loop loop;
+    struct event_source listener;
     struct cached_time cached_time;
     int64_t now;             /* clock_milliseconds() of this loop iteration */
     int64_t paused_till;     /* no accepting before then: something ran out */
@@ -51,11 +52,11 @@ struct evented {
 };
 
 void evented_init(struct evented *evented, struct server *server,
-                  struct watcher watcher);
+                  struct event_loop loop);
 
 /* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
    same loop iteration, nothing is done. */
-void evented_ready(struct evented *evented, struct source *source,
+void evented_ready(struct evented *evented, struct event_source *source,
                    unsigned readiness);
 
 /* Call it right before the loop sleeps: watches the listening socket while

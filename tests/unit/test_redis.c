@@ -82,7 +82,7 @@ static void one_return_serves_two_borrowers(void **state) {
 
 /* ---- The pipeline ---- */
 
-static bool watch(void *loop, struct source *source, unsigned interest) {
+static bool watch(void *loop, struct event_source *source, unsigned interest) {
     (void)loop;
     (void)source;
     (void)interest;
@@ -123,7 +123,7 @@ static void append(struct redis_pipeline *pipeline, size_t length) {
    many. */
 static void replies_are_expected_for_what_has_left(void **state) {
     struct redis_server server;
-    struct watcher watcher = {.watch = watch};
+    struct event_loop loop = {.watch = watch};
     struct redis_pipeline pipeline;
     struct resp_reply reply;
     char url[100], error[200];
@@ -131,7 +131,7 @@ static void replies_are_expected_for_what_has_left(void **state) {
 
     int listener = listen_narrowly(url, sizeof url);
     assert_int_equal(redis_parse(&server, url, error, sizeof error), 0);
-    redis_pipeline_init(&pipeline, &server, &watcher);
+    redis_pipeline_init(&pipeline, &server, &loop);
     append(&pipeline, 10);
     append(&pipeline, REDIS_BACKLOG_LIMIT / 2);
     append(&pipeline, 10);

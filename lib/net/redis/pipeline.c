@@ -9,16 +9,16 @@
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
-                         const struct watcher *watcher) {
+                         const struct event_loop *loop) {
     *pipeline = (struct redis_pipeline){
         .source = {.kind = SOURCE_REDIS, .descriptor = -1},
-        .watcher = watcher,
+        .loop = loop,
         .server = server};
 }
 
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     redis_count_missed(pipeline->server, pipeline->due);
-    source_close(pipeline->watcher, &pipeline->source);
+    source_close(pipeline->loop, &pipeline->source);
     pipeline->state = PIPELINE_CLOSED;
     pipeline->heard = false;
     pipeline->refused_at = 0;
@@ -67,7 +67,7 @@ static bool pause_refused(struct redis_pipeline *pipeline,
         redis_pipeline_close(pipeline);
         return false;
     }
-    source_close(pipeline->watcher, &pipeline->source);
+    source_close(pipeline->loop, &pipeline->source);
     buffer_clear(&pipeline->input);
     pipeline->gone = pipeline->taken = pipeline->expected = 0;
     pipeline->leaving = (struct resp_skip){0};
@@ -104,7 +104,7 @@ static bool begin(struct redis_pipeline *pipeline, int64_t now) {
    commands. */
 static bool begin_elsewhere(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
-    source_close(pipeline->watcher, &pipeline->source);
+    source_close(pipeline->loop, &pipeline->source);
     pipeline->tried++;
     errno = error;
     return begin(pipeline, now);
@@ -323,7 +323,7 @@ void redis_pipeline_watch(struct redis_pipeline *pipeline) {
                             : READABLE;
 
     if (pipeline->source.descriptor >= 0)
-        (void)source_watch(pipeline->watcher, &pipeline->source, interest);
+        (void)source_watch(pipeline->loop, &pipeline->source, interest);
 }
 
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline) {

@@ -11,14 +11,14 @@
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
 
+#include "net/event_source.h"
 #include "net/redis/redis.h"
-#include "net/source.h"
 #include "proto/resp.h"
 
 struct redis_pipeline {
-    struct source
+    struct event_source
         source; /* what the event loop watches; descriptor -1: closed */
-    const struct watcher *watcher;
+    const struct event_loop *loop;
     const struct redis_server *server;
     /*
      *            first command            first bytes sent
@@ -53,7 +53,7 @@ struct redis_pipeline {
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
-                         const struct watcher *watcher);
+                         const struct event_loop *loop);
 
 /* Closes the connection without a report: no awaited reply will come. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);

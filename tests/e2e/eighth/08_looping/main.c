@@ -32,7 +32,8 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-static bool watch(void *context, struct source *source, unsigned interest) {
+static bool watch(void *context, struct event_source *source,
+                  unsigned interest) {
     struct epoll_event event = {.data.ptr = source};
     int change = source->interest == 0 ? EPOLL_CTL_ADD
                  : interest == 0       ? EPOLL_CTL_DEL
@@ -75,7 +76,7 @@ static void work(struct server *server, size_t number) {
     if (set < 0)
         return;
     server->counters += number;
-    evented_init(&evented, server, (struct watcher){watch, &set});
+    evented_init(&evented, server, (struct event_loop){watch, &set});
     while (evented_keep_running(&evented))
         run_round(set, &evented);
     evented_free(&evented);

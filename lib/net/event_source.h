@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What an event loop watches: the listening socket, a client, Redis. */
-#ifndef NET_SOURCE_H
-#define NET_SOURCE_H
+#ifndef NET_EVENT_SOURCE_H
+#define NET_EVENT_SOURCE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,28 +18,30 @@ enum {
     BROKEN = 4, /* an error, or closed by both: reported in any case */
 };
 
-struct source {
+struct event_source {
     enum { SOURCE_LISTENER, SOURCE_CLIENT, SOURCE_REDIS } kind;
     int descriptor;    /* -1: closed */
     unsigned interest; /* what the loop watches it for; 0: it does not */
-    size_t place;      /* for the loop's own use */
+    size_t slot;       /* for the loop's own use */
 };
 
 /* An event loop, for code that has something to watch. */
-struct watcher {
+struct event_loop {
     /* Watches the source for another interest than before; 0: no more.  A
        source that was just closed has the descriptor -1.  Returns false if
        memory is short: then it stays as it was. */
-    bool (*watch)(void *loop, struct source *source, unsigned interest);
-    void *loop;
+    bool (*watch)(void *context, struct event_source *source,
+                  unsigned interest);
+    void *context;
 };
 
 /* Returns false as above. */
-static inline bool source_watch(const struct watcher *watcher,
-                                struct source *source, unsigned interest) {
+static inline bool source_watch(const struct event_loop *loop,
+                                struct event_source *source,
+                                unsigned interest) {
     if (source->interest == interest)
         return true;
-    if (!watcher->watch(watcher->loop, source, interest))
+    if (!loop->watch(loop->context, source, interest))
         return false;
     source->interest = interest;
     return true;
@@ -47,12 +49,12 @@ static inline bool source_watch(const struct watcher *watcher,
 
 /* Informs the loop afterwards, which saves epoll a system call: a closed
    descriptor has left its set (epoll(7)). */
-static inline void source_close(const struct watcher *watcher,
-                                struct source *source) {
+static inline void source_close(const struct event_loop *loop,
+                                struct event_source *source) {
     if (source->descriptor >= 0)
         close(source->descriptor);
     source->descriptor = -1;
-    (void)source_watch(watcher, source, 0); /* cannot fail: it is closed */
+    (void)source_watch(loop, source, 0); /* cannot fail: it is closed */
 }
 
 #endif

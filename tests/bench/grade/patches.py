@@ -212,7 +212,7 @@ PATCHES = (
         (
             (
                 "        loop->count--;\n",
-                "        loop->watched[source->place + loop->capacity].fd = 0;\n"
+                "        loop->watched[source->slot + loop->capacity].fd = 0;\n"
                 "        loop->count--;\n",
             ),
         ),
@@ -282,7 +282,7 @@ PATCHES = (
             (
                 "        blocking_serve(&worker, &client);",
                 "        for (int i = 0; i < 8; i++)\n"
-                "            (void)redis_pool_borrow(&redis);\n"
+                "            (void)redis_pool_borrow(redis);\n"
                 "        blocking_serve(&worker, &client);",
             ),
         ),

@@ -91,8 +91,8 @@ HELD_MS = 1_700
 SPARE_SECONDS = 0.2
 """The part of HELD_MS for reading the memory."""
 TIDY_SECONDS = 0.8
-"""The time in which a server releases memory that only the answers needed: longer than TRIM_INTERVAL
-of lib/config.h."""
+"""The time in which a server releases memory that only the answers needed: longer than
+TRIM_INTERVAL of ops/limits.h."""
 CALM_SECONDS = 0.1
 """A server that has used no CPU time for so long has read all requests."""
 

@@ -287,8 +287,8 @@ def test_what_an_idle_client_holds(start: Start) -> None:
 @of("poll", "epoll")
 @pytest.mark.plain_build("a sanitizer keeps what is free")
 def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
-    """After many responses at once, their memory goes back to the kernel (within TRIM_INTERVAL). Each
-    connection then holds less than a kilobyte, and 128 KB are kept."""
+    """After many responses at once, their memory goes back to the kernel (within
+    TRIM_INTERVAL). Each connection then holds less than a kilobyte, and 128 KB are kept."""
     clients, kept = 800, 128 * 1024
     with PrivateRedis() as redis:
         server = start(redis=redis.url())

@@ -7,8 +7,7 @@
  * attackers.  What that takes is in ops/, behind the functions of this header.
  *
  *     make all      links ops/, the second storey
- *     make plain    links lib/plain/: the same functions, in a line or two
- * each
+ *     make plain    links lib/plain/: the same functions, most in a line or two
  *
  * A first reading of lib/ needs only what each function promises.
  */
@@ -123,8 +122,7 @@ void cache_return(struct cache *cache, struct file *file);
 
 /* ---- What is printed ---- */
 
-/* Prints one line, which ends in a line feed, without waiting for its reader.
- */
+/* Prints one line, which ends in a line feed; waits for no reader. */
 void output_line(int descriptor, const char *line, size_t length);
 
 /* Prints some lines: for the start and the end of a server, when no request
@@ -189,7 +187,7 @@ bool redis_is_refusal(const struct resp_reply *reply);
 bool redis_is_shortage(int error);
 
 /* Are connections to Redis scarce?  Then idle ones are closed. */
-bool redis_is_scarce(const struct redis_server *server, int64_t now);
+bool redis_is_scarce(int64_t now);
 
 /* No connection is available now: because Redis sent this refusal or, if it is
    NULL, because of a shortage of our own, which is in errno.  Logs that. */

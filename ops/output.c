@@ -26,7 +26,7 @@
 #include "limits.h"
 #include "ops.h"
 #include "process/clock.h"
-#include "process/shared.h"
+#include "process/log.h"
 #include "start.h"
 
 #include <errno.h>
@@ -73,13 +73,10 @@ static bool reopen(int descriptor) {
     return true;
 }
 
-int output_open(void) {
+void output_open(void) {
     struct stat status;
-    struct loss *shared = shared_memory(sizeof own);
 
-    if (shared == NULL)
-        return -1;
-    losses = shared;
+    losses = server_share(sizeof own);
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
         if (fstat(i, &status) < 0)
             continue;
@@ -88,7 +85,6 @@ int output_open(void) {
             outputs[i].needs_writer = !reopen(i);
         outputs[i].is_file = S_ISREG(status.st_mode);
     }
-    return 0;
 }
 
 /* ---- The log writer ---- */

@@ -105,8 +105,8 @@ static bool wait_till_available(struct redis_pool *pool) {
     int64_t begun = clock_milliseconds(), now = begun;
 
     while (!is_available(pool)) {
-        bool in_vain = now - begun >= REDIS_REPLY_TIMEOUT &&
-                       redis_is_scarce(pool->server, now);
+        bool in_vain =
+            now - begun >= REDIS_REPLY_TIMEOUT && redis_is_scarce(now);
         if (in_vain || server_is_out_of_time())
             return false;
         wait_for_signal(pool, &pool->available, &pool->borrowing,
@@ -144,7 +144,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     redis_client_shrink(client);
     pthread_mutex_lock(&pool->lock);
     mark_known(pool, client);
-    if (keep && redis_is_scarce(pool->server, now))
+    if (keep && redis_is_scarce(now))
         keep = pool->refused + pool->borrowing > 0 &&
                now - client->begun_at < REDIS_RETRY;
     if (keep)

@@ -37,13 +37,12 @@ bool redis_is_shortage(int error) {
 
 /* Returns true for REDIS_SCARCE after Redis rejected a connection, or ports or
    the system's open files ran out. */
-bool redis_is_scarce(const struct redis_server *server, int64_t now) {
-    (void)server;
+bool redis_is_scarce(int64_t now) {
     return now < atomic_load_explicit(&shared->until, memory_order_relaxed);
 }
 
 /* Returns what to do about a shortage (redis_is_shortage()). */
-static const char *cure_of(int error) {
+static const char *advice_for(int error) {
     switch (error) {
     case EADDRNOTAVAIL:
         return "widen net.ipv4.ip_local_port_range";
@@ -69,7 +68,7 @@ void redis_report_refusal(const struct redis_server *server,
                  refusal->text.data);
     else
         snprintf(reason, sizeof reason, "%s; %s", strerror(error),
-                 cure_of(error));
+                 advice_for(error));
     redis_log(server, &shared->log,
               refusal != NULL ? "rejected a connection"
                               : "cannot be connected to",

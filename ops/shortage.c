@@ -6,12 +6,10 @@
 #include "process/log.h"
 #include "start.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* What all processes know. */
 struct shortage {
@@ -33,23 +31,16 @@ bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
 
 void log_limited(struct log_limit *limit, const char *format, ...) {
     unsigned times = atomic_exchange(&limit->untold, 0);
-    char text[1000], count[64] = "", line[1200];
+    char text[1000], count[64] = "";
     va_list arguments;
 
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    /* Others may have written this; a terminal must not obey them.  Some take
-       bytes above ASCII for control characters as well (C1, also in UTF-8). */
-    for (char *c = text; *c != '\0'; c++)
-        if (!isprint((unsigned char)*c))
-            *c = '?';
     if (times > 1)
         snprintf(count, sizeof count, " (%u times since the last such line)",
                  times);
-    int length = snprintf(line, sizeof line, "%.80s: %s%s\n",
-                          program_invocation_short_name, text, count);
-    output_line(STDERR_FILENO, line, (size_t)length);
+    log_line(text, count);
 }
 
 void server_report_exhausted(const char *what) {

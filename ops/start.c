@@ -7,9 +7,7 @@
 #include "ops.h"
 #include "process/log.h"
 
-#include <errno.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* A program whose stack is too small crashes without a message.  So this runs
@@ -30,8 +28,7 @@ __attribute__((constructor)) static void need_stack(void) {
 
 void ops_start(void) {
     descriptors_open_standard();
-    if (output_open() < 0)
-        server_fatal("no memory to share (%s); allow it more", strerror(errno));
+    output_open();
     descriptors_raise_limit();
 }
 

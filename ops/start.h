@@ -18,9 +18,8 @@ void descriptors_raise_limit(void);
 /* ---- output.c ---- */
 
 /* Keeps both descriptors from waiting.  Call it while the process still has the
-   user that started it, before any fork.  Returns -1 with errno set when there
-   is no memory to share the counts. */
-int output_open(void);
+   user that started it, before any fork. */
+void output_open(void);
 
 /* Starts the log writers that are needed; `log`: standard output is the access
    log.  Call it after the user was changed, before any fork or thread.  If the

@@ -86,7 +86,7 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
-/* Opens all at once: later no port may be bound (process/confine.h). */
+/* Opens all at once: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
     size_t count = server->architecture->listener_each ? options->workers : 1;

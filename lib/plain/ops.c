@@ -10,7 +10,6 @@
 #include "process/clock.h"
 #include "process/log.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -182,19 +181,14 @@ bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
 }
 
 void log_limited(struct log_limit *limit, const char *format, ...) {
-    char text[1000], line[1200];
+    char text[1000];
     va_list arguments;
 
     (void)limit;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    for (char *c = text; *c != '\0'; c++) /* a terminal must not obey others */
-        if (!isprint((unsigned char)*c))
-            *c = '?';
-    int length = snprintf(line, sizeof line, "%.80s: %s\n",
-                          program_invocation_short_name, text);
-    output_line(STDERR_FILENO, line, (size_t)length);
+    log_line(text, "");
 }
 
 /* ---- Statistics: requests only ---- */
@@ -231,8 +225,8 @@ bool redis_is_shortage(int error) {
     return false;
 }
 
-bool redis_is_scarce(const struct redis_server *server, int64_t now) {
-    (void)server, (void)now;
+bool redis_is_scarce(int64_t now) {
+    (void)now;
     return false;
 }
 

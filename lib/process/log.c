@@ -4,6 +4,7 @@
 #include "ops.h"
 #include "process/shared.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -18,6 +19,19 @@ void *server_share(size_t size) {
     if (memory == NULL)
         server_fatal("no memory to share (%s); allow it more", strerror(errno));
     return memory;
+}
+
+/* Others may have written the text; a terminal must not obey them.  Some take
+   bytes above ASCII for control characters as well (C1, also in UTF-8). */
+void log_line(char *text, const char *end) {
+    char line[1200];
+
+    for (char *c = text; *c != '\0'; c++)
+        if (!isprint((unsigned char)*c))
+            *c = '?';
+    int length = snprintf(line, sizeof line, "%.80s: %s%s\n",
+                          program_invocation_short_name, text, end);
+    output_line(STDERR_FILENO, line, (size_t)length);
 }
 
 void server_fatal(const char *format, ...) {

@@ -25,7 +25,7 @@ static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
 
-    if (!answers || redis_is_scarce(server, clock_milliseconds()))
+    if (!answers || redis_is_scarce(clock_milliseconds()))
         return NULL;
     struct redis_client *client = redis_client_create(server);
     if (client == NULL)
@@ -82,8 +82,7 @@ void redis_lending_take_back(struct redis_lending *lending, size_t slot) {
     struct redis_loan *loan = &lending->loans[slot];
 
     loan->keeping = false;
-    if (loan->left_as == LOAN_SPOILT ||
-        redis_is_scarce(lending->server, clock_milliseconds())) {
+    if (loan->left_as == LOAN_SPOILT || redis_is_scarce(clock_milliseconds())) {
         end(lending, slot);
     } else if (client != NULL && loan->left_as == LOAN_READY) {
         client->state = CLIENT_READY;
@@ -98,7 +97,7 @@ void redis_lending_close_idle(struct redis_lending *lending,
                               const pid_t *children) {
     int64_t now = clock_milliseconds();
 
-    bool scarce = redis_is_scarce(lending->server, now);
+    bool scarce = redis_is_scarce(now);
     if (now - lending->looked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
         return;
     lending->looked_at = now;

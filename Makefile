@@ -30,7 +30,13 @@ BIN ?= .
 FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
-FOLDERS := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
+EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
+# A server that needs more than the C library has a file NN_name/libraries, with the linker's
+# options. If its main.c does not get through the preprocessor here, it is left out.
+libraries = $(if $(wildcard $(1)/libraries),$(file <$(1)/libraries))
+LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/libraries),$(if \
+	$(shell $(COMPILE) -E $(dir $(file))main.c >/dev/null 2>&1 && echo fits),,$(patsubst %/,%,$(dir $(file)))))
+FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
 PLAIN := $(wildcard lib/plain/*.c)
 LIB := $(filter-out $(PLAIN),$(wildcard lib/*/*.c lib/*/*/*.c))
 # The second storey: ops/, or in its place lib/plain/ (lib/ops.h).
@@ -66,7 +72,9 @@ ARGS ?=
 # Quote a value for the shell: a folder may have the name of its student, O'Brien.
 quoted = '$(subst ','\'',$(value $(1)))'
 
-all: $(SERVERS:%=$(BIN)/%) ## Learn: build the seven servers into this folder (10 s; needs gcc and the headers of uthash)
+all: $(SERVERS:%=$(BIN)/%) ## Learn: build the servers into this folder (10 s; needs gcc and the headers of uthash)
+	@$(foreach folder,$(LEFT_OUT),$(COMPILE) -E $(folder)/main.c 2>&1 >/dev/null | \
+		sed -n 's/.*error: \(#error \)*/$(call name,$(folder)) is left out: /p' | head -n 1;)
 
 SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
 debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers
@@ -269,7 +277,7 @@ define server_rule
 $(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c) $$(ARCHIVE)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$$(LINK) $$^ $$(LDLIBS) -o $$@
+	$$(Q)$$(LINK) $$^ $(call libraries,$(1)) $$(LDLIBS) -o $$@
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 

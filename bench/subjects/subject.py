@@ -53,6 +53,9 @@ a fifth of a busy core."""
 PROFILE_FILE = "pprof"
 """The file name of a Go program's profile."""
 
+EVERY = "all"
+"""The word for every server of the project, also those that are not measured by default."""
+
 NO_CONDITIONS = Conditions("")
 
 
@@ -135,8 +138,9 @@ class Subject:
 def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
-    """Return the named servers under test in this order, each once; None: all project servers. The
-    name of a folder is valid too: 07_epoll is epoll. `floors`: add the baselines of the project's
+    """Return the named servers under test in this order, each once; None: the project's servers
+    that are measured by default; `all` stands for every one of them. The name of a folder is valid
+    too: 07_epoll is epoll. `floors`: add the baselines of the project's
     servers. `programs`: the folder of the servers' executables.
 
     Raise UserError if a server is unknown, not built, or something that it needs is missing.
@@ -166,14 +170,17 @@ def available(
 
 
 def server_names(names: Sequence[str] | None) -> list[str]:
-    """Return the names of the chosen project servers (None: all), built or not."""
+    """Return the names of the chosen project servers (None: those of default), built or not."""
     return _known(names, discover(), [])
 
 
 def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence[str]) -> list[str]:
     if not servers:
         raise UserError("no servers found: no folder like 07_epoll/ with a main.c")
-    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in names or servers]
+    if not names:
+        return [name for name in servers if _facts_of(name).by_default]
+    every = [each for name in names for each in (servers if name == EVERY else [name])]
+    wanted = [name[3:] if _FOLDER.fullmatch(name) else name for name in every]
     return each_of("server", wanted, [*servers, *others])
 
 
@@ -192,7 +199,7 @@ def known_names(servers: Sequence[str]) -> list[str]:
 
 def server_subject(name: str, program: Path) -> Subject:
     """Return the server of the project with this name and executable."""
-    said = said_of(next(ROOT.glob(f"[0-9][0-9]_{name}"), ROOT / "none"))
+    said = _facts_of(name)
 
     def command(place: Place) -> list[str]:
         # Give its root folder, because the executable may be in another folder than public/.
@@ -219,6 +226,12 @@ class ServerFacts(BaseModel):
     workers: str = ""
     """What --workers counts; empty: it has no effect."""
     stalled_by: str = "nobody"
+    by_default: bool = True
+    """Whether it is measured and tested if no servers are named."""
+
+
+def _facts_of(name: str) -> ServerFacts:
+    return said_of(next(ROOT.glob(f"[0-9][0-9]_{name}"), ROOT / "none"))
 
 
 def said_of(folder: Path) -> ServerFacts:

@@ -13,7 +13,7 @@ import pytest
 from bench.host.project import toml_of
 
 from . import processes
-from .harness import REPOSITORY, Server, find_servers, is_sanitized, lacks_second_storey
+from .harness import REPOSITORY, Server, architecture, find_servers, is_sanitized, lacks_second_storey
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
 from .timing import PACE
@@ -24,7 +24,8 @@ WORKERS = ("--workers", "16")
 def chosen_servers(config: pytest.Config) -> list[str]:
     """Return the servers to test. Raise UsageError if a name is not a server's folder."""
     found = find_servers()
-    chosen = config.getoption("--server") or found
+    by_default = [name for name in found if architecture(name).by_default]
+    chosen = config.getoption("--server") or by_default
     unknown = [name for name in chosen if name not in found]
     if unknown:
         raise pytest.UsageError(f"no such server: {', '.join(unknown)} (there are: {found})")

@@ -56,6 +56,8 @@ class Architecture:
     listener_each: bool = False
     """Whether each worker has a listener of its own, of which the first process has a
     descriptor."""
+    by_default: bool = True
+    """Whether it is measured and tested if no servers are named."""
 
     @property
     def is_stalled_by_one(self) -> bool:

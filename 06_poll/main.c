@@ -37,7 +37,7 @@
  * half a request: each call, which is ppoll on ARM, is handed all of them.
  */
 #include "config.h"
-#include "net/evented.h"
+#include "net/readiness.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -106,7 +106,7 @@ static unsigned readiness_of(int events) {
    entry that was checked already; an entry added meanwhile is not checked this
    time. */
 static void run_round(struct loop *loop, struct evented *evented) {
-    int timeout = evented_prepare_wait(evented);
+    int timeout = readiness_prepare_wait(evented);
     int count = poll(loop->watched, loop->count, timeout);
 
     evented_begin_round(evented);
@@ -116,9 +116,9 @@ static void run_round(struct loop *loop, struct evented *evented) {
             continue;
         count--;
         loop->watched[i].revents = 0;
-        evented_ready(evented, loop->sources[i], readiness_of(events));
+        readiness_event(evented, loop->sources[i], readiness_of(events));
     }
-    evented_end_round(evented);
+    readiness_end_round(evented);
 }
 
 int main(int argc, char **argv) {
@@ -128,13 +128,13 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     loop_init(&loop);
-    evented_init(&evented, &server, (struct event_loop){watch, &loop});
+    readiness_init(&evented, &server, (struct event_loop){watch, &loop});
 
     server_ready(&server);
-    while (evented_keep_running(&evented))
+    while (readiness_keep_running(&evented))
         run_round(&loop, &evented);
 
-    evented_free(&evented);
+    readiness_free(&evented);
     free(loop.watched);
     free(loop.sources);
     return server_end(&server);

@@ -38,7 +38,7 @@
  * that stays.  (On ARM and with musl epoll_wait is the call epoll_pwait.)
  */
 #include "config.h"
-#include "net/evented.h"
+#include "net/readiness.h"
 
 #include <errno.h>
 #include <string.h>
@@ -93,13 +93,13 @@ static unsigned readiness_of(uint32_t events) {
 static void run_round(struct loop *loop, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(loop->set, events, EVENTS_AT_ONCE,
-                           evented_prepare_wait(evented));
+                           readiness_prepare_wait(evented));
 
     evented_begin_round(evented);
     for (int i = 0; i < count; i++)
-        evented_ready(evented, events[i].data.ptr,
-                      readiness_of(events[i].events));
-    evented_end_round(evented);
+        readiness_event(evented, events[i].data.ptr,
+                        readiness_of(events[i].events));
+    readiness_end_round(evented);
 }
 
 int main(int argc, char **argv) {
@@ -109,13 +109,13 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     loop_init(&loop);
-    evented_init(&evented, &server, (struct event_loop){watch, &loop});
+    readiness_init(&evented, &server, (struct event_loop){watch, &loop});
 
     server_ready(&server);
-    while (evented_keep_running(&evented))
+    while (readiness_keep_running(&evented))
         run_round(&loop, &evented);
 
-    evented_free(&evented);
+    readiness_free(&evented);
     close(loop.set);
     return server_end(&server);
 }

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serving with calls that never sleep: many connections at once, each driven
- * as far as it goes now.  06 and 07 differ in the one call that sleeps, for all
- * connections, and in how it learns what to watch.
- *
- * Regular files are the exception in every event loop: poll calls them ready at
- * any time, epoll rejects them (EPERM), and reading one may sleep until the
- * disk has answered, while all clients wait.  Our files are nearly always in
- * the page cache; a server of large cold files would hand them to threads, or
- * use io_uring.
+ * What every event loop keeps: many connections at once, each with its
+ * half-done request, their deadlines, and the queue for Redis.  06, 07 and 09
+ * learn what is ready (net/readiness.h), 08 what is done.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -49,28 +43,67 @@ struct evented {
     struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
     struct event_conn *first_waiter, *last_waiter; /* in the order of replies */
+    struct event_conn *failing; /* gets no reply, nor do those before it */
 };
 
+/* `size`: the bytes of one connection; it begins with a struct event_conn. */
 void evented_init(struct evented *evented, struct server *server,
-                  struct event_loop loop);
+                  struct event_loop loop, size_t size);
+void evented_free(struct evented *evented); /* every connection is closed */
 
-/* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
-   same loop iteration, nothing is done. */
-void evented_ready(struct evented *evented, struct event_source *source,
-                   unsigned readiness);
-
-/* Call it right before the loop sleeps: watches the listening socket while
-   there is room for a client.  Returns how long the loop may sleep, in
-   milliseconds; -1: until something happens. */
-int evented_prepare_wait(struct evented *evented);
-
-/* Call these before and after the events of a loop iteration are handled. */
 void evented_begin_round(struct evented *evented);
+/* Gives memory back, at times; and frees what was closed. */
 void evented_end_round(struct evented *evented);
 
-/* Returns false when the server was stopped and all is done, or time is up. */
-bool evented_keep_running(struct evented *evented);
+/* ---- Time ---- */
 
-void evented_free(struct evented *evented);
+/* Sets the client's deadline.  An existing deadline stays, except while we
+   send: then each check sets it anew. */
+void evented_start_waiting(struct evented *evented, struct event_conn *conn);
+void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
+
+/* Returns how long the loop may sleep, in milliseconds; -1: until something
+   happens. */
+int evented_timeout(const struct evented *evented);
+
+/* Returns a connection whose deadline has passed; NULL: there is none.  While
+   the response is sent, a client has time as long as it takes bytes. */
+struct event_conn *evented_expired(struct evented *evented);
+
+/* ---- Connections ---- */
+
+/* Reserves memory for one more connection.  Returns false if none may be
+   accepted now.  Memory is allocated before the client is accepted: if there is
+   none, the client stays in the backlog. */
+bool evented_reserve(struct evented *evented);
+
+/* No client is accepted for a RETRY_DELAY, because something has run out. */
+void evented_pause_accepting(struct evented *evented);
+
+/* The client takes the reserved memory. */
+struct event_conn *evented_adopt(struct evented *evented,
+                                 const struct client *client);
+
+/* Its socket is closed.  The memory stays until the loop iteration ends. */
+void evented_forget(struct evented *evented, struct event_conn *conn);
+
+/* At NEED_KEEP. */
+bool evented_may_keep(const struct evented *evented);
+
+/* At NEED_DONE. */
+void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
+
+/* ---- Redis: one connection for all clients ---- */
+
+/* At NEED_ASK_REDIS: the connection joins the queue.  Returns false if Redis is
+   unavailable: then the response reports it. */
+bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
+
+/* Gives the next reply, if one is there, to the first connection in the queue.
+   Returns that connection, for the caller to drive; NULL: there is none. */
+struct event_conn *evented_take_reply(struct evented *evented);
+
+/* All in the queue get no reply: evented_take_reply() returns them. */
+void evented_fail_redis(struct evented *evented);
 
 #endif

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 #include "net/children.h"
-#include "net/evented.h"
+#include "net/readiness.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -56,14 +56,14 @@ static unsigned readiness_of(uint32_t events) {
 
 static void run_round(int set, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
-    int count =
-        epoll_wait(set, events, EVENTS_AT_ONCE, evented_prepare_wait(evented));
+    int count = epoll_wait(set, events, EVENTS_AT_ONCE,
+                           readiness_prepare_wait(evented));
 
     evented_begin_round(evented);
     for (int i = 0; i < count; i++)
-        evented_ready(evented, events[i].data.ptr,
-                      readiness_of(events[i].events));
-    evented_end_round(evented);
+        readiness_event(evented, events[i].data.ptr,
+                        readiness_of(events[i].events));
+    readiness_end_round(evented);
 }
 
 /* Run a worker's event loop until the server stops. */
@@ -76,10 +76,10 @@ static void work(struct server *server, size_t number) {
     if (set < 0)
         return;
     server->counters += number;
-    evented_init(&evented, server, (struct event_loop){watch, &set});
-    while (evented_keep_running(&evented))
+    readiness_init(&evented, server, (struct event_loop){watch, &set});
+    while (readiness_keep_running(&evented))
         run_round(set, &evented);
-    evented_free(&evented);
+    readiness_free(&evented);
 }
 
 static bool start_worker(struct server *server) {

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/readiness.h"
+
+#include "config.h"
+#include "process/clock.h"
+
+#include <errno.h>
+#include <unistd.h>
+#include <utlist.h>
+
+void readiness_init(struct evented *evented, struct server *server,
+                    struct event_loop loop) {
+    evented_init(evented, server, loop, sizeof(struct event_conn));
+    evented->listener = (struct event_source){.kind = SOURCE_LISTENER,
+                                              .descriptor = server->listener};
+}
+
+/* ---- Connections ---- */
+
+static void close_connection(struct evented *evented, struct event_conn *conn) {
+    source_close(&evented->loop, &conn->source);
+    evented_forget(evented, conn);
+}
+
+/* Watches the client.  If memory is too short for that, the connection is
+   closed, because no event would ever continue it. */
+static void wait_for(struct evented *evented, struct event_conn *conn,
+                     unsigned interest) {
+    evented_start_waiting(evented, conn);
+    if (!source_watch(&evented->loop, &conn->source, interest))
+        close_connection(evented, conn);
+}
+
+static bool would_wait(void) {
+    return errno == EAGAIN || errno == EINTR;
+}
+
+static void receive(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
+    size_t size;
+
+    char *room = connection_room(connection, &size);
+    if (room == NULL) {
+        server_report_exhausted("memory");
+        connection_abandon(connection);
+        return;
+    }
+    ssize_t count = recv(conn->source.descriptor, room, size, 0);
+    if (count >= 0) {
+        /* A long round may have begun seconds ago. */
+        cached_time_set(&evented->cached_time, time(NULL));
+        connection_received(connection, (size_t)count);
+    } else if (!would_wait()) {
+        connection_abandon(connection);
+    }
+}
+
+/* Returns false if the kernel has no room now. */
+static bool send_some(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
+
+    ssize_t count =
+        transmit(conn->source.descriptor, connection_pending(connection));
+    if (count < 0 && would_wait())
+        return false;
+    if (count <= 0) { /* the client has left, or the file is shorter now */
+        connection_abandon(connection);
+        return true;
+    }
+    conn->progress.since = evented->now;
+    connection_sent(connection, (uint64_t)count);
+    return true;
+}
+
+/* Drives one connection until it must wait: for the client, which the loop then
+   watches, or for Redis, in the queue.  It receives once at most, and only if
+   the client may be readable, sends one piece of a file, and answers a few
+   pipelined requests, so that no client can occupy the loop. */
+static void drive(struct evented *evented, struct event_conn *conn,
+                  bool readable) {
+    struct connection *connection = &conn->connection;
+    int sends = 0; /* of this response: the head, then a piece of the file */
+    int done = 0;  /* exchanges */
+
+    for (;;) {
+        switch (connection_need(connection)) {
+        case NEED_RECEIVE:
+            if (!readable) {
+                wait_for(evented, conn, READABLE);
+                return;
+            }
+            readable = false;
+            receive(evented, conn);
+            break;
+        case NEED_ASK_REDIS:
+            if (evented_ask_redis(evented, conn))
+                return;
+            break;
+        case NEED_KEEP:
+            connection_keep(connection, evented_may_keep(evented));
+            break;
+        case NEED_SEND:
+            if (sends++ == 2 || done == EXCHANGES_AT_ONCE ||
+                !send_some(evented, conn)) {
+                wait_for(evented, conn, WRITABLE);
+                return;
+            }
+            break;
+        case NEED_DONE:
+            evented_finish_exchange(evented, conn);
+            sends = 0;
+            done++;
+            break;
+        case NEED_CLOSE:
+            close_connection(evented, conn);
+            return;
+        }
+    }
+}
+
+/* ---- Accepting ---- */
+
+/* Accepts a limited number at once, because other clients wait meanwhile. */
+static void accept_clients(struct evented *evented) {
+    struct client client;
+
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve(evented); i++) {
+        if (server_accept(evented->server, SOCK_NONBLOCK, &client)) {
+            /* Often the request is there already: then the loop need not watch
+               this connection at all. */
+            drive(evented, evented_adopt(evented, &client), true);
+            continue;
+        }
+        if (errno != EAGAIN) /* out of descriptors or memory */
+            evented_pause_accepting(evented);
+        return;
+    }
+}
+
+int readiness_prepare_wait(struct evented *evented) {
+    unsigned interest = evented_reserve(evented) ? READABLE : 0;
+
+    if (!source_watch(&evented->loop, &evented->listener, interest))
+        evented_pause_accepting(evented); /* and then again */
+    return evented_timeout(evented);
+}
+
+/* BROKEN needs no case of its own: the next recv or send returns the error. */
+static void client_ready(struct evented *evented, struct event_conn *conn,
+                         unsigned readiness) {
+    if (connection_need(&conn->connection) == NEED_ASK_REDIS)
+        /* The client sends more, or has left.  Sending its response will show
+           which.  From now on it is watched for nothing, because otherwise each
+           loop iteration would report it. */
+        (void)source_watch(&evented->loop, &conn->source, 0);
+    else
+        drive(evented, conn, (readiness & (READABLE | BROKEN)) != 0);
+}
+
+/* ---- Redis ---- */
+
+static void redis_ready(struct evented *evented, unsigned readiness) {
+    struct redis_pipeline *redis = &evented->redis;
+    struct event_conn *conn;
+    bool works = true;
+
+    if (readiness & WRITABLE)
+        works = redis_pipeline_flush(redis, evented->now);
+    if (works && readiness & (READABLE | BROKEN) &&
+        redis->source.descriptor >= 0)
+        works = redis_pipeline_fill(redis, evented->now);
+    if (!works)
+        evented_fail_redis(evented);
+    while ((conn = evented_take_reply(evented)) != NULL)
+        drive(evented, conn, false);
+}
+
+/* ---- Rounds ---- */
+
+void readiness_event(struct evented *evented, struct event_source *source,
+                     unsigned readiness) {
+    if (source->descriptor < 0)
+        return;
+    switch (source->kind) {
+    case SOURCE_LISTENER:
+        accept_clients(evented);
+        break;
+    case SOURCE_CLIENT:
+        client_ready(evented, (struct event_conn *)source, readiness);
+        break;
+    case SOURCE_REDIS:
+        redis_ready(evented, readiness);
+    }
+}
+
+/* Before a client is disconnected, the server checks once more whether it has
+   sent something.  After the server was suspended (SIGSTOP), more sockets may
+   be ready than one epoll_wait() returns, and this may be one of the others. */
+static void expire(struct evented *evented) {
+    struct event_conn *conn;
+
+    while ((conn = evented_expired(evented)) != NULL) {
+        enum timeout awaited = conn->awaited;
+        if (connection_need(&conn->connection) == NEED_RECEIVE)
+            drive(evented, conn, true);
+        if (conn->awaited == awaited && conn->deadline <= evented->now) {
+            evented_stop_waiting(evented, conn);
+            connection_timed_out(&conn->connection);
+            drive(evented, conn, false);
+        }
+    }
+}
+
+void readiness_end_round(struct evented *evented) {
+    struct redis_pipeline *redis = &evented->redis;
+
+    expire(evented);
+    if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
+        redis_ready(evented, READABLE | WRITABLE);
+    /* All commands of this iteration leave in one write.  The time is read
+       anew, so that a long iteration does not count against Redis' time. */
+    if (!redis_pipeline_check(redis, evented->now) ||
+        !redis_pipeline_flush(redis, clock_milliseconds())) {
+        evented_fail_redis(evented);
+        redis_ready(evented, 0);
+    }
+    redis_pipeline_watch(redis);
+    evented_end_round(evented);
+}
+
+bool readiness_keep_running(struct evented *evented) {
+    struct event_conn *conn, *next;
+
+    if (!server_is_stopping())
+        return true;
+    /* Closes those that are idle, unless a request has come meanwhile. */
+    for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
+        DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
+            if (!connection_is_idle(&conn->connection))
+                continue;
+            drive(evented, conn, true);
+            if (conn->source.descriptor >= 0 &&
+                connection_is_idle(&conn->connection))
+                close_connection(evented, conn);
+        }
+    return (server_keep_accepting() || evented->count > 0) &&
+           !server_is_out_of_time();
+}
+
+void readiness_free(struct evented *evented) {
+    struct event_conn *conn;
+
+    for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
+        while (evented->waiting[i] != NULL)
+            close_connection(evented, evented->waiting[i]);
+    while ((conn = evented->first_waiter) != NULL) {
+        evented->first_waiter = conn->next_waiter;
+        close_connection(evented, conn);
+    }
+    evented_free(evented);
+}

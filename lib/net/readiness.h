@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Serving with calls that never sleep: many connections at once, each driven
+ * as far as it goes now.  06 and 07 differ in the one call that sleeps, for all
+ * connections, and in how it learns what to watch.
+ *
+ * Regular files are the exception in every event loop: poll calls them ready at
+ * any time, epoll rejects them (EPERM), and reading one may sleep until the
+ * disk has answered, while all clients wait.  Our files are nearly always in
+ * the page cache; a server of large cold files would hand them to threads, or
+ * use io_uring.
+ */
+#ifndef NET_READINESS_H
+#define NET_READINESS_H
+
+#include "net/evented.h"
+
+void readiness_init(struct evented *evented, struct server *server,
+                    struct event_loop loop);
+
+/* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
+   same loop iteration, nothing is done. */
+void readiness_event(struct evented *evented, struct event_source *source,
+                     unsigned readiness);
+
+/* Call it right before the loop sleeps: watches the listening socket while
+   there is room for a client.  Returns how long the loop may sleep, in
+   milliseconds; -1: until something happens. */
+int readiness_prepare_wait(struct evented *evented);
+
+/* Call it after the events of a loop iteration were handled; and
+   evented_begin_round() before. */
+void readiness_end_round(struct evented *evented);
+
+/* Returns false when the server was stopped and all is done, or time is up. */
+bool readiness_keep_running(struct evented *evented);
+
+void readiness_free(struct evented *evented);
+
+#endif

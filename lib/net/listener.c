@@ -182,6 +182,15 @@ static void note_address(struct client *client,
         client->address[0] = '\0';
 }
 
+void listener_note_address(struct client *client, int socket, bool log) {
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof from;
+
+    *client = (struct client){.socket = socket};
+    if (log && getpeername(socket, (struct sockaddr *)&from, &length) == 0)
+        note_address(client, &from);
+}
+
 void listener_never_waits(int listener) {
     int flags = fcntl(listener, F_GETFL);
     if (fcntl(listener, F_SETFL, flags | O_NONBLOCK) < 0)

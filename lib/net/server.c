@@ -149,6 +149,11 @@ bool server_accept(const struct server *server, int flags,
                            client);
 }
 
+void server_adopt(const struct server *server, int socket,
+                  struct client *client) {
+    listener_note_address(client, socket, server->options.log);
+}
+
 void server_take_listener(struct server *server, size_t number) {
     for (size_t i = 0; i < server->listeners_count; i++)
         if (i != number)
@@ -178,7 +183,7 @@ void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,
                           const struct connection *connection) {
-    if (!connection->keep_alive)
+    if (!connection->keep_alive && client->socket >= 0)
         transmit_end(client->socket);
     statistics_count(counters, &connection->exchange);
     if (server->options.log)

@@ -179,66 +179,90 @@ static size_t count_begun(struct redis_pipeline *pipeline, struct view sent) {
     return begun;
 }
 
-bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
-    struct view rest =
-        view_skip(buffer_view(&pipeline->output), pipeline->gone);
+struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
+    return pipeline->source.descriptor < 0
+               ? (struct view){0}
+               : view_skip(buffer_view(&pipeline->output), pipeline->gone);
+}
 
-    if (pipeline->source.descriptor < 0 || rest.length == 0)
-        return true;
-    ssize_t count = send(pipeline->source.descriptor, rest.data, rest.length,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (count < 0) {
+bool redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
+                         int64_t now) {
+    if (result < 0) {
         /* A socket that is still connecting returns EAGAIN as well, and
            ENOTCONN before it knows more.  The loop reports a closed one; then
            what Redis sent before it closed is read. */
-        if (errno == EAGAIN || errno == EINTR || errno == EPIPE ||
-            errno == ECONNRESET)
+        if (result == -EAGAIN || result == -EINTR || result == -EPIPE ||
+            result == -ECONNRESET)
             return true;
         if (pipeline->state == PIPELINE_CONNECTS)
-            return begin_elsewhere(pipeline, errno, now);
-        return lose(pipeline, strerror(errno), now);
+            return begin_elsewhere(pipeline, (int)-result, now);
+        return lose(pipeline, strerror((int)-result), now);
     }
     pipeline->state = PIPELINE_OPEN;
     if (pipeline->expected == 0) /* none was under way: the time begins now */
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
-    if ((size_t)count < rest.length) {
+    if (pipeline->gone + (size_t)result < pipeline->output.length) {
+        struct view rest = redis_pipeline_unsent(pipeline);
         pipeline->expected +=
-            count_begun(pipeline, view_slice(rest, 0, (size_t)count));
+            count_begun(pipeline, view_slice(rest, 0, (size_t)result));
     } else {
         pipeline->expected = pipeline->due + pipeline->handshake;
         pipeline->leaving = (struct resp_skip){0};
     }
-    pipeline->gone += (size_t)count;
+    pipeline->gone += (size_t)result;
     forget_gone(pipeline);
     return true;
 }
 
-bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
+bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now) {
+    struct view rest = redis_pipeline_unsent(pipeline);
+
+    if (rest.length == 0)
+        return true;
+    ssize_t count = send(pipeline->source.descriptor, rest.data, rest.length,
+                         MSG_NOSIGNAL | MSG_DONTWAIT);
+    return redis_pipeline_sent(pipeline, count < 0 ? -errno : count, now);
+}
+
+char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size) {
     struct buffer *input = &pipeline->input;
 
     buffer_consume(input, pipeline->taken);
     pipeline->taken = 0;
     char *room = buffer_reserve(input, 65536);
-    if (room == NULL)
-        return fail_alone(pipeline, "out of memory", now);
-    ssize_t count = recv(pipeline->source.descriptor, room,
-                         input->capacity - input->length, MSG_DONTWAIT);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+    *size = input->capacity - input->length;
+    return room;
+}
+
+bool redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
+                             int64_t now) {
+    if (result == -EAGAIN || result == -EINTR)
         return true;
-    if (count < 0 && pipeline->state == PIPELINE_CONNECTS)
-        return begin_elsewhere(pipeline, errno, now);
+    if (result < 0 && pipeline->state == PIPELINE_CONNECTS)
+        return begin_elsewhere(pipeline, (int)-result, now);
     /* Redis closes connections that are idle for long (its `timeout`), or was
        restarted: the next command connects, and shows which. */
-    if (count <= 0 && pipeline->due + pipeline->handshake == 0) {
+    if (result <= 0 && pipeline->due + pipeline->handshake == 0) {
         redis_pipeline_close(pipeline);
         return true;
     }
-    if (count <= 0)
+    if (result <= 0)
         return lose(pipeline,
-                    count == 0 ? "it closed the connection" : strerror(errno),
+                    result == 0 ? "it closed the connection"
+                                : strerror((int)-result),
                     now);
-    input->length += (size_t)count;
+    pipeline->input.length += (size_t)result;
     return true;
+}
+
+bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now) {
+    size_t size;
+
+    char *room = redis_pipeline_room(pipeline, &size);
+    if (room == NULL)
+        return redis_pipeline_received(pipeline, -ENOMEM, now);
+    ssize_t count = recv(pipeline->source.descriptor, room, size, MSG_DONTWAIT);
+    return redis_pipeline_received(pipeline, count < 0 ? -errno : count, now);
 }
 
 /* Returns -1 if the handshake was rejected, 1 if the reply was part of it, 0 if

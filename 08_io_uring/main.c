@@ -151,8 +151,9 @@ static void cancel(struct ring *ring, uint64_t number) {
     is_ignored(sqe);
 }
 
-/* Takes no more than connection_room() will have. */
-static void begin_receive(struct ring *ring, struct ring_conn *conn) {
+/* Takes no more than connection_room() will have.  `flags`: of recv(2). */
+static void begin_receive(struct ring *ring, struct ring_conn *conn,
+                          int flags) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE;
 
@@ -162,7 +163,7 @@ static void begin_receive(struct ring *ring, struct ring_conn *conn) {
     evented_start_waiting(&ring->evented, &conn->base);
     struct io_uring_sqe *sqe = begin(ring);
     io_uring_prep_recv(sqe, conn->base.client.socket, NULL,
-                       size < BUFFER_SIZE ? size : BUFFER_SIZE, 0);
+                       size < BUFFER_SIZE ? size : BUFFER_SIZE, flags);
     sqe->flags |= IOSQE_BUFFER_SELECT;
     conn->operation = RECEIVE;
     belongs_to(sqe, conn, RECEIVE);
@@ -261,7 +262,7 @@ static void drive(struct ring *ring, struct ring_conn *conn) {
     for (;;) {
         switch (connection_need(connection)) {
         case NEED_RECEIVE:
-            begin_receive(ring, conn);
+            begin_receive(ring, conn, 0);
             return;
         case NEED_ASK_REDIS:
             if (evented_ask_redis(&ring->evented, &conn->base))
@@ -310,21 +311,29 @@ static void take_bytes(struct ring *ring, struct ring_conn *conn,
     connection_received(connection, (size_t)count);
 }
 
-static void received(struct ring *ring, struct ring_conn *conn,
+/* A client whose time was over gets one last look: its bytes may have come while
+   the server was suspended (SIGSTOP).  Then the kernel had not gone on with this
+   operation, and cancelled it nevertheless.  Returns false if the look has
+   begun. */
+static bool received(struct ring *ring, struct ring_conn *conn,
                      const char *bytes, int result) {
     struct connection *connection = &conn->base.connection;
 
+    if (result == -ECANCELED && conn->late != TIMEOUT_NONE) {
+        begin_receive(ring, conn, MSG_DONTWAIT);
+        evented_stop_waiting(&ring->evented, &conn->base);
+        return false;
+    }
     if (result > 0)
         take_bytes(ring, conn, bytes, result);
     else if (result == 0)
         connection_received(connection, 0);
-    else if (result != -ENOBUFS && result != -EINTR &&
-             (result != -ECANCELED || conn->late == TIMEOUT_NONE))
+    else if (result != -ENOBUFS && result != -EINTR && result != -EAGAIN)
         connection_abandon(connection);
-    /* What came at the last moment counts, but gives no more time. */
     if (conn->late != TIMEOUT_NONE &&
         connection_timeout(connection) == conn->late)
         connection_timed_out(connection);
+    return true;
 }
 
 static void sent(struct ring *ring, struct ring_conn *conn, int result) {
@@ -347,9 +356,9 @@ static void closed(struct ring *ring, struct ring_conn *conn) {
 static void go_on(struct ring *ring, struct ring_conn *conn,
                   enum operation operation, const char *bytes, int result) {
     conn->under_way--;
-    if (operation == RECEIVE)
-        received(ring, conn, bytes, result);
-    else if (operation == SEND)
+    if (operation == RECEIVE && !received(ring, conn, bytes, result))
+        return;
+    if (operation == SEND)
         sent(ring, conn, result);
     else if (operation == AWAIT_ROOM && result < 0)
         connection_abandon(&conn->base.connection);
@@ -483,7 +492,12 @@ static void take_replies(struct ring *ring) {
 static void prepare_redis(struct ring *ring) {
     struct redis_pipeline *redis = &ring->evented.redis;
 
-    if (!redis_pipeline_check(redis, ring->evented.now)) {
+    /* Its reply may have come while the server was suspended. */
+    bool works = redis_pipeline_deadline(redis) > ring->evented.now ||
+                 !ring->receiving ||
+                 redis_pipeline_fill(redis, ring->evented.now);
+    take_replies(ring);
+    if (!works || !redis_pipeline_check(redis, ring->evented.now)) {
         evented_fail_redis(&ring->evented);
         take_replies(ring);
     }
@@ -492,7 +506,7 @@ static void prepare_redis(struct ring *ring) {
     (void)source_watch(&ring->evented.loop, &redis->source, READABLE);
     struct view commands = redis_pipeline_unsent(redis);
     bool connects = redis->state == PIPELINE_CONNECTS;
-    if (!ring->receiving && !connects)
+    if (!ring->receiving && (!connects || ring->has_room))
         begin_redis_receive(ring);
     if (commands.length == 0 || ring->sending)
         return;
@@ -577,7 +591,9 @@ static void complete(struct ring *ring, const struct io_uring_cqe *cqe) {
     }
 }
 
-/* Hands over what was begun, and sleeps until something is done. */
+/* Hands over what was begun, and sleeps until something is done.  Commands for
+   Redis must lie still until the kernel has read them: so if it takes nothing
+   now, for want of memory, this tries again. */
 static void submit_and_wait(struct ring *ring) {
     int timeout = evented_timeout(&ring->evented);
     struct __kernel_timespec time = {.tv_sec = timeout / 1000,
@@ -589,6 +605,7 @@ static void submit_and_wait(struct ring *ring) {
     else
         (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1, &time,
                                                NULL);
+    make_room(ring, SUBMISSIONS);
 }
 
 static void run_round(struct ring *ring) {
@@ -635,7 +652,7 @@ __attribute__((noreturn)) static void give_up(int error) {
         why = "it needs Linux 6.1 or newer; use another server";
     if (error == EPERM)
         why = "a container or the setting kernel.io_uring_disabled forbids it";
-    server_fatal("cannot use io_uring: io_uring_setup failed (%s); %s",
+    server_fatal("cannot use io_uring: io_uring_setup(2) failed (%s); %s",
                  strerror(error), why);
 }
 

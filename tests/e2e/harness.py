@@ -56,6 +56,9 @@ class Architecture:
     listener_each: bool = False
     """Whether each worker has a listener of its own, of which the first process has a
     descriptor."""
+    completes: bool = False
+    """Whether the kernel accepts, receives and sends by itself (io_uring): a test that counts or
+    replaces these calls sees none."""
     by_default: bool = True
     """Whether it is measured and tested if no servers are named."""
 

@@ -150,6 +150,57 @@ WRAP(int, -1, epoll_ctl,
 WRAP(int, -1, epoll_wait,
      (int set, struct epoll_event *events, int count, int timeout), set, events,
      count, timeout)
+#if __has_include(<liburing.h>)
+#include <liburing.h>
+
+/* The functions of liburing return minus errno. */
+WRAP(int, -errno, io_uring_queue_init_params,
+     (unsigned entries, struct io_uring *ring,
+      struct io_uring_params *parameters),
+     entries, ring, parameters)
+
+/* The operations of a ring fail in the kernel: here those that are handed over
+   next, because they get a descriptor that does not exist (EBADF); a receive
+   operation may be short. */
+static void spoil(struct io_uring *ring) {
+    static const char *const names[IORING_OP_LAST] = {
+        [IORING_OP_ACCEPT] = "ring accept",
+        [IORING_OP_RECV] = "ring recv",
+        [IORING_OP_SEND] = "ring send",
+        [IORING_OP_SENDMSG] = "ring sendmsg",
+        [IORING_OP_POLL_ADD] = "ring poll",
+        [IORING_OP_SHUTDOWN] = "ring shutdown"};
+
+    for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
+        struct io_uring_sqe *sqe = &ring->sq.sqes[i & ring->sq.ring_mask];
+        const char *name = names[sqe->opcode];
+        if (name == NULL || !is_faulty(name))
+            continue;
+        if (errno != 0)
+            sqe->fd = -1;
+        else if (sqe->len > 1)
+            sqe->len = 1;
+    }
+}
+
+int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr) {
+    NEXT(io_uring_submit_and_wait);
+    spoil(ring);
+    return is_faulty("io_uring_enter") ? -errno : next(ring, wait_nr);
+}
+
+int io_uring_submit_and_wait_timeout(struct io_uring *ring,
+                                     struct io_uring_cqe **result,
+                                     unsigned wait_nr,
+                                     struct __kernel_timespec *time,
+                                     sigset_t *signals) {
+    NEXT(io_uring_submit_and_wait_timeout);
+    spoil(ring);
+    return is_faulty("io_uring_enter")
+               ? -errno
+               : next(ring, result, wait_nr, time, signals);
+}
+#endif
 WRAP(pid_t, -1, fork, (void), )
 WRAP(pid_t, -1, waitpid, (pid_t pid, int *status, int options), pid, status,
      options)

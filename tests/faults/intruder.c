@@ -52,6 +52,54 @@ static void free_twice(void) {
     free(block);
 }
 
+#if __has_include(<liburing.h>)
+#include <liburing.h>
+
+static struct io_uring *ring; /* the server's, if it has one */
+
+/* Called by a server with io_uring each time before it sleeps. */
+int io_uring_submit_and_wait(struct io_uring *of_server, unsigned wait_nr) {
+    static int (*next)(struct io_uring *, unsigned);
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "io_uring_submit_and_wait");
+    ring = of_server;
+    return next(of_server, wait_nr);
+}
+
+/* The last result in the ring is that of the operation just submitted. */
+static void try_operation(const char *what, struct io_uring_sqe *operation) {
+    operation->user_data = 0; /* the server ignores the result */
+    io_uring_submit(ring);
+    unsigned last = *ring->cq.ktail - 1;
+    int result = ring->cq.cqes[last & *ring->cq.kring_mask].res;
+    errno = -result;
+    tell(what, result < 0 ? -1 : 0);
+}
+
+/* What no system call of the list can do, through io_uring_enter(2). */
+static void try_ring(void) {
+    static struct sockaddr_in address = {.sin_family = AF_INET};
+    struct io_uring_sqe *operation;
+
+    if (ring == NULL)
+        return;
+    operation = io_uring_get_sqe(ring);
+    io_uring_prep_openat(operation, AT_FDCWD, "public/index.html", O_RDONLY, 0);
+    try_operation("ring_open", operation);
+    operation = io_uring_get_sqe(ring);
+    io_uring_prep_socket(operation, AF_INET, SOCK_DGRAM, 0, 0);
+    try_operation("ring_socket", operation);
+    operation = io_uring_get_sqe(ring);
+    io_uring_prep_connect(operation, 0, (struct sockaddr *)&address,
+                          sizeof address);
+    try_operation("ring_connect", operation);
+}
+#else
+static void try_ring(void) {
+}
+#endif
+
 static void intrude(void) {
     char *none[] = {NULL};
 
@@ -70,17 +118,34 @@ static void intrude(void) {
     tell("execve", execve("/nowhere", none, none));
     tell("ptrace", ptrace(PTRACE_PEEKUSER, getppid(), NULL, NULL));
     tell("setuid", setuid(getuid()));
+    try_ring();
     tell("kill", kill((pid_t)strtol(getenv("TEST_PID"), NULL, 10), 0));
+}
+
+static void intrude_once(void) {
+    static _Atomic int intruded;
+
+    if (!intruded++)
+        intrude();
+}
+
+/* A server whose kernel accepts by itself (io_uring) asks for the address. */
+int getpeername(int fd, struct sockaddr *address, socklen_t *length) {
+    static int (*next)(int, struct sockaddr *, socklen_t *);
+
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "getpeername");
+    intrude_once();
+    return next(fd, address, length);
 }
 
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags) {
     static int (*next)(int, struct sockaddr *, socklen_t *, int);
-    static _Atomic int intruded;
 
     if (next == NULL)
         *(void **)&next = dlsym(RTLD_NEXT, "accept4");
     int client = next(fd, address, length, flags);
-    if (client >= 0 && !intruded++)
-        intrude();
+    if (client >= 0)
+        intrude_once();
     return client;
 }

@@ -79,6 +79,8 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
     process: the kernel waits 0.2 s, then sends the response anyway."""
     plan = faulty.plan
     assert plan is not None
+    if faulty.kind.completes and PIECES[target] == "send":
+        pytest.skip("the kernel sends, ends and closes without the process between")
     right = fetch(faulty, target, *CLOSE)
     plan.arm(PIECES[target], 1, -number)
     with Client(faulty) as client:

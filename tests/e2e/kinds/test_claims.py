@@ -270,6 +270,8 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 
     def attempt() -> None:
         calls = _calls(start, tmp_path, serve)
+        if calls["io_uring_enter"]:
+            pytest.skip("the kernel receives by itself: tests/e2e/kinds/test_ring.py")
         assert calls["recvfrom"] == connections, "not exactly one read for each request"
 
     # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.

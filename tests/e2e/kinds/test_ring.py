@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT
+"""What is peculiar to a server with io_uring."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ..claims import CLOSE, of
+from ..client import Client, fetch, request
+from ..conftest import Start
+from ..faults import FaultyServer, Plan
+from ..redisbox import PrivateRedis
+from ..tracing import Trace, skip_unless_traceable
+from .test_confinement import intrude
+
+pytestmark = pytest.mark.plain_build("sanitizers make calls of their own")
+REQUESTS = 20
+MOVES_BYTES = {"accept4", "recvfrom", "sendto", "sendmsg", "shutdown", "close", "epoll_wait", "poll"}
+
+
+@of("io_uring")
+@pytest.mark.parametrize("fields", [(), CLOSE], ids=["kept", "closed"])
+def test_calls_of_a_request(
+    start: Start, tmp_path: Path, fields: tuple[tuple[str, str], ...]
+) -> None:
+    """The kernel accepts, receives, sends and closes by itself, so io_uring_enter is the only
+    call."""
+    skip_unless_traceable()
+    server = start()
+    fetch(server, "/redirect")
+    trace = Trace(server, tmp_path / "trace")
+    with Client(server) as client:
+        for _ in range(REQUESTS):
+            if fields:
+                assert fetch(server, "/redirect", *fields).status == 302
+            else:
+                assert client.exchange(request("GET", "/redirect")).status == 302
+    assert server.stop() == 0
+    calls = Counter(trace.calls())
+    assert not MOVES_BYTES & {name for name, count in calls.items() if count >= REQUESTS}
+    assert calls["io_uring_enter"] >= REQUESTS / 2
+
+
+@of("io_uring")
+def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> None:
+    """What seccomp cannot see, the ring refuses: the operations of the ring that would open a file,
+    make a socket or connect. With --no-confinement too, because the server needs none of them."""
+    for options in ((), ("--no-confinement",)):
+        got = intrude(binary, site, redis, *options)
+        tried = {name: error for name, error in got.items() if name.startswith("ring_")}
+        assert tried == dict.fromkeys(("ring_open", "ring_socket", "ring_connect"), errno.EACCES)
+
+
+@of("io_uring")
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.ENOMEM])
+def test_where_io_uring_is_refused(binary: Path, site: Path, tmp_path: Path, error: int) -> None:
+    """Where the kernel is too old or a container forbids io_uring, the start fails with one line
+    that names the call and the reason."""
+    plan = Plan(tmp_path / "plan")
+    plan.arm("io_uring_queue_init_params", 1, error)
+    server = FaultyServer(binary, site, "redis://127.0.0.1:1", plan=plan)
+    with pytest.raises(AssertionError):
+        server.start()
+    assert server.wait() == 1
+    assert server.stderr.count("\n") == 1
+    assert f"io_uring_setup(2) failed ({os.strerror(error)}); " in server.stderr

@@ -51,7 +51,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fu
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
 PARSERS = $(BUILD)/tests/properties/parsers
-FLOORS := $(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c)))
+FLOORS := $(filter-out $(LEFT_OUT),$(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c))))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -274,7 +274,7 @@ help: ##- Contribute: list the commands; ALL=1 lists all
 # ---- Rules ----
 
 define server_rule
-$(BIN)/$(call name,$(1)): $(call objects,$(1)/main.c) $$(ARCHIVE)
+$(BIN)/$(call name,$(1)): $(call objects,$(sort $(wildcard $(1)/*.c))) $$(ARCHIVE)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
 	$$(Q)$$(LINK) $$^ $(call libraries,$(1)) $$(LDLIBS) -o $$@
@@ -324,7 +324,7 @@ $(FLOOR)/%.so: floors/%.c Makefile
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(COMPILE) $< $(LDFLAGS) $(LDLIBS) -o $@
+	$(Q)$(COMPILE) $< $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
 
 # The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
@@ -349,7 +349,7 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/headers
 	$(Q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # The compiler command of each source, for editors and clang-tidy.
-compile_commands.json: Makefile $(LIB) $(OPS) $(PLAIN) $(FOLDERS:%=%/main.c) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
+compile_commands.json: Makefile $(LIB) $(OPS) $(PLAIN) $(wildcard $(FOLDERS:%=%/*.c)) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
 	$(call say,GEN,$@)
 	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
 		case $$source in floors/without.c) more=-Wno-pedantic ;; *) more= ;; esac; \

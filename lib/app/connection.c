@@ -282,26 +282,16 @@ void connection_sent(struct connection *connection, uint64_t count) {
     }
 }
 
-/* To close with bytes unread resets the connection, and the client may lose the
-   response: RFC 9112, section 9.6.  A long response is still on its way when
-   all of it is sent: what the client sends before it has arrived would be
-   unread. */
-bool connection_lingers(const struct connection *connection) {
-    const struct exchange *exchange = &connection->exchange;
-    struct pending rest = connection_pending(connection);
-
-    return exchange->unread ||
-           connection->input.length > exchange->head + exchange->body ||
-           exchange->sent + rest.first.length + rest.second.length +
-                   rest.count >
-               SENDFILE_AT_ONCE;
-}
-
 void connection_next(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
-    bool lingers = connection_lingers(connection);
+    /* To close with bytes unread resets the connection, and the client may lose
+       the response: RFC 9112, section 9.6.  A long response is still on its way
+       when all of it is sent: what the client sends before it has arrived would
+       be unread. */
+    bool lingers = exchange->unread || input->length > used ||
+                   exchange->sent > SENDFILE_AT_ONCE;
 
     assert(connection->state == STATE_SENT);
     exchange_free(exchange);

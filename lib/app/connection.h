@@ -99,10 +99,6 @@ struct pending {
 struct pending connection_pending(const struct connection *connection);
 void connection_sent(struct connection *connection, uint64_t count);
 
-/* The response closes the connection: is it necessary to read on first, after
-   all of it is sent (connection_next())? */
-bool connection_lingers(const struct connection *connection);
-
 /* Goes on to the connection's next exchange, or to its end. */
 void connection_next(struct connection *connection);
 

@@ -183,7 +183,7 @@ void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,
                           const struct connection *connection) {
-    if (!connection->keep_alive && client->socket >= 0)
+    if (!connection->keep_alive)
         transmit_end(client->socket);
     statistics_count(counters, &connection->exchange);
     if (server->options.log)

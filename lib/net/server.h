@@ -51,7 +51,7 @@ void server_adopt(const struct server *server, int socket,
                   struct client *client);
 
 /* Call it at NEED_DONE, before connection_next(): ends our side of a connection
-   that is not kept (net/transmit.h; not if its socket is -1), and notes the exchange in the counters and
+   that is not kept (net/transmit.h), and notes the exchange in the counters and
    in the access log, if there is one. */
 void server_exchange_done(const struct server *server,
                           struct counters *counters,

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+#include "ring.h"
+
+#include "config.h"
+#include "ops.h"
+#include "process/log.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Operations that can be begun without a system call between them. */
+#define SUBMISSIONS       4096
+#define BUFFERS           256
+#define BUFFER_SIZE       2048
+#define REDIS_BUFFERS     16
+#define REDIS_BUFFER_SIZE 65536
+
+__attribute__((noreturn)) static void give_up(int error) {
+    const char *why = "allow it memory";
+
+    if (error == ENOSYS || error == EINVAL)
+        why = "it needs Linux 6.1 or newer; use another server";
+    if (error == EPERM)
+        why = "a container or the setting kernel.io_uring_disabled forbids it";
+    server_fatal("cannot use io_uring: io_uring_setup(2) failed (%s); %s",
+                 strerror(error), why);
+}
+
+/* ---- Operations ---- */
+
+/* Hands over what was begun, until there is room for so many more. */
+static void make_room(struct ring *ring, unsigned operations) {
+    while (io_uring_sq_space_left(&ring->uring) < operations)
+        if (io_uring_submit(&ring->uring) < 0) {
+            server_report_exhausted("memory");
+            poll(NULL, 0, RETRY_DELAY);
+        }
+}
+
+struct io_uring_sqe *ring_begin(struct ring *ring) {
+    make_room(ring, 1);
+    return io_uring_get_sqe(&ring->uring);
+}
+
+void ring_ignore(struct io_uring_sqe *sqe) {
+    io_uring_sqe_set_data64(sqe, IGNORED);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+}
+
+void ring_cancel(struct ring *ring, uint64_t number) {
+    struct io_uring_sqe *sqe = ring_begin(ring);
+
+    io_uring_prep_cancel64(sqe, number, 0);
+    ring_ignore(sqe);
+}
+
+void ring_wait(struct ring *ring, int timeout) {
+    struct __kernel_timespec time = {.tv_sec = timeout / 1000,
+                                     .tv_nsec = timeout % 1000 * 1000000L};
+    struct io_uring_cqe *first;
+
+    if (timeout < 0)
+        (void)io_uring_submit_and_wait(&ring->uring, 1);
+    else
+        (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1, &time,
+                                               NULL);
+    make_room(ring, SUBMISSIONS); /* if there was no memory for all */
+}
+
+/* ---- Buffers ---- */
+
+void ring_take_buffer(struct io_uring_sqe *sqe, const struct buffers *buffers) {
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = buffers->group;
+}
+
+static char *memory_of(const struct buffers *buffers, unsigned number) {
+    return buffers->memory + (size_t)number * buffers->size;
+}
+
+const char *ring_bytes(const struct io_uring_cqe *cqe,
+                       const struct buffers *buffers) {
+    return memory_of(buffers, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
+}
+
+static void give_back(struct buffers *buffers, unsigned number) {
+    io_uring_buf_ring_add(buffers->free, memory_of(buffers, number),
+                          buffers->size, (unsigned short)number,
+                          io_uring_buf_ring_mask(buffers->count), 0);
+    io_uring_buf_ring_advance(buffers->free, 1);
+}
+
+void ring_give_back(const struct io_uring_cqe *cqe, struct buffers *buffers) {
+    if (cqe->flags & IORING_CQE_F_BUFFER)
+        give_back(buffers, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
+}
+
+/* ---- Start and end ---- */
+
+/* Some versions of liburing lack the functions for this. */
+static void ring_register(struct ring *ring, unsigned what, const void *list,
+                          unsigned count) {
+    if (syscall(SYS_io_uring_register, ring->uring.ring_fd, what, list, count) <
+        0)
+        give_up(errno);
+}
+
+/* The one system call io_uring_enter could do nearly everything that a process
+   can do: open and write files, connect to anywhere.  seccomp(2) does not see
+   that.  So the ring itself refuses all other operations, from now on. */
+static void ring_restrict(struct ring *ring) {
+    static const unsigned char operations[] = {
+        IORING_OP_ACCEPT,      IORING_OP_RECV,  IORING_OP_SEND,
+        IORING_OP_SENDMSG,     IORING_OP_CLOSE, IORING_OP_POLL_ADD,
+        IORING_OP_ASYNC_CANCEL};
+    enum { COUNT = sizeof operations };
+    struct io_uring_restriction restrictions[COUNT + 1];
+
+    memset(restrictions, 0, sizeof restrictions);
+    for (int i = 0; i < COUNT; i++) {
+        restrictions[i].opcode = IORING_RESTRICTION_SQE_OP;
+        restrictions[i].sqe_op = operations[i];
+    }
+    restrictions[COUNT].opcode = IORING_RESTRICTION_SQE_FLAGS_ALLOWED;
+    restrictions[COUNT].sqe_flags =
+        IOSQE_BUFFER_SELECT | IOSQE_CQE_SKIP_SUCCESS;
+    ring_register(ring, IORING_REGISTER_RESTRICTIONS, restrictions, COUNT + 1);
+    ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
+}
+
+static void *take_memory(size_t size) {
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    if (memory == MAP_FAILED)
+        give_up(errno);
+    return memory;
+}
+
+static void provide(struct ring *ring, struct buffers *buffers) {
+    buffers->free = take_memory(buffers->count * sizeof(struct io_uring_buf));
+    buffers->memory = take_memory((size_t)buffers->count * buffers->size);
+    struct io_uring_buf_reg registration = {.ring_addr =
+                                                (uintptr_t)buffers->free,
+                                            .ring_entries = buffers->count,
+                                            .bgid = buffers->group};
+    int result = io_uring_register_buf_ring(&ring->uring, &registration, 0);
+    if (result < 0)
+        give_up(-result);
+    io_uring_buf_ring_init(buffers->free);
+    for (unsigned i = 0; i < buffers->count; i++)
+        give_back(buffers, i);
+}
+
+static void take_back(struct buffers *buffers) {
+    munmap(buffers->memory, (size_t)buffers->count * buffers->size);
+    munmap(buffers->free, buffers->count * sizeof(struct io_uring_buf));
+}
+
+/* SINGLE_ISSUER and DEFER_TASKRUN (since Linux 6.0 and 6.1): only this thread
+   uses the ring, and the kernel goes on with what is under way only while the
+   thread is in io_uring_enter(), and does not interrupt it elsewhere. */
+void ring_init(struct ring *ring) {
+    struct io_uring_params params = {
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE |
+                 IORING_SETUP_R_DISABLED,
+        .cq_entries = COMPLETIONS};
+
+    *ring = (struct ring){
+        .for_clients = {.count = BUFFERS, .size = BUFFER_SIZE},
+        .for_redis = {
+            .count = REDIS_BUFFERS, .size = REDIS_BUFFER_SIZE, .group = 1}};
+    int result = io_uring_queue_init_params(SUBMISSIONS, &ring->uring, &params);
+    if (result < 0)
+        give_up(-result);
+    provide(ring, &ring->for_clients);
+    provide(ring, &ring->for_redis);
+    (void)io_uring_register_ring_fd(&ring->uring); /* saves a look-up */
+    ring_restrict(ring);
+}
+
+void ring_free(struct ring *ring) {
+    io_uring_queue_exit(&ring->uring);
+    take_back(&ring->for_clients);
+    take_back(&ring->for_redis);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "ring_redis.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+
+void ring_redis_init(struct ring_redis *redis, struct ring *ring,
+                     struct evented *evented) {
+    *redis = (struct ring_redis){
+        .ring = ring, .evented = evented, .number = OPERATIONS};
+}
+
+void ring_redis_forget(struct ring_redis *redis) {
+    if (redis->receiving)
+        ring_cancel(redis->ring, redis->number | REDIS_RECEIVE);
+    if (redis->awaiting_room)
+        ring_cancel(redis->ring, redis->number | REDIS_AWAIT_ROOM);
+    redis->number += OPERATIONS;
+    redis->receiving = redis->sending = redis->awaiting_room = false;
+    redis->has_room = false;
+}
+
+/* ---- Beginning ---- */
+
+/* Replies may come at any time. */
+static void begin_receive(struct ring_redis *redis, int socket) {
+    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+
+    io_uring_prep_recv_multishot(sqe, socket, NULL, 0, 0);
+    ring_take_buffer(sqe, &redis->ring->for_redis);
+    io_uring_sqe_set_data64(sqe, redis->number | REDIS_RECEIVE);
+    redis->receiving = true;
+}
+
+/* The kernel sends what it has room for when the operation is handed over, or
+   fails (MSG_DONTWAIT).  So the commands lie still as long as it reads them. */
+static void begin_send(struct ring_redis *redis, int socket,
+                       struct view commands) {
+    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+
+    io_uring_prep_send(sqe, socket, commands.data, commands.length,
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
+    io_uring_sqe_set_data64(sqe, redis->number | REDIS_SEND);
+    redis->sending = true;
+}
+
+static void await_room(struct ring_redis *redis, int socket) {
+    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+
+    io_uring_prep_poll_add(sqe, socket, POLLOUT);
+    io_uring_sqe_set_data64(sqe, redis->number | REDIS_AWAIT_ROOM);
+    redis->awaiting_room = true;
+}
+
+void ring_redis_begin(struct ring_redis *redis) {
+    struct redis_pipeline *pipeline = &redis->evented->redis;
+    int socket = pipeline->source.descriptor;
+
+    if (socket < 0)
+        return;
+    (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
+    if (!redis->receiving &&
+        (pipeline->state != PIPELINE_CONNECTS || redis->has_room))
+        begin_receive(redis, socket);
+    struct view commands = redis_pipeline_unsent(pipeline);
+    if (commands.length == 0 || redis->sending)
+        return;
+    if (redis->has_room)
+        begin_send(redis, socket, commands);
+    else if (!redis->awaiting_room)
+        await_room(redis, socket);
+}
+
+/* While the server was suspended (SIGSTOP), a reply may have come that the
+   kernel has not yet received: so this looks once more. */
+bool ring_redis_check(struct ring_redis *redis) {
+    struct redis_pipeline *pipeline = &redis->evented->redis;
+    int64_t now = redis->evented->now;
+
+    if (redis_pipeline_deadline(pipeline) <= now && redis->receiving &&
+        !redis_pipeline_fill(pipeline, now))
+        return false;
+    return redis_pipeline_check(pipeline, now);
+}
+
+/* ---- Done ---- */
+
+static bool received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
+    struct redis_pipeline *pipeline = &redis->evented->redis;
+    int result = cqe->res;
+    size_t size;
+
+    redis->receiving = (cqe->flags & IORING_CQE_F_MORE) != 0;
+    if (result == -ENOBUFS || result == -ECANCELED)
+        return true; /* it is begun again */
+    if (result > 0) {
+        char *room = redis_pipeline_room(pipeline, &size);
+        if (room == NULL)
+            result = -ENOMEM;
+        else
+            memcpy(room, ring_bytes(cqe, &redis->ring->for_redis),
+                   (size_t)result);
+    }
+    return redis_pipeline_received(pipeline, result, redis->evented->now);
+}
+
+bool ring_redis_done(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
+    uint64_t number = io_uring_cqe_get_data64(cqe);
+    enum operation operation = (enum operation)(number % OPERATIONS);
+
+    if (number - operation != redis->number)
+        return true; /* of a connection that is closed */
+    if (operation == REDIS_RECEIVE)
+        return received(redis, cqe);
+    if (operation == REDIS_SEND) {
+        redis->sending = false;
+        redis->has_room = cqe->res >= 0;
+        return redis_pipeline_sent(&redis->evented->redis, cqe->res,
+                                   redis->evented->now);
+    }
+    redis->awaiting_room = false;
+    redis->has_room = true; /* or the send operation will say why not */
+    return true;
+}

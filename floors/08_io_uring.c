@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* The baseline of 08_io_uring: one loop over all connections, asleep in
+   io_uring_enter(), which also hands over what the kernel is to do. */
+#include "floor.h"
+
+#include <liburing.h>
+#include <poll.h>
+
+#ifndef IORING_SETUP_DEFER_TASKRUN
+#error it needs liburing 2.3 or newer (Debian 12: liburing-dev)
+#endif
+
+#define SUBMISSIONS 4096
+#define COMPLETIONS 8192
+#define BUFFERS     256 /* for receive operations that are done at once */
+
+/* What is done: the low bits of an operation's number.  Above them is the
+   client's descriptor. */
+enum operation { RECEIVE, SEND, AWAIT_ROOM, CLOSE, ACCEPT, REDIS, REDIS_SEND };
+
+struct client {
+    unsigned asked; /* commands that Redis has answered */
+    size_t sent;    /* bytes of the answer */
+};
+
+static struct {
+    struct io_uring uring;
+    struct io_uring_buf_ring *buffers;
+    char memory[BUFFERS][RECEIVE_SIZE];
+    struct floor floor;
+    struct client *clients; /* by descriptor */
+    size_t limit;           /* of descriptors */
+    int redis;              /* -1: none */
+    char *commands;         /* of this loop iteration */
+    size_t commands_length;
+    int *waiting; /* for Redis: a ring of descriptors */
+    size_t first, count;
+    char replies[REPLY_SIZE];
+    size_t replies_length;
+} loop;
+
+static struct io_uring_sqe *begin(void) {
+    while (io_uring_sq_space_left(&loop.uring) <
+           2) /* two may belong together */
+        io_uring_submit(&loop.uring);
+    return io_uring_get_sqe(&loop.uring);
+}
+
+/* liburing's functions that prepare an operation clear its number. */
+static void is(struct io_uring_sqe *sqe, enum operation operation, int client) {
+    io_uring_sqe_set_data64(sqe, (uint64_t)client << 3 | operation);
+}
+
+static void begin_receive(int client) {
+    struct io_uring_sqe *sqe = begin();
+
+    io_uring_prep_recv(sqe, client, NULL, RECEIVE_SIZE, 0);
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    is(sqe, RECEIVE, client);
+}
+
+static void begin_close(int client) {
+    struct io_uring_sqe *sqe = begin();
+
+    loop.clients[client] = (struct client){0};
+    io_uring_prep_close(sqe, client);
+    is(sqe, CLOSE, client);
+}
+
+/* As floor_send(): a short answer from memory, a long one from a file. */
+static void begin_answer(int client) {
+    struct floor *floor = &loop.floor;
+    size_t *sent = &loop.clients[client].sent;
+
+    if (floor->file < 0) {
+        struct io_uring_sqe *sqe = begin();
+        io_uring_prep_send(sqe, client, floor->answer, floor->bytes,
+                           MSG_WAITALL | (floor->keep_alive ? 0 : MSG_MORE));
+        is(sqe, SEND, client);
+        if (!floor->keep_alive) {
+            sqe->flags |= IOSQE_IO_HARDLINK;
+            begin_close(client);
+        }
+        return;
+    }
+    ssize_t count = floor_send(floor, client, *sent);
+    *sent += count < 0 ? 0 : (size_t)count;
+    if (*sent < floor->bytes && (count > 0 || errno == EAGAIN)) {
+        struct io_uring_sqe *sqe = begin();
+        io_uring_prep_poll_add(sqe, client, POLLOUT);
+        is(sqe, AWAIT_ROOM, client);
+    } else if (floor->keep_alive && *sent == floor->bytes) {
+        loop.clients[client] = (struct client){0};
+        begin_receive(client);
+    } else {
+        begin_close(client);
+    }
+}
+
+/* Adds the client's next command to those of this loop iteration. */
+static void ask(int client) {
+    const struct command *command =
+        &loop.floor.redis.asks.list[loop.clients[client].asked];
+
+    memcpy(loop.commands + loop.commands_length, command->bytes,
+           command->length);
+    loop.commands_length += command->length;
+    loop.waiting[(loop.first + loop.count++) % loop.limit] = client;
+}
+
+static void received(int client, int result) {
+    if (result == -ENOBUFS)
+        begin_receive(client);
+    else if (result <= 0)
+        begin_close(client);
+    else if (loop.redis >= 0)
+        ask(client);
+    else
+        begin_answer(client);
+}
+
+static void begin_hearing_redis(void) {
+    struct io_uring_sqe *sqe = begin();
+
+    io_uring_prep_recv(sqe, loop.redis, loop.replies + loop.replies_length,
+                       sizeof loop.replies - loop.replies_length, 0);
+    is(sqe, REDIS, 0);
+}
+
+/* Gives each reply to the client that has waited longest. */
+static void hear_redis(int result) {
+    size_t at = 0, length;
+
+    if (result <= 0)
+        floor_give_up("Redis");
+    loop.replies_length += (size_t)result;
+    while (loop.count > 0 &&
+           (length = floor_reply_length(loop.replies + at,
+                                        loop.replies_length - at)) > 0) {
+        int client = loop.waiting[loop.first];
+        at += length;
+        loop.first = (loop.first + 1) % loop.limit;
+        loop.count--;
+        if (++loop.clients[client].asked < loop.floor.redis.asks.count)
+            ask(client);
+        else
+            begin_answer(client);
+    }
+    loop.replies_length -= at;
+    memmove(loop.replies, loop.replies + at, loop.replies_length);
+    begin_hearing_redis();
+}
+
+/* The kernel copies them before io_uring_enter() returns, or this gives up. */
+static void tell_redis(void) {
+    struct io_uring_sqe *sqe = begin();
+
+    io_uring_prep_send(sqe, loop.redis, loop.commands, loop.commands_length,
+                       MSG_DONTWAIT);
+    is(sqe, REDIS_SEND, (int)loop.commands_length);
+    loop.commands_length = 0;
+}
+
+static void begin_accept(void) {
+    struct io_uring_sqe *sqe = begin();
+
+    io_uring_prep_multishot_accept(sqe, loop.floor.listener, NULL, NULL,
+                                   SOCK_NONBLOCK | SOCK_CLOEXEC);
+    is(sqe, ACCEPT, 0);
+}
+
+static void give_back(int buffer) {
+    io_uring_buf_ring_add(loop.buffers, loop.memory[buffer], RECEIVE_SIZE,
+                          (unsigned short)buffer,
+                          io_uring_buf_ring_mask(BUFFERS), 0);
+    io_uring_buf_ring_advance(loop.buffers, 1);
+}
+
+static void complete(const struct io_uring_cqe *cqe) {
+    int client = (int)(cqe->user_data >> 3);
+
+    switch ((enum operation)(cqe->user_data & 7)) {
+    case RECEIVE:
+        received(client, cqe->res);
+        break;
+    case SEND:
+        if (loop.floor.keep_alive) {
+            loop.clients[client] = (struct client){0};
+            begin_receive(client);
+        }
+        break;
+    case AWAIT_ROOM:
+        begin_answer(client);
+        break;
+    case CLOSE:
+        break;
+    case ACCEPT:
+        if (cqe->res >= 0)
+            begin_receive(cqe->res);
+        if (!(cqe->flags & IORING_CQE_F_MORE))
+            begin_accept();
+        break;
+    case REDIS:
+        hear_redis(cqe->res);
+        break;
+    case REDIS_SEND:
+        if (cqe->res != client)
+            floor_give_up("Redis");
+    }
+    if (cqe->flags & IORING_CQE_F_BUFFER)
+        give_back((int)(cqe->flags >> IORING_CQE_BUFFER_SHIFT));
+}
+
+static void start_ring(void) {
+    struct io_uring_params params = {
+        .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+                 IORING_SETUP_SUBMIT_ALL | IORING_SETUP_CQSIZE,
+        .cq_entries = COMPLETIONS};
+    struct io_uring_buf_reg registration = {.ring_entries = BUFFERS};
+
+    loop.buffers =
+        mmap(NULL, BUFFERS * sizeof(struct io_uring_buf),
+             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    registration.ring_addr = (uintptr_t)loop.buffers;
+    errno = -io_uring_queue_init_params(SUBMISSIONS, &loop.uring, &params);
+    if (errno == 0)
+        errno = -io_uring_register_buf_ring(&loop.uring, &registration, 0);
+    if (errno != 0)
+        floor_give_up("io_uring");
+    (void)io_uring_register_ring_fd(&loop.uring);
+    io_uring_buf_ring_init(loop.buffers);
+    for (int i = 0; i < BUFFERS; i++)
+        give_back(i);
+}
+
+static void start(int argc, char **argv) {
+    const struct commands *asks = &loop.floor.redis.asks;
+    size_t longest = 1;
+
+    floor_start(&loop.floor, argc, argv);
+    for (size_t i = 0; i < asks->count; i++)
+        if (asks->list[i].length > longest)
+            longest = asks->list[i].length;
+    loop.redis = floor_connect(&loop.floor.redis);
+    loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
+    loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
+    loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
+    loop.commands = calloc(loop.limit, longest);
+    if (loop.clients == NULL || loop.waiting == NULL || loop.commands == NULL)
+        floor_give_up("start");
+    start_ring();
+}
+
+int main(int argc, char **argv) {
+    struct io_uring_cqe *cqe;
+
+    start(argc, argv);
+    begin_accept();
+    if (loop.redis >= 0)
+        begin_hearing_redis();
+    for (;;) {
+        unsigned head, done = 0;
+        if (loop.commands_length > 0)
+            tell_redis();
+        io_uring_submit_and_wait(&loop.uring, 1);
+        io_uring_for_each_cqe(&loop.uring, head, cqe) {
+            complete(cqe);
+            done++;
+        }
+        io_uring_cq_advance(&loop.uring, done);
+    }
+}

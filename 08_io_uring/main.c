@@ -420,7 +420,9 @@ static void run_round(struct loop *loop) {
     struct event_conn *conn;
 
     prepare_accept(loop);
-    take_replies(loop, ring_redis_check(&loop->redis));
+    take_replies(loop, ring_redis_look(&loop->redis));
+    take_replies(loop,
+                 redis_pipeline_check(&loop->evented.redis, loop->evented.now));
     ring_redis_begin(&loop->redis);
     wait_and_complete(loop);
     while ((conn = evented_expired(&loop->evented)) != NULL)

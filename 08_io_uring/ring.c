@@ -180,7 +180,6 @@ void ring_init(struct ring *ring) {
         give_up(-result);
     provide(ring, &ring->for_clients);
     provide(ring, &ring->for_redis);
-    (void)io_uring_register_ring_fd(&ring->uring); /* saves a look-up */
     ring_restrict(ring);
 }
 

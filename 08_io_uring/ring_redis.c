@@ -72,16 +72,12 @@ void ring_redis_begin(struct ring_redis *redis) {
         await_room(redis, socket);
 }
 
-/* While the server was suspended (SIGSTOP), a reply may have come that the
-   kernel has not yet received: so this looks once more. */
-bool ring_redis_check(struct ring_redis *redis) {
+bool ring_redis_look(struct ring_redis *redis) {
     struct redis_pipeline *pipeline = &redis->evented->redis;
     int64_t now = redis->evented->now;
 
-    if (redis_pipeline_deadline(pipeline) <= now && redis->receiving &&
-        !redis_pipeline_fill(pipeline, now))
-        return false;
-    return redis_pipeline_check(pipeline, now);
+    return redis_pipeline_deadline(pipeline) > now || !redis->receiving ||
+           redis_pipeline_fill(pipeline, now);
 }
 
 /* ---- Done ---- */

@@ -37,10 +37,10 @@ void ring_redis_init(struct ring_redis *redis, struct ring *ring,
    count any more. */
 void ring_redis_forget(struct ring_redis *redis);
 
-/* Call it once in a loop iteration.  Returns false if no reply has come in
- * time.
- */
-bool ring_redis_check(struct ring_redis *redis);
+/* If no reply has come in time, looks once more: while the server was suspended
+   (SIGSTOP), one may have come that the kernel has not yet received.  Returns
+   false if the connection has failed. */
+bool ring_redis_look(struct ring_redis *redis);
 
 /* Begins what is needed now.  Call it last in a loop iteration: no command may
    be added until the kernel has read those that are there. */

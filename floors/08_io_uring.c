@@ -227,7 +227,6 @@ static void start_ring(void) {
         errno = -io_uring_register_buf_ring(&loop.uring, &registration, 0);
     if (errno != 0)
         floor_give_up("io_uring");
-    (void)io_uring_register_ring_fd(&loop.uring);
     io_uring_buf_ring_init(loop.buffers);
     for (int i = 0; i < BUFFERS; i++)
         give_back(i);

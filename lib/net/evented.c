@@ -17,10 +17,10 @@ void evented_init(struct evented *evented, struct server *server,
     evented->listener = (struct event_source){.kind = SOURCE_LISTENER,
                                               .descriptor = server->listener};
     /* Each client may be receiving a different large file: one descriptor more
-       for each. */
-    evented->limit =
-        server_room_in_memory(server_room_for_clients(OPEN_FILES, 1),
-                              CONNECTION_MEMORY, CONNECTION_MEMORY);
+       for each.  Loops in several processes share the memory. */
+    evented->limit = server_room_in_memory(
+        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY,
+        CONNECTION_MEMORY * server->options.workers);
     evented->trim_at = INT64_MAX;
     evented_begin_round(evented);
 }

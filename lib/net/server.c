@@ -89,7 +89,7 @@ static int redis_port(const struct redis_server *redis) {
 /* Opens all at once: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
-    size_t count = server->architecture->listener_each ? options->workers : 1;
+    size_t count = options->listener_each ? options->workers : 1;
 
     server->listeners = calloc(count, sizeof server->listeners[0]);
     if (server->listeners == NULL)
@@ -150,6 +150,8 @@ bool server_accept(const struct server *server, int flags,
 }
 
 void server_take_listener(struct server *server, size_t number) {
+    if (!server->options.listener_each)
+        return;
     for (size_t i = 0; i < server->listeners_count; i++)
         if (i != number)
             close(server->listeners[i]);

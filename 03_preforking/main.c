@@ -51,6 +51,7 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .worker_memory = CHILD_MEMORY,
     .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
 
@@ -121,7 +122,7 @@ int main(int argc, char **argv) {
     struct redis_pool redis; /* for the parent */
 
     server_start(&server, &architecture, argc, argv);
-    size_t count = children_limit_workers(&server.options);
+    size_t count = server.options.workers;
     children_init(&workers, &server, count, false);
     is_busy = server_share(count * sizeof *is_busy);
 

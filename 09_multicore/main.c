@@ -62,6 +62,7 @@ static const struct architecture architecture = {
     .summary = "one process per core, an event loop (epoll) in each",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .worker_memory = CHILD_MEMORY,
     .worker_per_core = true,
     .listeners = LISTENER_OPTION,
     .calls = {FORKING_CALLS, CALL(fcntl), CALL(prlimit64), CALL(epoll_create1),
@@ -172,8 +173,7 @@ int main(int argc, char **argv) {
     struct server server;
 
     server_start(&server, &architecture, argc, argv);
-    size_t count = children_limit_workers(&server.options);
-    children_init(&workers, &server, count, false);
+    children_init(&workers, &server, server.options.workers, false);
 
     server_ready(&server);
     while (!children_are_complete(&workers))

@@ -11,20 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-size_t children_limit_workers(struct options *options) {
-    size_t wanted = options->workers;
-    struct log_limit limit = {0};
-
-    options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
-    if (options->workers < wanted)
-        log_limited(
-            &limit,
-            "memory for %zu of %zu workers only; raise the memory limit, "
-            "or give fewer --workers",
-            options->workers, wanted);
-    return options->workers;
-}
-
 void children_init(struct children *children, const struct server *server,
                    size_t limit, bool lends) {
     *children = (struct children){.limit = limit, .lends = lends};

@@ -24,10 +24,6 @@ struct children {
     struct redis_lending lending; /* a connection for each slot */
 };
 
-/* If memory is short, fewer workers than wanted are better than many that the
-   kernel kills: lowers --workers, logs that, and returns the number. */
-size_t children_limit_workers(struct options *options);
-
 /* If there is no memory for so many slots, prints that and exits 1. */
 void children_init(struct children *children, const struct server *server,
                    size_t limit, bool lends);

@@ -20,6 +20,7 @@ struct architecture {
     int requests_per_connection; /* then it is closed */
     bool has_workers;            /* a fixed number of them: --workers counts */
     bool worker_per_core;        /* unless --workers sets another number */
+    size_t worker_memory; /* bytes, if each worker is a process; else 0 */
     enum listeners listeners;
     /* System calls that its way to wait needs once it has started. */
     struct call calls[CALLS_LIMIT];

@@ -86,6 +86,23 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
+/* If memory is short, fewer workers than wanted are better than many that the
+   kernel kills. */
+static void limit_workers(struct server *server) {
+    size_t wanted = server->options.workers;
+    size_t room =
+        server_room_in_memory(wanted, 0, server->architecture->worker_memory);
+    struct log_limit limit = {0};
+
+    server->options.workers = room;
+    if (room < wanted)
+        log_limited(
+            &limit,
+            "memory for %zu of %zu workers only; raise the memory limit, "
+            "or give fewer --workers",
+            room, wanted);
+}
+
 /* Opens all at once: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
@@ -112,13 +129,15 @@ void server_start(struct server *server,
     open_notes(server);
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         server_fatal("%s", error);
+    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
+    if (architecture->worker_memory > 0)
+        limit_workers(server);
     open_listeners(server);
     if (options->user != NULL)
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
         server_fatal("%s", error);
     server->counters = statistics_create(options->workers);
-    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */

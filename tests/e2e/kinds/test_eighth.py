@@ -25,8 +25,8 @@ KINDS = (
     *(f"limits/test_{name}" for name in ("ports", "faults_start")),
 )
 """The test files that depend on the server's architecture."""
-FILES = ("Makefile", "redirects", "pyproject.toml")
-FOLDERS = ("lib", "ops", "public", "templates", "tests")
+FILES = ("Makefile", "README.md", "redirects", "pyproject.toml")
+FOLDERS = ("docs/explanation", "lib", "ops", "public", "templates", "tests")
 
 
 @pytest.fixture(scope="module")

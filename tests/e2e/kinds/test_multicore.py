@@ -14,7 +14,7 @@ import pytest
 from ..claims import HALF, HALF_TIME, KEPT, WORKERS, answer, crowd, of, says
 from ..client import Client, fetch
 from ..conftest import Start
-from ..harness import Server, run_to_end
+from ..harness import Server, architecture, run_to_end
 from ..timing import undisturbed, wait_until
 
 CLIENTS = 24
@@ -40,8 +40,8 @@ def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
 
 def test_the_option_is_of_one_server(binary: Path, arch: str) -> None:
     """A server whose workers share a listener rejects --listener-each."""
-    if arch == "multicore":
-        pytest.skip("it has the option")
+    if arch == "multicore" or architecture(arch).listener_each:
+        pytest.skip("its workers can have a listener each")
     status, out, err = run_to_end(binary, "--listener-each")
     assert (status, out) == (1, "")
     assert err.startswith(f"{arch}: --listener-each ")

@@ -100,6 +100,16 @@ RECIPES = {
         "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
         "for a client that stays.",
     ),
+    "09_multicore": Recipe(
+        "",
+        LEAVES,
+        (
+            *[r"epoll_ctl\(\d+, EPOLL_CTL_ADD, 3, {events=EPOLLIN\|EPOLLEXCLUSIVE"] * 2,
+            r"accept4\(3",
+        ),
+        "each worker adds the listening socket to its own set, EPOLL_CTL_ADD with EPOLLEXCLUSIVE; "
+        "for one client only one of them returns from epoll_wait.",
+    ),
 }
 
 

@@ -173,5 +173,5 @@ def test_the_first_server_lives_on_seven_system_calls() -> None:
     assert calls - set_up == {"socket", "bind", "listen", "accept", "read", "write", "close"}
 
 
-def test_each_of_the_seven_ends_with_a_recipe() -> None:
-    assert set(RECIPES) == {folder.name for folder in ROOT.glob("0[1-7]_*")}
+def test_each_server_ends_with_a_recipe() -> None:
+    assert set(RECIPES) == {folder.name for folder in ROOT.glob("[0-9][0-9]_*")}

@@ -31,7 +31,7 @@
  *
  * Why processes, and not threads?  Because of the crash, and because they share
  * no data: this is 07 without one more lock.  Speed is no reason: on two cores
- * a version with threads took the same CPU time per request.
+ * a version with threads took about the same CPU time per request.
  *
  * Which worker gets a connection?  The first of the kernel's list that sleeps
  * in epoll_wait(): so none waits for a busy worker while another is free.  But

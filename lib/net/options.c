@@ -47,7 +47,8 @@ static const char help[] =
     "                      prethreading (%zu); the other servers ignore it\n"
     "  --listener-each     give each process of multicore its own listening "
     "socket\n"
-    "                      (one for all); the other servers reject it\n"
+    "                      (default: one for all); the other servers reject "
+    "it\n"
     "  -d, --root DIR      the folder that holds public/, templates/ and the\n"
     "                      file redirects (the folder of this program)\n"
     "  -b, --backlog N     connections that may wait to be accepted (%d; the\n"
@@ -257,7 +258,9 @@ void options_parse(struct options *options,
     if (!architecture->has_workers)
         options->workers = 1;
     if (options->listener_each && architecture->listeners == LISTENER_SHARED)
-        server_fatal("--listener-each is only for multicore" SEE_HELP);
+        server_fatal(
+            "--listener-each is not possible: this server has one listening "
+            "socket" SEE_HELP);
 }
 
 int options_time(const struct options *options, int milliseconds) {

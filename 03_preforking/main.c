@@ -51,6 +51,7 @@ static const struct architecture architecture = {
     .summary = "processes forked at the start, one connection each at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
+    .worker_memory = CHILD_MEMORY,
     .calls = {BLOCKING_CALLS, FORKING_CALLS},
 };
 
@@ -116,28 +117,12 @@ static void replace_workers(struct server *server) {
         poll(NULL, 0, RETRY_DELAY);
 }
 
-/* If memory is short, fewer workers than wanted are better than many that the
-   kernel kills. */
-static size_t room_for_workers(struct options *options) {
-    size_t wanted = options->workers;
-    struct log_limit limit = {0};
-
-    options->workers = server_room_in_memory(wanted, 0, CHILD_MEMORY);
-    if (options->workers < wanted)
-        log_limited(
-            &limit,
-            "memory for %zu of %zu workers only; raise the memory limit, "
-            "or give fewer --workers",
-            options->workers, wanted);
-    return options->workers;
-}
-
 int main(int argc, char **argv) {
     struct server server;
     struct redis_pool redis; /* for the parent */
 
     server_start(&server, &architecture, argc, argv);
-    size_t count = room_for_workers(&server.options);
+    size_t count = server.options.workers;
     children_init(&workers, &server, count, false);
     is_busy = server_share(count * sizeof *is_busy);
 

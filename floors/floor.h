@@ -36,6 +36,7 @@
 #include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 struct floor {
@@ -94,13 +95,44 @@ static inline void floor_serve(const struct floor *floor, int client,
     close(client);
 }
 
-/* ---- For programs that fork (02, 03) ---- */
+/* ---- For programs that fork (02, 03, 09) ---- */
 
 /* Call it first in a child: the child must not outlive its parent. */
 static inline void floor_die_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(EXIT_FAILURE);
+}
+
+/* Forks processes that work, and waits for SIGTERM and then for them, because a
+   process' CPU time is added to its parent's when it is waited for. */
+static inline int floor_fork_workers(const struct floor *floor, size_t count,
+                                     void (*work)(const struct floor *)) {
+    sigset_t terminate;
+    int number;
+
+    sigemptyset(&terminate);
+    sigaddset(&terminate, SIGTERM);
+    pid_t parent = getpid();
+    pid_t *workers = calloc(count, sizeof workers[0]);
+    if (workers == NULL)
+        floor_give_up("calloc");
+    for (size_t i = 0; i < count; i++) {
+        if ((workers[i] = fork()) < 0)
+            floor_give_up("fork");
+        if (workers[i] == 0) {
+            floor_die_with(parent);
+            work(floor);
+        }
+    }
+    sigprocmask(SIG_BLOCK, &terminate, NULL);
+    sigwait(&terminate, &number);
+    for (size_t i = 0; i < count; i++)
+        kill(workers[i], SIGTERM);
+    free(workers);
+    while (wait(NULL) > 0)
+        ;
+    return EXIT_SUCCESS;
 }
 
 /* ---- The start ---- */

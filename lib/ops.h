@@ -28,8 +28,8 @@
 /* Right after the command line was read. */
 void ops_start(void);
 
-/* Before any fork, when the port is bound: what processes share.  `workers`:
-   how many there are at most, children included. */
+/* Before any fork: what processes share.  `workers`: how many there are at
+   most, children included. */
 void ops_share(size_t workers);
 
 /* When all files are open: drops the rights to others.  Of TCP the port of

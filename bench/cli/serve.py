@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--redis", metavar="URL", help=redis)
     delay = "delay each reply of Redis by MS milliseconds (default 0)"
     value("--redis-delay", parse=milliseconds, example="5", metavar="MS", help=delay)
-    workers = "processes of preforking, threads of prethreading (default: the server's own)"
+    workers = (
+        "processes of preforking and multicore, threads of prethreading (default: the server's own)"
+    )
     value("--workers", parse=positive, example="100", metavar="N", help=workers)
     return parser
 

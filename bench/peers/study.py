@@ -19,7 +19,7 @@ from bench.records.results import Measured, Peer, PeerStudy, Published, StudyWor
 from bench.records.values import one_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
-from bench.subjects.subject import discover
+from bench.subjects.subject import discover, server_names
 
 STUDIES = ROOT / "bench" / "peers"
 SEVEN = "seven"
@@ -144,7 +144,9 @@ def peer(name: str) -> Peer:
 
 
 def _names(measure: Measure) -> tuple[str, ...]:
-    every = [x for name in measure.subjects for x in (discover() if name == SEVEN else [name])]
+    every = [
+        x for name in measure.subjects for x in (server_names(None) if name == SEVEN else [name])
+    ]
     return tuple(dict.fromkeys(every))
 
 

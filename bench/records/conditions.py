@@ -287,7 +287,8 @@ ASPECTS = (
         "workers",
         "--workers",
         positive,
-        "start N processes of preforking, threads of prethreading (default: the server's own)",
+        "start N processes of preforking and multicore, threads of prethreading (default: the "
+        "server's own)",
         lambda number: plural(int(number or 0), "worker"),
         lambda number: f"workers{number}",
     ),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes that serve: 02 and 03 fork them, share with them, end them.
- */
+/* Child processes that serve: 02, 03 and 09 fork them, share with them, end
+   them. */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
 

@@ -13,10 +13,10 @@ void evented_init(struct evented *evented, struct server *server,
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_accept_without_waiting(server);
     /* Each client may be receiving a different large file: one descriptor more
-       for each. */
-    evented->limit =
-        server_room_in_memory(server_room_for_clients(OPEN_FILES, 1),
-                              CONNECTION_MEMORY, CONNECTION_MEMORY);
+       for each.  Loops in several processes share the memory. */
+    evented->limit = server_room_in_memory(
+        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY,
+        CONNECTION_MEMORY * server->options.workers);
     evented->trim_at = INT64_MAX;
     evented_begin_round(evented);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,8 @@ enum {
     VERSION_OPTION = 'V',
     NO_CONFINEMENT = 256,
     PRINT_CALLS,
-    EACH
+    EACH,
+    LISTENERS
 };
 
 static const char help[] =
@@ -41,8 +43,12 @@ static const char help[] =
     "  -a, --address A     listen on this address or host name (127.0.0.1)\n"
     "  -r, --redis URL     redis://[user:password@]host:port/db or unix:/path\n"
     "                      (redis://127.0.0.1:6379)\n"
-    "  -w, --workers N     processes of preforking, threads of prethreading\n"
-    "                      (%d); the other servers ignore it\n"
+    "  -w, --workers N     processes of preforking and multicore, threads of\n"
+    "                      prethreading (%zu); the other servers ignore it\n"
+    "  --listener-each     give each process of multicore its own listening "
+    "socket\n"
+    "                      (default: one for all); the other servers reject "
+    "it\n"
     "  -d, --root DIR      the folder that holds public/, templates/ and the\n"
     "                      file redirects (the folder of this program)\n"
     "  -b, --backlog N     connections that may wait to be accepted (%d; the\n"
@@ -66,9 +72,23 @@ static const char help[] =
     "SIGINT, SIGTERM and SIGHUP finish what is in flight, print statistics and "
     "exit.\n";
 
+/* A core that taskset(1) or a container has taken away does not count; a quota
+   of CPU time does.  sched_getaffinity(2) fails if there are more than 1,024.
+ */
+static size_t default_workers(const struct architecture *architecture) {
+    cpu_set_t cores;
+
+    if (!architecture->worker_per_core)
+        return DEFAULT_WORKERS;
+    return sched_getaffinity(0, sizeof cores, &cores) == 0
+               ? (size_t)CPU_COUNT(&cores)
+               : 1;
+}
+
 static void print_help(const struct architecture *architecture) {
     printf(help, architecture->name, architecture->name, architecture->summary,
-           DEFAULT_PORT, DEFAULT_WORKERS, DEFAULT_BACKLOG, DEFAULT_TIME_SCALE);
+           DEFAULT_PORT, default_workers(architecture), DEFAULT_BACKLOG,
+           DEFAULT_TIME_SCALE);
 }
 
 /* As getopt(3) wants them. */
@@ -136,6 +156,7 @@ static const struct option known[] = {
     {"backlog", required_argument, NULL, 'b'},
     {"time-scale", required_argument, NULL, 't'},
     {"log", no_argument, NULL, 'l'},
+    {"listener-each", no_argument, NULL, LISTENERS},
     {"each-worker", no_argument, NULL, EACH},
     {"user", required_argument, NULL, 'u'},
     {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
@@ -199,6 +220,8 @@ static bool set_option(struct options *options, int letter) {
     case 'u':
         options->user = optarg;
         return true;
+    case LISTENERS:
+        return options->listener_each = true;
     case EACH:
         return options->each_worker = true;
     case NO_CONFINEMENT:
@@ -216,7 +239,9 @@ void options_parse(struct options *options,
 
     *options = (struct options){.address = "127.0.0.1",
                                 .redis = "redis://127.0.0.1:6379",
-                                .workers = DEFAULT_WORKERS,
+                                .workers = default_workers(architecture),
+                                .listener_each =
+                                    architecture->listeners == LISTENER_EACH,
                                 .backlog = DEFAULT_BACKLOG,
                                 .time_scale = DEFAULT_TIME_SCALE,
                                 .confined = CONFINED};
@@ -232,6 +257,10 @@ void options_parse(struct options *options,
     parse_positional(options, argc - optind, argv + optind);
     if (!architecture->has_workers)
         options->workers = 1;
+    if (options->listener_each && architecture->listeners == LISTENER_SHARED)
+        server_fatal(
+            "--listener-each is not possible: this server has one listening "
+            "socket" SEE_HELP);
 }
 
 int options_time(const struct options *options, int milliseconds) {

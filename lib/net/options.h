@@ -9,13 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The listening sockets of a pool.  If its workers call server_take_listener(),
+   each can have its own: always, or with the option --listener-each. */
+enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
+
 /* How a server describes itself. */
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
     const char *summary;         /* half a line: who serves, who waits */
     int requests_per_connection; /* then it is closed */
     bool has_workers;            /* a fixed number of them: --workers counts */
-    bool listener_each; /* each worker has one: server_take_listener() */
+    bool worker_per_core;        /* unless --workers sets another number */
+    size_t worker_memory; /* bytes, if each worker is a process; else 0 */
+    enum listeners listeners;
     /* System calls that its way to wait needs once it has started. */
     struct call calls[CALLS_LIMIT];
 };
@@ -29,8 +35,9 @@ struct options {
     int backlog;
     int time_scale; /* clients get 1/N of their time */
     bool log;
-    bool each_worker; /* its requests are printed at the end */
-    const char *user; /* to become, or NULL */
+    bool listener_each; /* each worker has a listening socket */
+    bool each_worker;   /* its requests are printed at the end */
+    const char *user;   /* to become, or NULL */
     bool confined;
 };
 

@@ -86,10 +86,27 @@ static int redis_port(const struct redis_server *redis) {
     return 0;
 }
 
+/* If memory is short, fewer workers than wanted are better than many that the
+   kernel kills. */
+static void limit_workers(struct server *server) {
+    size_t wanted = server->options.workers;
+    size_t room =
+        server_room_in_memory(wanted, 0, server->architecture->worker_memory);
+    struct log_limit limit = {0};
+
+    server->options.workers = room;
+    if (room < wanted)
+        log_limited(
+            &limit,
+            "memory for %zu of %zu workers only; raise the memory limit, "
+            "or give fewer --workers",
+            room, wanted);
+}
+
 /* Opens all at once: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
-    size_t count = server->architecture->listener_each ? options->workers : 1;
+    size_t count = options->listener_each ? options->workers : 1;
 
     server->listeners = calloc(count, sizeof server->listeners[0]);
     if (server->listeners == NULL)
@@ -112,13 +129,15 @@ void server_start(struct server *server,
     open_notes(server);
     if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
         server_fatal("%s", error);
+    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
+    if (architecture->worker_memory > 0)
+        limit_workers(server);
     open_listeners(server);
     if (options->user != NULL)
         become(options->user);
     if (app_open(&server->app, options->root, error, sizeof error) < 0)
         server_fatal("%s", error);
     server->counters = statistics_create(options->workers);
-    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
@@ -155,6 +174,8 @@ void server_adopt(const struct server *server, int socket,
 }
 
 void server_take_listener(struct server *server, size_t number) {
+    if (!server->options.listener_each)
+        return;
     for (size_t i = 0; i < server->listeners_count; i++)
         if (i != number)
             close(server->listeners[i]);

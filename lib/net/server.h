@@ -34,10 +34,10 @@ void server_start(struct server *server,
    (ops/confine.c), and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
-/* Call it in each worker, if each is to have a listener (.listener_each of its
-   architecture, has_workers too): from now on this process accepts at its own.
-   The listener outlives the worker: the worker forked in its place serves the
-   clients that wait there. */
+/* Call it in each worker, if each can have a listener (.listeners of its
+   architecture, has_workers too): from now on this process accepts at its own,
+   if there is one for each.  The listener outlives the worker: the worker
+   forked in its place serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
 /* As listener_never_waits() and listener_accept(), of this process' listener.

@@ -100,6 +100,16 @@ RECIPES = {
         "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
         "for a client that stays.",
     ),
+    "09_multicore": Recipe(
+        "",
+        LEAVES,
+        (
+            *[r"epoll_ctl\(\d+, EPOLL_CTL_ADD, 3, {events=EPOLLIN\|EPOLLEXCLUSIVE"] * 2,
+            r"accept4\(3",
+        ),
+        "each worker adds the listening socket to its own set, EPOLL_CTL_ADD with EPOLLEXCLUSIVE; "
+        "for one client only one of them returns from epoll_wait.",
+    ),
 }
 
 
@@ -163,5 +173,5 @@ def test_the_first_server_lives_on_seven_system_calls() -> None:
     assert calls - set_up == {"socket", "bind", "listen", "accept", "read", "write", "close"}
 
 
-def test_each_of_the_seven_ends_with_a_recipe() -> None:
-    assert set(RECIPES) == {folder.name for folder in ROOT.glob("0[1-7]_*")}
+def test_each_server_ends_with_a_recipe() -> None:
+    assert set(RECIPES) == {folder.name for folder in ROOT.glob("[0-9][0-9]_*")}

@@ -81,7 +81,7 @@ def test_who_always_closes_holds_no_idle_connections() -> None:
 def test_workers_are_varied_only_of_those_who_have_some() -> None:
     ten = Conditions("guestbook", workers=10)
     able = [name for name in discover() if server_subject(name, ROOT / name).can(ten)]
-    assert able == ["preforking", "prethreading"]
+    assert able == ["preforking", "prethreading", "multicore"]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ SLEEP = {
     "prethreading": ("accept4", "futex", "recvfrom"),
     "poll": (native("poll"), None, None),
     "epoll": (native("epoll_wait"), None, None),
+    "multicore": ("wait4", native("epoll_wait"), native("epoll_wait")),
 }
 
 
@@ -62,7 +63,7 @@ def _expected(name: str, silent: int) -> tuple[str, Counter[str]]:
     if busy is not None and silent:
         workers[busy] = silent
     if idle is not None and silent < WORKERS:
-        workers[idle] = WORKERS - silent
+        workers[idle] += WORKERS - silent
     return main, workers
 
 
@@ -147,10 +148,10 @@ def _failed_accepts(trace: Path) -> int:
     return len(re.findall(r"^accept4\(.* = -1 ", trace.read_text(), re.MULTILINE))
 
 
-@of("preforking", "prethreading")
+@of("preforking", "prethreading", "multicore")
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_wakes_one(start: Start) -> None:
-    """03, 05: a connection wakes one worker, and all others stay asleep."""
+    """03, 05, 09: a connection wakes one worker, and all others stay asleep."""
     says("the kernel wakes one for each connection, and not the whole herd")
     skip_unless_visible()
     workers, connections = 16, 40

@@ -3,32 +3,30 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from ..client import fetch
-from ..harness import REPOSITORY, Server
-from ..timing import wait_until
+from ..harness import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("eighth")
-EIGHTHS = ("looping", "listening")
-EIGHTH = REPOSITORY / "tests" / "e2e" / "eighth"
+MULTICORE = REPOSITORY / "09_multicore"
+EIGHTHS = ("multicore", "listening")
+LISTENING = {'"multicore"': '"listening"', "LISTENER_OPTION": "LISTENER_EACH"}
+"""The changes that make of 09_multicore a server in which each worker always has a listener."""
 KINDS = (
     *(f"asking_redis/test_redis_{name}" for name in ("kept", "scarce")),
-    *(f"kinds/test_{name}" for name in ("start", "cost")),
+    *(f"kinds/test_{name}" for name in ("start", "cost", "multicore")),
     *(f"limits/test_{name}" for name in ("stop", "stalling", "fairness", "clients")),
+    *(f"limits/test_{name}" for name in ("left_behind", "memory_group", "statistics")),
     *(f"limits/test_{name}" for name in ("ports", "faults_start")),
 )
 """The test files that depend on the server's architecture."""
-FILES = ("Makefile", "redirects", "pyproject.toml")
-FOLDERS = ("lib", "ops", "public", "templates", "tests")
-WORKERS = 4
+FILES = ("Makefile", "README.md", "redirects", "pyproject.toml")
+FOLDERS = ("docs/explanation", "lib", "ops", "public", "templates", "tests")
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +37,21 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(REPOSITORY / name, copy / name)
     for name in FOLDERS:
         shutil.copytree(REPOSITORY / name, copy / name)
-    shutil.copytree(EIGHTH, copy, dirs_exist_ok=True)
+    shutil.copytree(MULTICORE, copy / MULTICORE.name)
+    _make_listening(copy / "10_listening")
     _must_run(["make", "-j2", *EIGHTHS, "faults", "CFLAGS=-O1 -Werror"], copy)
     return copy
+
+
+def _make_listening(folder: Path) -> None:
+    """Make the folder of a server in which each worker always has a listener."""
+    source, facts = ((MULTICORE / name).read_text() for name in ("main.c", "tests.toml"))
+    for before, after in LISTENING.items():
+        assert before in source
+        source = source.replace(before, after)
+    folder.mkdir()
+    (folder / "main.c").write_text(source)
+    (folder / "tests.toml").write_text(f"{facts}listener_each = true\n")
 
 
 def _must_run(command: list[str], project: Path) -> str:
@@ -58,23 +68,3 @@ def test_an_eighth_of_a_kind_of_its_own(name: str, project: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-n", "4", "--dist", "loadgroup"]
     command += ["--server", name, "-m", "not waits"]
     assert " passed" in _must_run([*command, *(f"tests/e2e/{kind}.py" for kind in KINDS)], project)
-
-
-@pytest.mark.slow
-def test_each_listens_for_itself(project: Path) -> None:
-    """Each worker gets a share of the connections, and a replacement gets its own listener. A
-    listener outlives its worker: no connection is refused or lost while there is none."""
-    options = ("--each-worker", "--workers", str(WORKERS))
-    with Server(project / "listening", project, "redis://127.0.0.1:1", options) as server:
-        wait_until(lambda: len(server.children()) == WORKERS, "all have been forked")
-        first, *_ = server.children()
-        for _ in range(16 * WORKERS):
-            assert fetch(server, "/redirect").status == 302
-        os.kill(first, signal.SIGTERM)
-        wait_until(lambda: first not in server.children(), "it has ended")
-        for _ in range(16 * WORKERS):
-            assert fetch(server, "/redirect").status == 302
-        wait_until(lambda: len(server.children()) == WORKERS, "another has been forked")
-    shares = [int(server.statistics()[f"worker {number}"]) for number in range(1, WORKERS + 1)]
-    assert sum(shares) == 2 * 16 * WORKERS
-    assert min(shares) > 0

@@ -108,7 +108,7 @@ def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
     _wait_until_at_rest(server)
 
 
-@of("forking", "preforking")
+@of("forking", "preforking", "multicore")
 def test_child_told_to_stop(start: Start) -> None:
     """A child that gets SIGTERM ends alone: it does not close the other children's listening
     socket."""

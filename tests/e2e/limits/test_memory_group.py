@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Clients that do not read, in a control group of 16 MB. Takes 4 s for each server."""
+"""Clients that do not read or do not finish their request, in a control group of 16 MB. Takes 2 to
+5 s for each server."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ..claims import of
 from ..client import fetch, request
 from ..conftest import Start
 from ..redisbox import PrivateRedis, RedisClient
@@ -19,6 +22,7 @@ from ..timing import wait_until
 GROUPS = Path("/sys/fs/cgroup/memory")
 LIMIT = 16 << 20
 CLIENTS = 120
+MANY = 6000
 SECONDS = 2
 """Seconds after which a server without a limit has used all of the group's memory."""
 REMARK = '"' * 1000 + " - " + '"' * 100
@@ -66,5 +70,27 @@ def test_readers_that_do_not_read(
     for client in crowd:
         client.close()
     wait_until(lambda: fetch(server, "/guestbook").status == 200, "the page is served again")
+    assert server.running()
+    assert "signal" not in server.stderr, server.stderr
+
+
+@of("poll", "epoll", "multicore")
+@pytest.mark.slow
+@pytest.mark.plain_build("sanitizers need more memory than that")
+def test_clients_that_do_not_finish_their_request(group: Path, start: Start) -> None:
+    """Each event loop accepts as many as its part of the memory allows; no process is killed."""
+    join = f'ulimit -n 4096; echo $$ > {group}/cgroup.procs && exec "$@"'
+    server = start("--workers", "8", prefix=("sh", "-c", join, "sh"))
+    half = request("GET", "/", (("X-Long", "x" * 900),))[:-2]
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.socket()) for _ in range(MANY)]
+        for client in clients:
+            client.setblocking(False)
+            client.connect_ex((server.host, server.port))
+        for client in clients:
+            with contextlib.suppress(BlockingIOError):  # the backlog is full
+                client.sendall(half)
+        time.sleep(SECONDS)
+    wait_until(lambda: fetch(server, "/t/digits.txt").status == 200, "files are served again")
     assert server.running()
     assert "signal" not in server.stderr, server.stderr

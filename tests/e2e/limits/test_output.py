@@ -178,7 +178,7 @@ def test_stopped_terminal(start: Start, tmp_path: Path) -> None:
     os.close(keyboard)
 
 
-@of("preforking", "epoll")
+@of("preforking", "epoll", "multicore")
 def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
     """The statistics wait one second for their reader, not longer."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
@@ -246,7 +246,7 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
     server.finish()
 
 
-@of("preforking", "epoll")
+@of("preforking", "epoll", "multicore")
 def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
     """SIGINT to all processes of the server, also to the log writer, loses no line. Takes 1 s."""
     log = tmp_path / "log"

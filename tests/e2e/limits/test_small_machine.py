@@ -247,7 +247,7 @@ def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
         assert fetch(server, "/").status == 200
 
 
-@of("preforking")
+@of("preforking", "multicore")
 def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> None:
     """A missing worker is logged, and it is forked as soon as the limit allows."""
     server = small_user(processes=3, workers=2)

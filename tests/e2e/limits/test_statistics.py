@@ -69,7 +69,7 @@ def test_statistics(start: Start, number: int) -> None:
     assert not processes.session_processes(server.pid)
 
 
-@pytest.mark.of_servers("preforking", "prethreading")
+@pytest.mark.of_servers("preforking", "prethreading", "multicore")
 def test_statistics_of_many_workers(start: Start) -> None:
     """All workers share one line, unless --each-worker is given."""
     server = start("--workers", "50")

@@ -181,7 +181,7 @@ def _is_told(pid: int) -> bool:
     return bool(pending >> (signal.SIGTERM - 1) & 1)
 
 
-@of("preforking")
+@of("preforking", "multicore")
 def test_who_leaves_shuts_the_door(start: Start) -> None:
     """Each process that leaves shuts the socket down, because the parent may be late."""
     server = start("--workers", "2")
@@ -201,7 +201,7 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
     assert server.wait() == 0
 
 
-@of("preforking")
+@of("preforking", "multicore")
 def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> None:
     """Ctrl-C may reach the workers first. The parent then serves the connections that wait."""
     server = start("--workers", "2")

@@ -43,7 +43,7 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.waits
-@of("preforking", "prethreading", "epoll")
+@of("preforking", "prethreading", "epoll", "multicore")
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
     """A worker that waits for half a request is woken, but not periodically."""
     skip_unless_traceable()

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * multicore: an event loop for each core, as in 07, in processes that are
+ * forked at the start, as in 03.
+ *
+ *     clients          kernel              worker processes
+ *
+ *     A --------+     +---------+        +----------------------+
+ *     B --------+---> | backlog | ---+-> | loop: A, C, Redis    |
+ *     C --------+     |   E     |    |   +----------------------+
+ *     D --------+     +---------+    +-> | loop: B, D, Redis    |
+ *     E --------+                        +----------------------+
+ *                                          parent: waits for them to die
+ *
+ * Who waits, and where?  Each worker in epoll_wait(), for its own clients, its
+ * own connection to Redis, and the listening socket that all workers share.
+ *
+ * Where does a half-done request live?  In its `struct event_conn`, on the heap
+ * of one worker.  A connection stays with the worker that has accepted it: no
+ * other can take it over, however busy that worker is.
+ *
+ * What does it cost?  For each core a process, which takes 80 KB of its own
+ * while it has no client, and a connection to Redis.  A request costs as much
+ * CPU time as in 07, or some more: two loops gather fewer events for one system
+ * call than one loop would.
+ *
+ * What happens at the limit?  Each worker has as many descriptors as 07, and
+ * its part of the memory.  A handler that computes delays only the clients of
+ * its worker.  If a worker crashes, only its clients are affected, and the
+ * parent forks another.
+ *
+ * Why processes, and not threads?  Because of the crash, and because they share
+ * no data: this is 07 without one more lock.  Speed is no reason: on two cores
+ * a version with threads took about the same CPU time per request.
+ *
+ * Which worker gets a connection?  The first of the kernel's list that sleeps
+ * in epoll_wait(): so none waits for a busy worker while another is free.  But
+ * on a quiet server that is always the same worker.  If all its connections are
+ * kept and then become busy, one core does all the work.  With --listener-each
+ * every worker has a socket and a backlog of its own (SO_REUSEPORT), and the
+ * kernel chooses by a hash of the client's address and port.  So the workers
+ * get equal shares, and a connection may wait for a busy one.
+ *
+ * What to try: both, with a worker that is stopped for a second.  The commands,
+ * and what to expect: docs/tutorial/book/13-multicore.md.
+ *
+ * To see it: `strace -f -e trace=/epoll,accept4 ./multicore --workers 2`: each
+ * worker adds the listening socket to its own set, EPOLL_CTL_ADD with
+ * EPOLLEXCLUSIVE; for one client only one of them returns from epoll_wait.
+ */
+#include "config.h"
+#include "net/children.h"
+#include "net/readiness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+static const struct architecture architecture = {
+    .name = "multicore",
+    .summary = "one process per core, an event loop (epoll) in each",
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
+    .has_workers = true,
+    .worker_memory = CHILD_MEMORY,
+    .worker_per_core = true,
+    .listeners = LISTENER_OPTION,
+    .calls = {FORKING_CALLS, CALL(fcntl), CALL(prlimit64), CALL(epoll_create1),
+              CALL(epoll_ctl), CALL(epoll_wait), CALL(madvise), CALL(poll)},
+};
+
+static struct children workers;
+
+struct loop {
+    int set; /* the epoll descriptor: the kernel's set of watched ones */
+};
+
+/* After the fork: a set that processes share reports each event to any of them.
+ */
+static bool loop_init(struct loop *loop) {
+    loop->set = epoll_create1(EPOLL_CLOEXEC);
+    if (loop->set < 0)
+        server_report_exhausted("descriptors or memory");
+    return loop->set >= 0;
+}
+
+/* EPOLLEXCLUSIVE (since Linux 4.5): of all loops that sleep on the shared
+   listening socket, a connection wakes one.  Without it each connection wakes
+   all of them, and all but one find nothing to accept. */
+static bool watch(void *context, struct event_source *source,
+                  unsigned interest) {
+    struct loop *loop = context;
+    struct epoll_event event = {.data.ptr = source};
+    int change = source->interest == 0 ? EPOLL_CTL_ADD
+                 : interest == 0       ? EPOLL_CTL_DEL
+                                       : EPOLL_CTL_MOD;
+
+    if (source->descriptor < 0)
+        return true;
+    if (interest & READABLE)
+        event.events |= EPOLLIN;
+    if (interest & WRITABLE)
+        event.events |= EPOLLOUT;
+    if (source->kind == SOURCE_LISTENER)
+        event.events |= EPOLLEXCLUSIVE;
+    return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
+}
+
+static unsigned readiness_of(uint32_t events) {
+    return (events & EPOLLIN ? READABLE : 0u) |
+           (events & EPOLLOUT ? WRITABLE : 0u) |
+           (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
+}
+
+/* Sleeps until a descriptor is ready, and serves all that are. */
+static void run_round(struct loop *loop, struct evented *evented) {
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(loop->set, events, EVENTS_AT_ONCE,
+                           readiness_prepare_wait(evented));
+
+    evented_begin_round(evented);
+    for (int i = 0; i < count; i++)
+        readiness_event(evented, events[i].data.ptr,
+                        readiness_of(events[i].events));
+    readiness_end_round(evented);
+}
+
+/* The main function of a worker. */
+static void work(struct server *server, size_t number) {
+    struct evented evented;
+    struct loop loop;
+
+    if (!loop_init(&loop))
+        return;
+    server_take_listener(server, number);
+    server->counters += number;
+    readiness_init(&evented, server, (struct event_loop){watch, &loop});
+    while (readiness_keep_running(&evented))
+        run_round(&loop, &evented);
+    readiness_free(&evented);
+}
+
+/* Forks a worker for a free slot.  Returns false if that fails. */
+static bool start_worker(struct server *server) {
+    struct redis_pool unused; /* an event loop has a pipeline instead */
+    size_t number;
+    pid_t pid = children_fork(&workers, &number, &unused);
+
+    if (pid != 0)
+        return pid > 0;
+    work(server, number);
+    children_exit(&workers, number, &unused);
+}
+
+/* Forks workers in place of those that have died, which none should, and waits
+   for the next.  The pause limits the rate of forks if each worker dies at
+   once.  A failed fork is logged and retried. */
+static void replace_workers(struct server *server) {
+    size_t number;
+
+    if (server_is_stopping())
+        children_stop(&workers);
+    while (!children_are_complete(&workers) && start_worker(server)) {
+    }
+    bool complete = children_are_complete(&workers);
+    if (!complete)
+        server_report_exhausted("processes");
+    if (children_reap(&workers, complete, &number) || !complete)
+        poll(NULL, 0, RETRY_DELAY);
+}
+
+int main(int argc, char **argv) {
+    struct server server;
+
+    server_start(&server, &architecture, argc, argv);
+    children_init(&workers, &server, server.options.workers, false);
+
+    server_ready(&server);
+    while (!children_are_complete(&workers))
+        if (!start_worker(&server)) /* the forked ones end with the parent */
+            server_fatal("cannot fork worker %zu (%s); give fewer --workers",
+                         *workers.alive + 1, strerror(errno));
+
+    /* Ctrl-C goes to all processes of the group, and all workers may have ended
+       before the parent handles it: while clients wait, it forks others. */
+    while (server_keep_accepting())
+        replace_workers(&server);
+
+    children_end(&workers);
+    return server_end(&server);
+}

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""The claims of 09_multicore, and its option --listener-each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from ..claims import HALF, HALF_TIME, KEPT, WORKERS, answer, crowd, of, says
+from ..client import Client, fetch
+from ..conftest import Start
+from ..harness import Server, architecture, run_to_end
+from ..timing import undisturbed, wait_until
+
+CLIENTS = 24
+"""The probability that a hash assigns all of them to one of two workers is 1 : 8 million."""
+
+
+def _shares(server: Server) -> list[int]:
+    """Stop a server that was started with --each-worker; return the requests of each worker."""
+    assert server.stop() == 0
+    return [int(count) for name, count in server.statistics().items() if name[:7] == "worker "]
+
+
+@of("multicore")
+def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
+    """Only the cores that the process may use count."""
+    core = str(min(os.sched_getaffinity(0)))
+    prefix = ("taskset", "--cpu-list", core)
+    with Server(binary, site, "redis://127.0.0.1:1", prefix=prefix) as server:
+        assert server.banner["workers"] == "1"
+    with Server(binary, site, "redis://127.0.0.1:1") as server:
+        assert server.banner["workers"] == str(len(os.sched_getaffinity(0)))
+
+
+def test_the_option_is_of_one_server(binary: Path, arch: str) -> None:
+    """A server whose workers share a listener rejects --listener-each."""
+    if arch == "multicore" or architecture(arch).listener_each:
+        pytest.skip("its workers can have a listener each")
+    status, out, err = run_to_end(binary, "--listener-each")
+    assert (status, out) == (1, "")
+    assert err.startswith(f"{arch}: --listener-each ")
+
+
+@of("multicore")
+def test_crash_of_a_worker(start: Start) -> None:
+    """A crash ends the connections of one worker, and the parent forks another."""
+    says("If a worker crashes, only its clients are affected, and the parent forks another.")
+    server = start("--workers", str(WORKERS), "--listener-each")
+
+    def attempt() -> None:
+        wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+        with crowd(server, CLIENTS, HALF) as clients:
+            for client in clients:
+                client.wait_until_read()
+            crashed, *_ = server.children()
+            os.kill(crashed, signal.SIGKILL)
+            wait_until(lambda: not all(c.is_quiet(0) for c in clients), "clients are lost")
+            kept = [client for client in clients if client.is_quiet(0)]
+            assert 0 < len(kept) < CLIENTS
+            answer(kept)
+        wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
+        assert f"child {crashed} was ended by signal 9" in server.stderr
+
+    undisturbed(HALF_TIME, attempt)
+
+
+@of("multicore")
+@pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
+def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> None:
+    """With one listener the same worker gets nearly all connections, otherwise each gets some."""
+    says(
+        "The first of the kernel's list that sleeps in epoll_wait()",
+        "on a quiet server that is always the same worker",
+        "So the workers get equal shares",
+    )
+    server = start("--workers", "2", "--each-worker", *options)
+    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            client = stack.enter_context(Client(server))
+            assert client.exchange(KEPT).status == 200
+            time.sleep(0.01)  # until the worker sleeps again
+    least, most = sorted(_shares(server))
+    assert least + most == CLIENTS
+    assert least > 0 if options else most > 0.8 * CLIENTS
+
+
+@of("multicore")
+@pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
+def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
+    """A connection waits for a busy worker only if each worker has a listener."""
+    says(
+        "none waits for a busy worker while another is free",
+        "and a connection may wait for a busy one",
+    )
+    server = start("--workers", "2", *options)
+    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    busy, _ = server.children()
+    os.kill(busy, signal.SIGSTOP)
+    with crowd(server, CLIENTS, KEPT) as clients:
+        for client in clients:
+            client.is_quiet(0 if options else 1)
+        waiting = [client for client in clients if client.is_quiet(0.1)]
+        os.kill(busy, signal.SIGCONT)
+        assert all(client.read().status == 200 for client in clients)
+    assert bool(waiting) == bool(options)
+
+
+@of("multicore")
+def test_a_listener_outlives_its_worker(start: Start) -> None:
+    """A worker that is replaced gets the listener of its place, and no connection is lost while
+    there is none."""
+    server = start("--workers", str(WORKERS), "--each-worker", "--listener-each")
+    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    first, *_ = server.children()
+    for _ in range(16 * WORKERS):
+        assert fetch(server, "/t/digits.txt").status == 200
+    os.kill(first, signal.SIGTERM)
+    wait_until(lambda: first not in server.children(), "it has ended")
+    for _ in range(16 * WORKERS):
+        assert fetch(server, "/t/digits.txt").status == 200
+    wait_until(lambda: server.is_at_rest(WORKERS), "another has been forked")
+    shares = _shares(server)
+    assert sum(shares) == 2 * 16 * WORKERS
+    assert min(shares) > 0

@@ -36,8 +36,9 @@
  * with epoll; and what the kernel refuses an intruder now (ring_restrict()).
  * docs/tutorial/book/12-io_uring.md has the figures.
  *
- * To see it: `strace -e trace=io_uring_enter ./io_uring`: one call hands over
- * many operations if many clients come at once.
+ * To see it: `strace -e trace=io_uring_enter ./io_uring`: for one client each
+ * call hands over one operation: receive, send, close.  For many clients at once
+ * it hands over many.
  */
 #include "config.h"
 #include "ring_redis.h"

@@ -75,7 +75,7 @@ LOST_WAKEUP = FaultKind(
     "it slept although clients were waiting. One notification may mean several clients. After an "
     "edge-triggered epoll event (EPOLLET), call accept until EAGAIN. After a wake-up by a "
     "condition variable, take clients from the queue until it is empty.",
-    'epoll(7), "edge-triggered"; `accept_clients` in lib/net/evented.c; pthread_cond_wait(3): test '
+    'epoll(7), "edge-triggered"; `accept_clients` in lib/net/readiness.c; pthread_cond_wait(3): test '
     "the condition in a loop; `queue_take` in 05_prethreading/main.c",
     r"accept|epoll_wait|futex",
     brings=BROKEN_SERVICE,
@@ -230,7 +230,7 @@ ONE_STOPS_ALL = FaultKind(
     "One client blocks all others",
     "Some clients were silent, before or during their request, and all other clients waited for "
     "them. One of your blocking calls waits for a single client.",
-    "docs/explanation/architecture.md: what each call waits for; `wait_for` in lib/net/evented.c; "
+    "docs/explanation/architecture.md: what each call waits for; `wait_for` in lib/net/readiness.c; "
     "`receive` in lib/net/blocking.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
@@ -260,7 +260,7 @@ RESTARTED_TIMEOUT = FaultKind(
     "A request arrived one byte at a time with short pauses, and the server waited much longer "
     "than a request may take. The timeout is a deadline for the whole request, not a limit for "
     "the pause between bytes. (The attack that uses this is called Slowloris.)",
-    "`set_timeout` in lib/net/blocking.c; `start_waiting` in lib/net/evented.c; "
+    "`set_timeout` in lib/net/blocking.c; `evented_start_waiting` in lib/net/evented.c; "
     "connection_timeout in lib/app/connection.h",
     r"recv|read\(|poll|epoll_wait",
 )
@@ -271,7 +271,7 @@ NO_SEND_TIMEOUT = FaultKind(
     "your worker and some megabytes in the kernel. Disconnect a client that takes no bytes for "
     "SEND_TIMEOUT; a client that takes some bytes now and then may continue.",
     "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
-    "lib/net/evented.c",
+    "lib/net/readiness.c",
     r"send|write|poll|epoll_wait",
 )
 CUTS_SLOW_READER = FaultKind(
@@ -281,7 +281,7 @@ CUTS_SLOW_READER = FaultKind(
     "the time in which a client takes nothing at all; each byte that it takes restarts this "
     "timeout. A time limit for the whole response cuts off every client with a slow connection.",
     "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
-    "lib/net/evented.c",
+    "lib/net/readiness.c",
     r"send|write|poll|epoll_wait|close\(",
 )
 DESCRIPTOR_LEAK = FaultKind(
@@ -355,7 +355,7 @@ SPINS = FaultKind(
     "The server had nothing to do, but a thread used the CPU or woke up again and again. It must "
     "sleep until there is an event. A loop around a call with a timeout of a few milliseconds is "
     "busy waiting, too.",
-    "poll(2): its timeout; readiness that you do not need: `wait_for` in lib/net/evented.c",
+    "poll(2): its timeout; readiness that you do not need: `wait_for` in lib/net/readiness.c",
     r"\w+\(",
 )
 REDIS_STOPS_ALL = FaultKind(

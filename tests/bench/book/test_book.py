@@ -93,9 +93,9 @@ def test_what_is_new_and_what_is_the_same() -> None:
     [
         "source",
         "picture of a cat",
-        "function lib/net/evented.c no_such",
+        "function lib/net/readiness.c no_such",
         "source lib/no_such.c",
-        "beside lib/net/blocking.c blocking_serve lib/net/evented.c no_such",
+        "beside lib/net/blocking.c blocking_serve lib/net/readiness.c no_such",
         "timeline no_such",
     ],
 )

@@ -100,6 +100,12 @@ RECIPES = {
         "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
         "for a client that stays.",
     ),
+    "08_io_uring": Recipe(
+        "",
+        LEAVES,
+        tuple([r"io_uring_enter\(\d+, 1, 1, IORING_ENTER_GETEVENTS.* = 1$"] * 4),
+        "for one client each call hands over one operation: receive, send, close.",
+    ),
     "09_multicore": Recipe(
         "",
         LEAVES,

@@ -37,8 +37,8 @@
  * docs/tutorial/book/12-io_uring.md has the figures.
  *
  * To see it: `strace -e trace=io_uring_enter ./io_uring`: for one client each
- * call hands over one operation: receive, send, close.  For many clients at once
- * it hands over many.
+ * call hands over one operation: receive, send, close.  For many clients at
+ * once it hands over many.
  */
 #include "config.h"
 #include "ring_redis.h"
@@ -278,17 +278,17 @@ static void sent(struct loop *loop, struct ring_conn *conn, int result) {
 }
 
 /* An operation of a connection has come back. */
-static void go_on(struct loop *loop, struct ring_conn *conn, const char *bytes,
-                  int result) {
-    if (conn->operation == CLOSE) {
+static void go_on(struct loop *loop, struct ring_conn *conn,
+                  enum operation operation, const char *bytes, int result) {
+    if (operation == CLOSE) {
         evented_forget(&loop->evented, &conn->base);
         return;
     }
-    if (conn->operation == RECEIVE && !received(loop, conn, bytes, result))
+    if (operation == RECEIVE && !received(loop, conn, bytes, result))
         return;
-    if (conn->operation == SEND)
+    if (operation == SEND)
         sent(loop, conn, result);
-    else if (conn->operation == AWAIT_ROOM && result < 0)
+    else if (operation == AWAIT_ROOM && result < 0)
         connection_abandon(&conn->base.connection);
     conn->late = TIMEOUT_NONE;
     drive(loop, conn);
@@ -397,7 +397,7 @@ static void complete(struct loop *loop, const struct io_uring_cqe *cqe) {
         ring_give_back(cqe, &ring->for_redis);
     } else {
         go_on(loop, (struct ring_conn *)(uintptr_t)(number - operation),
-              ring_bytes(cqe, &ring->for_clients), cqe->res);
+              operation, ring_bytes(cqe, &ring->for_clients), cqe->res);
         ring_give_back(cqe, &ring->for_clients);
     }
 }

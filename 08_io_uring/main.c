@@ -143,7 +143,7 @@ static void prepare_send(struct io_uring_sqe *sqe, struct ring_conn *conn,
  * It could close the socket as well, in a chain of operations (IOSQE_IO_LINK),
  * and save us one more turn.  But shutdown(2) must come between: see
  * transmit.c.  The kernel gives the operation IORING_OP_SHUTDOWN to a thread of
- * its own, and a short request costs a fifth more.  So that remains a system
+ * its own, and a short request costs a fifth or more.  So that remains a system
  * call (evented_finish_exchange()), and the close an operation of its own.
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,

@@ -185,6 +185,7 @@ TRICKS = {
 
 CHANGES = {
     "accept-one": "one connection is accepted in each loop iteration, not all that wait",
+    "chain": "io_uring sends, ends and closes in one chain of operations, without a turn between",
     "edge": "epoll reports only changes (EPOLLET), not all descriptors that are ready",
     "interest": "a client is not watched while it waits for Redis, and is watched again afterwards",
     "lock": "each thread calls accept() with a lock; there is no queue",

@@ -146,6 +146,23 @@
    its stack; the kernel's part of a connection is included. */
 #define CHILD_MEMORY        (384 * 1024)
 #define THREAD_MEMORY       (64 * 1024)
+/* Our deepest handler and a signal's frame need a quarter of it.  The address
+   sanitizer puts borders around variables. */
+#ifdef SANITIZED
+#define COROUTINE_STACK     (256 * 1024)
+#else
+#define COROUTINE_STACK     (64 * 1024)
+#endif
+/* A coroutine's used pages of the stack, its request, and the kernel's part of
+   a connection. */
+#define COROUTINE_MEMORY    (24 * 1024)
+/* A stack and its guard page are two mappings, of which the kernel allows a
+   process 65,530 (vm.max_map_count). */
+#define COROUTINES_LIMIT    30000
+/* Stacks that no coroutine needed for this long are unmapped, this many in one
+   loop iteration. */
+#define STACK_REST          500
+#define STACKS_AT_ONCE      256
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT        5000
 /* How long accept pauses when no descriptor is left, and how often a stopping
@@ -169,6 +186,8 @@
 #define ACCEPTS_AT_ONCE     512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE   16
+/* Calls that send, after which a coroutine gives the others a turn. */
+#define SENDS_AT_ONCE       4
 /* One sendfile(2) call: in an event loop a fast client with a huge file must
    leave time for the others. */
 #define SENDFILE_AT_ONCE    (128 * 1024)

@@ -324,7 +324,8 @@ $(FLOOR)/%.so: floors/%.c Makefile
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(COMPILE) $< $(LDFLAGS) $(LDLIBS) -o $@
+	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(LDLIBS) -o $@
+$(FLOOR)/10_coroutines: lib/net/coroutine/stack.c lib/net/coroutine/stack.h
 
 # The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')

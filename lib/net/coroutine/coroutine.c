@@ -328,7 +328,7 @@ static void run(void) {
         coroutine_wake(&loop.alive);
         LL_PREPEND(loop.unused, self);
         loop.unused_count++;
-        if (loop.unmap_at == INT64_MAX)
+        if (loop.unmap_at == INT64_MAX && loop.unused_count > 1)
             loop.unmap_at = clock_milliseconds() + STACK_REST;
         give_turn();
     }
@@ -385,9 +385,9 @@ static void unmap_stack(struct coroutine *coroutine) {
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)
         return;
-    size_t surplus = loop.never_used < loop.unused_count
-                         ? loop.never_used
-                         : loop.unused_count - 1;
+    size_t surplus = loop.unused_count > 0 ? loop.unused_count - 1 : 0;
+    if (surplus > loop.never_used)
+        surplus = loop.never_used;
     size_t count = surplus < STACKS_AT_ONCE ? surplus : STACKS_AT_ONCE;
     for (size_t i = 0; i < count; i++)
         unmap_stack(take_unused());
@@ -428,6 +428,8 @@ void coroutines_end(void) {
         unmap_stack(take_unused());
     free(loop.heap);
     free(loop.watched);
+    loop.watched = NULL;
+    loop.known = 0;
     close(loop.set);
 }
 

@@ -153,8 +153,7 @@ int main(int argc, char **argv) {
     floor_start(&loop.floor, argc, argv);
     loop.set = epoll_create1(EPOLL_CLOEXEC);
     listening.data.fd = loop.floor.listener;
-    if (loop.set < 0 ||
-        fcntl(loop.floor.listener, F_SETFL, O_NONBLOCK) < 0 ||
+    if (loop.set < 0 || fcntl(loop.floor.listener, F_SETFL, O_NONBLOCK) < 0 ||
         epoll_ctl(loop.set, EPOLL_CTL_ADD, loop.floor.listener, &listening) < 0)
         floor_give_up("start");
     for (;;) {

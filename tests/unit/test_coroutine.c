@@ -127,8 +127,8 @@ static void deadlines_are_kept_in_order(void **state) {
 
 static void receive(void *argument) {
     char byte = 0;
-    enum woken woken = coroutine_wait(sockets[1], EPOLLIN,
-                                      clock_milliseconds() + 10000);
+    enum woken woken =
+        coroutine_wait(sockets[1], EPOLLIN, clock_milliseconds() + 10000);
 
     if (woken == WOKEN_READY && recv(sockets[1], &byte, 1, MSG_DONTWAIT) == 1)
         *(char *)argument = byte;

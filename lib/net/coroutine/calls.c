@@ -191,8 +191,7 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     /* A signal handler looks at the backlog with a timeout of 0. */
     if (timeout == 0 || !coroutines_run())
         return __real_poll(entries, count, timeout);
-    int64_t deadline =
-        timeout < 0 ? INT64_MAX : clock_milliseconds() + timeout;
+    int64_t deadline = timeout < 0 ? INT64_MAX : clock_milliseconds() + timeout;
     for (enum woken woken = WOKEN_READY; woken != WOKEN_LATE;) {
         int result = __real_poll(entries, count, 0);
         if (result != 0)

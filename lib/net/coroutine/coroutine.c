@@ -57,10 +57,10 @@ static struct {
     size_t alive;
     struct coroutine *unused; /* stacks; the last returned is used first */
     size_t unused_count;
-    size_t never_used;  /* the fewest unused since the last trim */
-    int64_t unmap_at;   /* when the next unused stacks are unmapped */
-    int64_t wake_at;    /* while the server stops: when to wake all */
-    struct trim trim;   /* of the heap's unused memory */
+    size_t never_used; /* the fewest unused since the last trim */
+    int64_t unmap_at;  /* when the next unused stacks are unmapped */
+    int64_t wake_at;   /* while the server stops: when to wake all */
+    struct trim trim;  /* of the heap's unused memory */
     int64_t trim_at;
 } loop = {.set = -1};
 
@@ -253,8 +253,7 @@ void coroutine_share(unsigned calls) {
 
 /* Returns how long the loop may sleep, in milliseconds. */
 static int time_to_sleep(void) {
-    int64_t earliest =
-        loop.waiting > 0 ? loop.heap[1]->deadline : INT64_MAX;
+    int64_t earliest = loop.waiting > 0 ? loop.heap[1]->deadline : INT64_MAX;
     int64_t now = clock_milliseconds();
 
     if (loop.trim_at < earliest)
@@ -391,8 +390,7 @@ static void unmap_unused(int64_t now) {
     size_t count = surplus < STACKS_AT_ONCE ? surplus : STACKS_AT_ONCE;
     for (size_t i = 0; i < count; i++)
         unmap_stack(take_unused());
-    loop.never_used =
-        surplus > count ? surplus - count : loop.unused_count;
+    loop.never_used = surplus > count ? surplus - count : loop.unused_count;
     loop.unmap_at = surplus > count          ? now + RETRY_DELAY
                     : loop.unused_count <= 1 ? INT64_MAX
                                              : now + STACK_REST;

@@ -51,9 +51,9 @@ bool coroutines_run(void);
 
 enum woken {
     WOKEN_READY,
-    WOKEN_LATE,        /* at the deadline */
-    WOKEN_BY_SIGNAL,   /* the server is stopping: look whether to go on */
-    WOKEN_IMPOSSIBLE,  /* no memory to watch the descriptor */
+    WOKEN_LATE,       /* at the deadline */
+    WOKEN_BY_SIGNAL,  /* the server is stopping: look whether to go on */
+    WOKEN_IMPOSSIBLE, /* no memory to watch the descriptor */
 };
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, until the

@@ -34,7 +34,7 @@
  * stacks, the accept loop waits until a client leaves; the rest wait in the
  * backlog.  It uses only one core, and a coroutine that computes delays all
  * others, as in 07 (Go interrupts it by a timer, and has several loops).  A
- * stack cannot grow.  If it overflows, its guard page ends the process, and
+ * stack cannot grow.  If it overflows, the guard below it ends the process, and
  * with it all connections.
  *
  * What to try: make each reply of Redis slow, here, in 05 and in 07.  The
@@ -100,8 +100,9 @@ static size_t room_for_clients(void) {
 
     if (most > COROUTINES_LIMIT)
         most = COROUTINES_LIMIT;
-    return server_room_in_memory(most, COROUTINE_STACK + COROUTINE_HEAP,
-                                 COROUTINE_MEMORY);
+    return server_room_in_memory(
+        most, COROUTINE_GUARD + COROUTINE_STACK + COROUTINE_HEAP,
+        COROUTINE_MEMORY);
 }
 
 int main(int argc, char **argv) {

@@ -155,12 +155,16 @@
 #else
 #define COROUTINE_STACK (64 * 1024)
 #endif
+/* Below each stack, without access: more than the largest frame of a function,
+   16 KB of /sorted, which would step over a smaller guard into the next
+   stack. */
+#define COROUTINE_GUARD     (32 * 1024)
 /* A coroutine's part of the heap, as that of a connection of an event loop; and
    what it really takes: that, the used pages of its stack, and the kernel's
    part of a connection. */
 #define COROUTINE_HEAP      CONNECTION_MEMORY
 #define COROUTINE_MEMORY    (24 * 1024)
-/* A stack and its guard page are two mappings, of which the kernel allows a
+/* A stack and its guard are two mappings, of which the kernel allows a
    process 65,530 (vm.max_map_count). */
 #define COROUTINES_LIMIT    30000
 /* Stacks that no coroutine needed for this long are unmapped, this many in one

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -195,35 +196,47 @@ static void who_never_waits_shares_its_turn(void **state) {
 
 /* ---- The end of a stack ---- */
 
-static volatile int deepest = 1 << 30;
+/* More than any function of ours has: it must not step over the guard. */
+enum { FRAME = 20 * 1024 };
 
-__attribute__((noinline)) static int descend(int depth) {
-    volatile char room[512];
+static volatile int *depth; /* that was reached, also by a child */
 
-    memset((char *)(uintptr_t)room, depth, sizeof room);
-    return depth < deepest ? descend(depth + 1) + room[depth % 512] : depth;
+/* Uses only the lower end of its frame. */
+__attribute__((noinline)) static int descend(int level) {
+    volatile char frame[FRAME];
+
+    *depth = level;
+    frame[0] = (char)level;
+    return level < 1000 ? descend(level + 1) + frame[0] : 0;
 }
 
 static void overflow(void *argument) {
-    *(int *)argument = descend(0);
+    (void)coroutine_wait(-1, 0, begun + 50); /* until the others have stacks */
+    *(int *)argument = descend(1);
 }
 
-/* In a child: an overflow is an end by SIGSEGV, at the guard page. */
+/* In a child, which ends by SIGSEGV. */
 static void a_stack_that_overflows_ends_the_program(void **state) {
-    int status, depth = 0;
+    int status, result = 0;
     (void)state;
 
+    depth = mmap(NULL, sizeof *depth, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(depth, MAP_FAILED);
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
         signal(SIGSEGV, SIG_DFL);
-        begin(3);
-        start(sleep_for, &depth); /* its neighbours */
-        start(overflow, &depth);
+        begin(9);
+        start(overflow, &result);
+        for (int i = 0; i < 4; i++)
+            start(sleep_for, &result); /* the kernel maps their stacks below */
+        end();
         _exit(0);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_in_range(*depth, 2, COROUTINE_STACK / FRAME + 1);
 }
 
 int main(void) {

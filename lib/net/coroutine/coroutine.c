@@ -335,25 +335,23 @@ static void run(void) {
     stack_switch(&self->stack, &loop.current->stack, true);
 }
 
-/* The lowest page is the guard: no access is allowed, so a stack that grows too
-   far ends the program with SIGSEGV, before it changes other memory. */
+/* The guard at the lower end allows no access, so a stack that grows too far
+   ends the program with SIGSEGV, before it changes other memory. */
 static struct coroutine *map_stack(void) {
-    size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = COROUTINE_STACK + guard;
     char *memory =
-        mmap(NULL, size, PROT_READ | PROT_WRITE,
+        mmap(NULL, COROUTINE_GUARD + COROUTINE_STACK, PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 
     if (memory == MAP_FAILED)
         return NULL;
-    if (mprotect(memory, guard, PROT_NONE) < 0) {
-        munmap(memory, size);
+    if (mprotect(memory, COROUTINE_GUARD, PROT_NONE) < 0) {
+        munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
         return NULL;
     }
     size_t own = (sizeof(struct coroutine) + 63) & ~(size_t)63;
-    struct coroutine *coroutine = (void *)(memory + size - own);
-    stack_prepare(&coroutine->stack, memory + guard, COROUTINE_STACK - own,
-                  run);
+    char *bottom = memory + COROUTINE_GUARD;
+    struct coroutine *coroutine = (void *)(bottom + COROUTINE_STACK - own);
+    stack_prepare(&coroutine->stack, bottom, COROUTINE_STACK - own, run);
     return coroutine;
 }
 
@@ -369,13 +367,12 @@ static struct coroutine *take_unused(void) {
 
 /* Its function on the stack returns first, for the sanitizers. */
 static void unmap_stack(struct coroutine *coroutine) {
-    size_t guard = (size_t)sysconf(_SC_PAGESIZE);
-    char *memory = coroutine->stack.bottom - guard;
+    char *memory = coroutine->stack.bottom - COROUTINE_GUARD;
 
     coroutine->function = NULL;
     resume(coroutine);
     stack_free(&coroutine->stack);
-    munmap(memory, COROUTINE_STACK + guard);
+    munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
 }
 
 /* Stacks that were not used in the last STACK_REST are unmapped, except for the

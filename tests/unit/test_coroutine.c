@@ -201,18 +201,20 @@ enum { FRAME = 20 * 1024 };
 
 static volatile int *depth; /* that was reached, also by a child */
 
-/* Uses only the lower end of its frame. */
-__attribute__((noinline)) static int descend(int level) {
+/* Uses only the lower end of its frame.  The next call gets its address, so
+   that the compiler cannot make a loop of it. */
+__attribute__((noinline)) static int descend(int level,
+                                             const volatile char *above) {
     volatile char frame[FRAME];
 
     *depth = level;
-    frame[0] = (char)level;
-    return level < 1000 ? descend(level + 1) + frame[0] : 0;
+    frame[0] = (char)(*above + 1);
+    return level < 1000 ? descend(level + 1, frame) + frame[0] : 0;
 }
 
 static void overflow(void *argument) {
     (void)coroutine_wait(-1, 0, begun + 50); /* until the others have stacks */
-    *(int *)argument = descend(1);
+    *(int *)argument = descend(1, "");
 }
 
 /* In a child, which ends by SIGSEGV. */

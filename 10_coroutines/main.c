@@ -30,15 +30,16 @@
  * calls for a guestbook page, where 07 makes 5 with its shared one.  No lock is
  * ever contended.
  *
- * What happens at the limit?  At the limit of descriptors, or of memory for
- * stacks, the accept loop waits until a client leaves; the rest wait in the
- * backlog.  It uses only one core, and a coroutine that computes delays all
- * others, as in 07 (Go interrupts it by a timer, and has several loops).  A
- * stack cannot grow.  If it overflows, the guard below it ends the process, and
- * with it all connections.
+ * What happens at the limit?  At the limit of descriptors or of memory for
+ * stacks, or with COROUTINES_LIMIT connections, the accept loop waits until a
+ * client leaves; the rest wait in the backlog.  It uses only one core, and a
+ * coroutine that computes delays all others, as in 07 (Go interrupts it by a
+ * timer, and has several loops).  A stack cannot grow.  If it overflows, the
+ * guard below it ends the process, and with it all connections.
  *
- * What to try: make each reply of Redis slow, here, in 05 and in 07.  The
- * commands, and what to expect: docs/tutorial/book/14-coroutines.md.
+ * What to try: many half-done requests, and the threads and the memory that
+ * they take, here, in 04 and in 07.  The commands, and what to expect:
+ * docs/tutorial/book/14-coroutines.md.
  *
  * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak __wrap_recv' -ex
  * continue -ex 'break switch_pointers' -ex continue -ex backtrace`, and then

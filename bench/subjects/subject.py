@@ -139,7 +139,7 @@ def select(
     names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
 ) -> list[Subject]:
     """Return the named servers under test in this order, each once; None: the project's servers
-    that are measured by default; `all` stands for every one of them. The name of a folder is valid
+    that are measured by default; `all` means every one of them. The name of a folder is valid
     too: 07_epoll is epoll. `floors`: add the baselines of the project's
     servers. `programs`: the folder of the servers' executables.
 

@@ -13,7 +13,14 @@ import pytest
 from bench.host.project import toml_of
 
 from . import processes
-from .harness import REPOSITORY, Server, architecture, find_servers, is_sanitized, lacks_second_storey
+from .harness import (
+    REPOSITORY,
+    Server,
+    architecture,
+    find_servers,
+    is_sanitized,
+    lacks_second_storey,
+)
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
 from .timing import PACE

@@ -76,7 +76,7 @@ struct attempt {
     int64_t deadline; /* 0: it has not waited yet */
 };
 
-/* After a call has failed: returns true if it shall be made again.  Returns
+/* After a call has failed: returns true if it must be made again.  Returns
    false with the errno that the call has if it sleeps. */
 static bool wait_and_retry(struct attempt *attempt) {
     const struct timeouts *timeouts;
@@ -235,7 +235,7 @@ int __wrap_close(int descriptor) {
 }
 
 /* No coroutine may keep a lock while it waits: with only one thread, the next
-   one that wants it would wait for good.  (pthread_cond_timedwait() also
+   coroutine that wants it would wait forever.  (pthread_cond_timedwait() also
    releases it.) */
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
                                   pthread_mutex_t *lock,

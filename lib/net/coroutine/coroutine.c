@@ -376,7 +376,7 @@ static void unmap_stack(struct coroutine *coroutine) {
 }
 
 /* Stacks that were not used in the last STACK_REST are unmapped, except for the
-   one that coroutine_reserve() promises; a limited number at once, because
+   stack that coroutine_reserve() promises; a limited number at once, because
    clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)

@@ -61,7 +61,8 @@ enum woken {
    it when the descriptor is known not to be ready. */
 enum woken coroutine_wait(int descriptor, uint32_t events, int64_t deadline);
 
-/* Waits until another coroutine wakes one that waits on this address. */
+/* Waits until another coroutine calls coroutine_wake() for this address, which
+   wakes the coroutine that has waited longest. */
 enum woken coroutine_wait_on(const void *address, int64_t deadline);
 void coroutine_wake(const void *address);
 

@@ -152,6 +152,7 @@ static void resume(struct coroutine *coroutine) {
 
     coroutine->resumer = self;
     coroutine->calls = 0;
+    loop.trim.exchanges++; /* a turn counts as one */
     loop.current = coroutine;
     stack_switch(&self->stack, &coroutine->stack, false);
 }
@@ -291,7 +292,6 @@ static void run_ready(void) {
             coroutine->resumer = coroutine;
         else
             resume(coroutine);
-        loop.trim.exchanges++;
     }
 }
 

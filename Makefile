@@ -45,7 +45,7 @@ STOREY ?= $(OPS)
 ARCHIVE = $(BUILD)/libzerohttpd.a
 PROTO := $(wildcard lib/proto/*.c)
 UNIT_TESTS := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
-UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%)
+UNIT_PROGRAMS = $(UNIT_TESTS:%=$(BUILD)/tests/unit/%) $(BUILD)/tests/unit/portable_coroutine
 # Fuzz targets, each with a folder of inputs, and the sources that they share.
 FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
@@ -291,6 +291,12 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
 
+# The tests of coroutines once more, with the portable way to switch (lib/net/coroutine/stack.h).
+$(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c lib/net/coroutine/stack.c \
+		lib/net/coroutine/coroutine.c lib/net/coroutine/stack.h $(BUILD)/tests/unit/harness.o $(ARCHIVE)
+	$(call say,LD,$@)
+	$(Q)$(COMPILE) -DPORTABLE_SWITCH $(filter-out %.h,$^) $(LDFLAGS) -lcmocka $(LDLIBS) -o $@
+
 # The linker replaces realloc by __wrap_realloc, so that a fuzz input decides when memory runs out.
 FUZZED = $(FUZZ_PARTS) $(filter-out lib/net/% lib/process/%,$(LIB)) ops/cache.c ops/budget.c
 FUZZ_OBJECTS = $(call objects,$(FUZZED))
@@ -324,7 +330,8 @@ $(FLOOR)/%.so: floors/%.c Makefile
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(COMPILE) $< $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
+	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(filter -l%,$(call libraries,$*)) $(LDLIBS) -o $@
+$(FLOOR)/10_coroutines: lib/net/coroutine/stack.c lib/net/coroutine/stack.h
 
 # The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')

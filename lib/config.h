@@ -117,35 +117,60 @@
 
 /* ---- The server ---- */
 
-#define DEFAULT_PORT        8000
+#define DEFAULT_PORT       8000
 /* Each time limit for clients above is divided by N, so tests are short. */
-#define DEFAULT_TIME_SCALE  1
-#define TIME_SCALE_LIMIT    100
-#define DEFAULT_WORKERS     100
-#define WORKERS_LIMIT       10000
+#define DEFAULT_TIME_SCALE 1
+#define TIME_SCALE_LIMIT   100
+#define DEFAULT_WORKERS    100
+#define WORKERS_LIMIT      10000
 /* Connections that wait to be accepted.  The kernel lowers it silently to
    net.core.somaxconn. */
-#define DEFAULT_BACKLOG     65535
+#define DEFAULT_BACKLOG    65535
 /* Processes (02) or threads (04) alive at once; beyond that, connections wait
    in the backlog. */
-#define CHILDREN_LIMIT      1000
+#define CHILDREN_LIMIT     1000
 /* If the system allows a billion descriptors, as some containers do, arrays of
    that length would be too large. */
-#define DESCRIPTORS_LIMIT   262144
+#define DESCRIPTORS_LIMIT  262144
 /* Our deepest handler needs a tenth of it.  The default is 8 MiB for a thread,
    8 GB for a thousand.  It is only address space, since memory is taken when it
    is used; but that may be limited as well (ulimit -v). */
-#define THREAD_STACK        (256 * 1024)
+#define THREAD_STACK       (256 * 1024)
 /* If memory is limited (ulimit -v, -d), the limit sets the number of clients.
    A thread counts as THREAD_HEAP, for the request that it serves, and its
    stack.  A connection of an event loop counts as CONNECTION_MEMORY. */
-#define THREAD_HEAP         (64 * 1024)
-#define CONNECTION_MEMORY   (8 * 1024)
+#define THREAD_HEAP        (64 * 1024)
+#define CONNECTION_MEMORY  (8 * 1024)
 /* What one client really takes of the memory that the machine or the control
    group grants: a child with its page tables, a thread with the used part of
    its stack; the kernel's part of a connection is included. */
-#define CHILD_MEMORY        (384 * 1024)
-#define THREAD_MEMORY       (64 * 1024)
+#define CHILD_MEMORY       (384 * 1024)
+#define THREAD_MEMORY      (64 * 1024)
+/* The deepest use was 19 KB, by /sorted; a request for another page uses 3 KB,
+   a message for the log 7.  A signal adds its frame: 4 KB, up to 11 with the
+   largest registers of x86-64.  The address sanitizer puts borders around
+   variables. */
+#ifdef SANITIZED
+#define COROUTINE_STACK (256 * 1024)
+#else
+#define COROUTINE_STACK (64 * 1024)
+#endif
+/* Below each stack, without access: more than the largest frame of a function,
+   16 KB of /sorted, which would step over a smaller guard into the next
+   stack. */
+#define COROUTINE_GUARD     (32 * 1024)
+/* A coroutine's part of the heap, as that of a connection of an event loop; and
+   what it really takes: that, the used pages of its stack, and the kernel's
+   part of a connection. */
+#define COROUTINE_HEAP      CONNECTION_MEMORY
+#define COROUTINE_MEMORY    (24 * 1024)
+/* A stack and its guard are two mappings, of which the kernel allows a
+   process 65,530 (vm.max_map_count). */
+#define COROUTINES_LIMIT    30000
+/* Stacks that no coroutine needed for this long are unmapped, this many in one
+   loop iteration. */
+#define STACK_REST          500
+#define STACKS_AT_ONCE      256
 /* How long a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT        5000
 /* How long accept pauses when no descriptor is left, and how often a stopping
@@ -169,6 +194,8 @@
 #define ACCEPTS_AT_ONCE     512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE   16
+/* Calls that send, after which a coroutine gives the others a turn. */
+#define SENDS_AT_ONCE       4
 /* One sendfile(2) call: in an event loop a fast client with a huge file must
    leave time for the others. */
 #define SENDFILE_AT_ONCE    (128 * 1024)

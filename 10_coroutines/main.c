@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * coroutines: a stack for each connection, on one event loop.
+ *
+ *     clients          kernel                     this process
+ *
+ *     A --------+    +--------------+  epoll_wait  +------+ switch  +---+
+ *     B --------+--> | watched set: | -----------> | loop | ------> | A | a
+ *     C --------+    | A B C Redis  |  "A, C"      |      | <------ +---+ stack
+ *     Redis ----+    +--------------+              |      | ------> | C | for
+ *                       ^                          |      | <------ +---+ each
+ *                       |                          +------+         | B |
+ *                       +--- epoll_ctl: each connection once -----  +---+
+ *
+ * Who waits, and where?  For the kernel only epoll_wait() waits, as in 07.  In
+ * the source each connection waits for itself, as in 05: it is served by the
+ * same blocking_serve(), with the same recv() and send().  The linker has
+ * replaced these calls (net/coroutine/calls.c): where the kernel would put a
+ * thread to sleep, they switch to another stack.
+ *
+ * Where does a half-done request live?  On its own stack, as in 04 and 05: what
+ * is a field of a structure in 07 is a local variable here.  The processor's
+ * registers are on that stack, too, while another one is in use
+ * (net/coroutine/stack.c).
+ *
+ * What does it cost?  A switch is a dozen instructions and no system call.  An
+ * idle connection keeps its stack: 64 KB of addresses, of which the first page
+ * (4 KB) is used, or five after /sorted.  As in 05 each exchange that asks
+ * Redis has a connection to it, and sends each command by itself: 12 system
+ * calls for a guestbook page, where 07 makes 5 with its shared one.  No lock is
+ * ever contended.
+ *
+ * What happens at the limit?  At the limit of descriptors or of memory for
+ * stacks, or with COROUTINES_LIMIT connections, the accept loop waits until a
+ * client leaves; the rest wait in the backlog.  It uses only one core, and a
+ * coroutine that computes delays all others, as in 07 (Go interrupts it by a
+ * timer, and has several loops).  A stack cannot grow.  If it overflows, the
+ * guard below it ends the process, and with it all connections.
+ *
+ * What to try: many half-done requests, and the threads and the memory that
+ * they take, here, in 04 and in 07.  The commands, and what to expect:
+ * docs/tutorial/book/14-coroutines.md.
+ *
+ * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak __wrap_recv' -ex
+ * continue -ex 'break switch_pointers' -ex continue -ex backtrace`, and then
+ * `curl localhost:8000/guestbook`: a connection that waits for Redis.  The list
+ * goes from the switch through recv() and blocking_serve(), as in 04, to
+ * begin(), where its own stack ends.
+ */
+#include "config.h"
+#include "net/blocking.h"
+#include "net/coroutine/coroutine.h"
+
+#include <poll.h>
+
+static const struct architecture architecture = {
+    .name = "coroutines",
+    .summary = "a stack for each connection, one event loop (epoll)",
+    .requests_per_connection = KEEP_ALIVE_REQUESTS,
+    .calls = {BLOCKING_CALLS, CALL(epoll_ctl), CALL(epoll_wait), CALL(mprotect),
+              CALL(madvise)},
+};
+
+static struct server server;
+static struct redis_pool redis;
+/* One for all: no coroutine uses it while another one waits. */
+static struct worker worker;
+static size_t room; /* connections at once */
+
+/* When all slots are taken, a client may be waiting in the backlog. */
+static bool others_wait(const struct worker *one) {
+    (void)one;
+    return coroutines_alive() >= room;
+}
+
+/* The main function of a coroutine.  The accept loop's variable is copied,
+   because the next client will be in it. */
+static void serve(void *context) {
+    const struct client client = *(const struct client *)context;
+
+    blocking_serve(&worker, &client);
+}
+
+/* Returns true if one more client may be accepted.  Its stack is made before,
+   so that a client for which there is no memory waits in the backlog. */
+static bool has_room(void) {
+    if (coroutines_alive() >= room) {
+        coroutines_wait_for_end();
+        return false;
+    }
+    if (coroutine_reserve())
+        return true;
+    server_report_exhausted("memory");
+    poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
+    return false;
+}
+
+/* As many as 04 serves at once may have a connection to Redis and a file. */
+static size_t room_for_clients(void) {
+    size_t most = server_room_for_clients(CHILDREN_LIMIT, 2);
+
+    if (most > COROUTINES_LIMIT)
+        most = COROUTINES_LIMIT;
+    return server_room_in_memory(
+        most, COROUTINE_GUARD + COROUTINE_STACK + COROUTINE_HEAP,
+        COROUTINE_MEMORY);
+}
+
+int main(int argc, char **argv) {
+    struct client client;
+
+    server_start(&server, &architecture, argc, argv);
+    room = room_for_clients();
+    redis_pool_init(&redis, &server.redis, true);
+    worker = (struct worker){.server = &server,
+                             .counters = server.counters,
+                             .redis = &redis,
+                             .others_wait = others_wait};
+    server_accept_without_waiting(&server);
+    coroutines_begin(room, server.listener);
+
+    server_ready(&server);
+    /* As in 04.  While blocking_accept() waits, the event loop runs. */
+    while (server_keep_accepting())
+        if (has_room() && blocking_accept(&server, &redis, &client))
+            coroutine_start(serve, &client);
+
+    while (coroutines_alive() > 0)
+        coroutines_wait_for_end();
+    coroutines_end();
+    redis_pool_destroy(&redis);
+    return server_end(&server);
+}

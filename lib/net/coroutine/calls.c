@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The calls of the blocking driver that may sleep, for coroutines: instead of
+ * sleeping they switch to another coroutine.
+ *
+ * The driver (net/blocking.c, net/redis/client.c) is that of 01 to 05 and does
+ * not know.  The linker replaces its calls: with the option --wrap=recv each
+ * recv becomes __wrap_recv, which is here, and here __real_recv is the recv of
+ * the C library (ld(1)).  10_coroutines/libraries has the list.
+ *
+ * Each does the same: make the call so that it does not sleep; if it would
+ * have to, wait as a coroutine, and make it again.  Its time limit is that of
+ * the socket, which the kernel would apply (SO_RCVTIMEO, SO_SNDTIMEO).
+ *
+ * (A language with coroutines of its own has this in its library: in Go,
+ * Conn.Read.  There the compiler also makes stacks grow, and a timer takes the
+ * turn away from a function that computes for long.)
+ */
+#include "config.h"
+#include "net/coroutine/coroutine.h"
+#include "process/clock.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+/* The C library's calls, as the linker names them. */
+int __real_accept4(int listener, struct sockaddr *address, socklen_t *length,
+                   int flags);
+ssize_t __real_recv(int socket, void *memory, size_t size, int flags);
+ssize_t __real_send(int socket, const void *memory, size_t size, int flags);
+ssize_t __real_sendmsg(int socket, const struct msghdr *message, int flags);
+int __real_poll(struct pollfd *entries, nfds_t count, int timeout);
+int __real_setsockopt(int socket, int level, int option, const void *value,
+                      socklen_t length);
+int __real_close(int descriptor);
+int __real_pthread_cond_timedwait(pthread_cond_t *condition,
+                                  pthread_mutex_t *lock,
+                                  const struct timespec *end);
+int __real_pthread_cond_signal(pthread_cond_t *condition);
+
+/* With 64-bit offsets glibc has another name for it. */
+#ifdef __GLIBC__
+#define REAL_SENDFILE __real_sendfile64
+#define WRAP_SENDFILE __wrap_sendfile64
+#else
+#define REAL_SENDFILE __real_sendfile
+#define WRAP_SENDFILE __wrap_sendfile
+#endif
+ssize_t REAL_SENDFILE(int socket, int file, off_t *offset, size_t count);
+
+int __wrap_accept4(int listener, struct sockaddr *address, socklen_t *length,
+                   int flags);
+ssize_t __wrap_recv(int socket, void *memory, size_t size, int flags);
+ssize_t __wrap_send(int socket, const void *memory, size_t size, int flags);
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags);
+ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count);
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout);
+int __wrap_setsockopt(int socket, int level, int option, const void *value,
+                      socklen_t length);
+int __wrap_close(int descriptor);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
+                                  pthread_mutex_t *lock,
+                                  const struct timespec *end);
+int __wrap_pthread_cond_signal(pthread_cond_t *condition);
+
+/* A call that may be made several times. */
+struct attempt {
+    int descriptor;
+    uint32_t events;  /* that it waits for */
+    bool last;        /* it is not made again */
+    int64_t deadline; /* 0: it has not waited yet */
+};
+
+/* After a call has failed: returns true if it must be made again.  Returns
+   false with the errno that the call has if it sleeps. */
+static bool wait_and_retry(struct attempt *attempt) {
+    const struct timeouts *timeouts;
+
+    if (errno != EAGAIN || attempt->last)
+        return false;
+    if (attempt->deadline == 0) {
+        timeouts = coroutine_timeouts(attempt->descriptor);
+        attempt->deadline =
+            clock_milliseconds() +
+            (attempt->events & EPOLLIN ? timeouts->receive : timeouts->send);
+    }
+    switch (coroutine_wait(attempt->descriptor, attempt->events,
+                           attempt->deadline)) {
+    case WOKEN_READY:
+        return true;
+    case WOKEN_LATE: /* the kernel would look once more, too */
+        attempt->last = true;
+        return true;
+    case WOKEN_BY_SIGNAL:
+        errno = EINTR;
+        return false;
+    case WOKEN_IMPOSSIBLE:
+        errno = ENOMEM;
+        return false;
+    }
+    return false;
+}
+
+/* An attempt that sends: it never waits while the kernel has room, so a client
+   that takes all at once must leave turns for the others. */
+static struct attempt attempt_to_send(int socket, int flags) {
+    bool last = !coroutines_run() || (flags & MSG_DONTWAIT) != 0;
+
+    if (!last)
+        coroutine_share(SENDS_AT_ONCE);
+    return (struct attempt){
+        .descriptor = socket, .events = EPOLLOUT, .last = last};
+}
+
+/* As the kernel does it.  Returns false with errno set if memory is short. */
+static bool inherit_timeouts(int listener, int client) {
+    struct timeouts *timeouts = coroutine_timeouts(client);
+
+    if (timeouts != NULL) {
+        *timeouts = *coroutine_timeouts(listener);
+        return true;
+    }
+    __real_close(client);
+    errno = ENOMEM;
+    return false;
+}
+
+int __wrap_accept4(int listener, struct sockaddr *address, socklen_t *length,
+                   int flags) {
+    struct attempt attempt = {.descriptor = listener, .events = EPOLLIN};
+    int client;
+
+    coroutine_share(ACCEPTS_AT_ONCE);
+    /* sendfile(2) has no flag MSG_DONTWAIT, so the socket has one. */
+    do
+        client =
+            __real_accept4(listener, address, length, flags | SOCK_NONBLOCK);
+    while (client < 0 && wait_and_retry(&attempt));
+    return client < 0 || inherit_timeouts(listener, client) ? client : -1;
+}
+
+ssize_t __wrap_recv(int socket, void *memory, size_t size, int flags) {
+    struct attempt attempt = {.descriptor = socket,
+                              .events = EPOLLIN,
+                              .last = (flags & MSG_DONTWAIT) != 0};
+    ssize_t count;
+
+    do
+        count = __real_recv(socket, memory, size, flags | MSG_DONTWAIT);
+    while (count < 0 && wait_and_retry(&attempt));
+    return count;
+}
+
+ssize_t __wrap_send(int socket, const void *memory, size_t size, int flags) {
+    struct attempt attempt = attempt_to_send(socket, flags);
+    ssize_t count;
+
+    do
+        count = __real_send(socket, memory, size, flags | MSG_DONTWAIT);
+    while (count < 0 && wait_and_retry(&attempt));
+    return count;
+}
+
+ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags) {
+    struct attempt attempt = attempt_to_send(socket, flags);
+    ssize_t count;
+
+    do
+        count = __real_sendmsg(socket, message, flags | MSG_DONTWAIT);
+    while (count < 0 && wait_and_retry(&attempt));
+    return count;
+}
+
+ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count) {
+    struct attempt attempt = attempt_to_send(socket, 0);
+    ssize_t sent;
+
+    do
+        sent = REAL_SENDFILE(socket, file, offset, count);
+    while (sent < 0 && wait_and_retry(&attempt));
+    return sent;
+}
+
+/* One descriptor at most, or none: then it is a pause. */
+int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
+    /* A signal handler looks at the backlog with a timeout of 0. */
+    if (timeout == 0 || !coroutines_run())
+        return __real_poll(entries, count, timeout);
+    int64_t deadline = timeout < 0 ? INT64_MAX : clock_milliseconds() + timeout;
+    for (enum woken woken = WOKEN_READY; woken != WOKEN_LATE;) {
+        int result = __real_poll(entries, count, 0);
+        if (result != 0)
+            return result;
+        woken = coroutine_wait(
+            count == 0 ? -1 : entries[0].fd,
+            count == 0 ? 0 : (uint32_t)(unsigned short)entries[0].events,
+            deadline);
+        if (woken == WOKEN_BY_SIGNAL || woken == WOKEN_IMPOSSIBLE) {
+            errno = woken == WOKEN_BY_SIGNAL ? EINTR : ENOMEM;
+            return -1;
+        }
+    }
+    return __real_poll(entries, count, 0);
+}
+
+/* The timeouts are kept here: the kernel's would have no effect on sockets that
+   do not sleep. */
+int __wrap_setsockopt(int socket, int level, int option, const void *value,
+                      socklen_t length) {
+    const struct timeval *time = value;
+
+    if (!coroutines_run() || level != SOL_SOCKET ||
+        (option != SO_RCVTIMEO && option != SO_SNDTIMEO))
+        return __real_setsockopt(socket, level, option, value, length);
+    struct timeouts *timeouts = coroutine_timeouts(socket);
+    if (timeouts == NULL) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int milliseconds = (int)(time->tv_sec * 1000 + time->tv_usec / 1000);
+    *(option == SO_RCVTIMEO ? &timeouts->receive : &timeouts->send) =
+        milliseconds;
+    return 0;
+}
+
+int __wrap_close(int descriptor) {
+    if (coroutines_run() && descriptor >= 0)
+        coroutine_forget(descriptor);
+    return __real_close(descriptor);
+}
+
+/* No coroutine may keep a lock while it waits: with only one thread, the next
+   coroutine that wants it would wait forever.  (pthread_cond_timedwait() also
+   releases it.) */
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
+                                  pthread_mutex_t *lock,
+                                  const struct timespec *end) {
+    int64_t deadline =
+        (int64_t)end->tv_sec * 1000 + (end->tv_nsec + 999999) / 1000000;
+
+    pthread_mutex_unlock(lock);
+    enum woken woken = coroutine_wait_on(condition, deadline);
+    pthread_mutex_lock(lock);
+    return woken == WOKEN_LATE ? ETIMEDOUT : 0;
+}
+
+int __wrap_pthread_cond_signal(pthread_cond_t *condition) {
+    coroutine_wake(condition);
+    return 0;
+}

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+#include "net/coroutine/coroutine.h"
+
+#include "config.h"
+#include "net/coroutine/stack.h"
+#include "ops.h"
+#include "process/clock.h"
+#include "process/log.h"
+#include "process/stop.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+/* It lies at the upper end of its own stack, in the page that is used first. */
+struct coroutine {
+    struct stack stack;
+    struct coroutine *resumer; /* who gets the next turn when this one waits */
+    void (*function)(void *);  /* NULL: end, the stack will be unmapped */
+    void *argument;
+    unsigned calls; /* in this turn */
+    enum woken woken;
+    int descriptor;      /* that it waits for; -1: none */
+    const void *address; /* that it waits on; NULL: none */
+    int64_t deadline;
+    size_t place; /* in the heap, from 1; 0: it does not wait */
+    struct coroutine *prev, *next;
+};
+
+/* What is known of a descriptor. */
+struct watched {
+    struct coroutine *waiter;
+    uint32_t events; /* that it waits for */
+    bool in_set;     /* the kernel watches it */
+    struct timeouts timeouts;
+};
+
+static struct {
+    int set; /* the epoll descriptor */
+    bool runs;
+    struct coroutine main; /* the stack on which the loop runs */
+    struct coroutine *current;
+    struct watched *watched; /* by descriptor; grows */
+    size_t known;            /* its length */
+    struct coroutine *ready; /* have a turn in the next loop iteration */
+    struct coroutine *sleepers;
+    /* All that wait: a heap, in which no deadline is before that of its parent,
+       at half its place.  The earliest is the first. */
+    struct coroutine **heap;
+    size_t waiting;
+    size_t alive;
+    struct coroutine *unused; /* stacks; the last returned is used first */
+    size_t unused_count;
+    size_t never_used; /* the fewest unused since the last trim */
+    int64_t unmap_at;  /* when the next unused stacks are unmapped */
+    int64_t wake_at;   /* while the server stops: when to wake all */
+    struct trim trim;  /* of the heap's unused memory */
+    int64_t trim_at;
+} loop = {.set = -1};
+
+/* ---- Deadlines ---- */
+
+static void put(struct coroutine *coroutine, size_t place) {
+    loop.heap[place] = coroutine;
+    coroutine->place = place;
+}
+
+/* Moves those on the way up down, as long as they are later. */
+static void rise(struct coroutine *coroutine, size_t place) {
+    while (place > 1 && loop.heap[place / 2]->deadline > coroutine->deadline) {
+        put(loop.heap[place / 2], place);
+        place /= 2;
+    }
+    put(coroutine, place);
+}
+
+/* Moves the earlier of two children up, as long as it is earlier. */
+static void sink(struct coroutine *coroutine, size_t place) {
+    struct coroutine **heap = loop.heap;
+    size_t child;
+
+    while ((child = 2 * place) <= loop.waiting) {
+        if (child < loop.waiting &&
+            heap[child + 1]->deadline < heap[child]->deadline)
+            child++;
+        if (heap[child]->deadline >= coroutine->deadline)
+            break;
+        put(heap[child], place);
+        place = child;
+    }
+    put(coroutine, place);
+}
+
+static void heap_add(struct coroutine *coroutine) {
+    rise(coroutine, ++loop.waiting);
+}
+
+/* The last one takes its place, and moves to where it belongs. */
+static void heap_remove(struct coroutine *coroutine) {
+    struct coroutine *last = loop.heap[loop.waiting--];
+    size_t place = coroutine->place;
+
+    coroutine->place = 0;
+    if (last == coroutine)
+        return;
+    rise(last, place);
+    sink(last, last->place);
+}
+
+/* ---- Descriptors ---- */
+
+/* Returns what is known of the descriptor; NULL if memory is short. */
+static struct watched *know(int descriptor) {
+    size_t number = (size_t)descriptor;
+
+    if (number >= loop.known) {
+        size_t length = 2 * number + 64;
+        struct watched *more =
+            realloc(loop.watched, length * sizeof loop.watched[0]);
+        if (more == NULL)
+            return NULL;
+        memset(more + loop.known, 0,
+               (length - loop.known) * sizeof loop.watched[0]);
+        loop.watched = more;
+        loop.known = length;
+    }
+    return &loop.watched[number];
+}
+
+struct timeouts *coroutine_timeouts(int descriptor) {
+    struct watched *watched = know(descriptor);
+
+    return watched == NULL ? NULL : &watched->timeouts;
+}
+
+void coroutine_forget(int descriptor) {
+    if ((size_t)descriptor < loop.known)
+        loop.watched[descriptor] = (struct watched){0};
+}
+
+/* ---- Turns ---- */
+
+/* Runs it until it waits or ends. */
+static void resume(struct coroutine *coroutine) {
+    struct coroutine *self = loop.current;
+
+    coroutine->resumer = self;
+    coroutine->calls = 0;
+    loop.trim.exchanges++; /* a turn counts as one */
+    loop.current = coroutine;
+    stack_switch(&self->stack, &coroutine->stack, false);
+}
+
+static void run_iteration(void);
+
+/* Returns when this coroutine has its next turn. */
+static void give_turn(void) {
+    struct coroutine *self = loop.current;
+
+    if (self == &loop.main) {
+        self->resumer = NULL; /* until it has its turn */
+        while (self->resumer == NULL)
+            run_iteration();
+        self->calls = 0;
+        return;
+    }
+    loop.current = self->resumer;
+    stack_switch(&self->stack, &loop.current->stack, false);
+}
+
+static void make_ready(struct coroutine *coroutine, enum woken woken) {
+    coroutine->woken = woken;
+    DL_APPEND(loop.ready, coroutine);
+}
+
+static void wake(struct coroutine *coroutine, enum woken woken) {
+    heap_remove(coroutine);
+    if (coroutine->descriptor >= 0)
+        loop.watched[coroutine->descriptor].waiter = NULL;
+    if (coroutine->address != NULL)
+        DL_DELETE(loop.sleepers, coroutine); /* NOLINT: it is in the list */
+    make_ready(coroutine, woken);
+}
+
+static enum woken wait_until(int descriptor, const void *address,
+                             int64_t deadline) {
+    struct coroutine *self = loop.current;
+
+    self->descriptor = descriptor;
+    self->address = address;
+    self->deadline = deadline;
+    heap_add(self);
+    give_turn();
+    return self->woken;
+}
+
+/*
+ * The descriptor enters the set when it is first waited for, for both
+ * directions and all its life, which is one system call for each connection.
+ * So it has to be edge-triggered: the kernel reports each arrival once, also
+ * when no coroutine waits, and then it is forgotten.  No arrival can be missed,
+ * because a call is always tried before the wait.
+ */
+static bool watch(int descriptor) {
+    struct watched *watched = know(descriptor);
+    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+                                .data.fd = descriptor};
+
+    if (watched != NULL && !watched->in_set)
+        watched->in_set =
+            epoll_ctl(loop.set, EPOLL_CTL_ADD, descriptor, &event) == 0;
+    return watched != NULL && watched->in_set;
+}
+
+enum woken coroutine_wait(int descriptor, uint32_t events, int64_t deadline) {
+    if (descriptor >= 0) {
+        if (!watch(descriptor))
+            return WOKEN_IMPOSSIBLE;
+        loop.watched[descriptor].waiter = loop.current;
+        loop.watched[descriptor].events = events | EPOLLERR | EPOLLHUP;
+    }
+    return wait_until(descriptor, NULL, deadline);
+}
+
+enum woken coroutine_wait_on(const void *address, int64_t deadline) {
+    DL_APPEND(loop.sleepers, loop.current);
+    return wait_until(-1, address, deadline);
+}
+
+void coroutine_wake(const void *address) {
+    struct coroutine *each;
+
+    DL_FOREACH (loop.sleepers, each)
+        if (each->address == address) {
+            wake(each, WOKEN_READY);
+            return;
+        }
+}
+
+void coroutine_share(unsigned calls) {
+    if (++loop.current->calls <= calls)
+        return;
+    make_ready(loop.current, WOKEN_READY);
+    give_turn();
+}
+
+/* ---- The event loop ---- */
+
+/* Returns how long the loop may sleep, in milliseconds. */
+static int time_to_sleep(void) {
+    int64_t earliest = loop.waiting > 0 ? loop.heap[1]->deadline : INT64_MAX;
+    int64_t now = clock_milliseconds();
+
+    if (loop.trim_at < earliest)
+        earliest = loop.trim_at;
+    if (loop.unmap_at < earliest)
+        earliest = loop.unmap_at;
+    if (server_is_stopping() && loop.wake_at < earliest)
+        earliest = loop.wake_at;
+    if (earliest <= now || loop.ready != NULL)
+        return 0;
+    return earliest == INT64_MAX ? -1 : (int)(earliest - now);
+}
+
+static void wake_late(int64_t now) {
+    while (loop.waiting > 0 && loop.heap[1]->deadline <= now)
+        wake(loop.heap[1], WOKEN_LATE);
+}
+
+/* As 04 and 05 pass the signal on to each thread: all that wait see that the
+   server stops, again and again until they have ended. */
+static void wake_all(int64_t now) {
+    loop.wake_at = now + WAKE_DELAY;
+    while (loop.waiting > 0)
+        wake(loop.heap[loop.waiting], WOKEN_BY_SIGNAL);
+}
+
+/* Those that become ready meanwhile have their turn in the next iteration. */
+static void run_ready(void) {
+    struct coroutine *batch = loop.ready, *coroutine;
+
+    loop.ready = NULL;
+    while ((coroutine = batch) != NULL) {
+        DL_DELETE(batch, coroutine);
+        if (coroutine == &loop.main)
+            coroutine->resumer = coroutine;
+        else
+            resume(coroutine);
+    }
+}
+
+static void unmap_unused(int64_t now);
+
+static void run_iteration(void) {
+    struct epoll_event events[EVENTS_AT_ONCE];
+    int count = epoll_wait(loop.set, events, EVENTS_AT_ONCE, time_to_sleep());
+
+    for (int i = 0; i < count; i++) {
+        const struct watched *watched = &loop.watched[events[i].data.fd];
+        if (watched->waiter != NULL && (events[i].events & watched->events))
+            wake(watched->waiter, WOKEN_READY);
+    }
+    int64_t now = clock_milliseconds();
+    wake_late(now);
+    if (server_is_stopping() && (count < 0 || now >= loop.wake_at))
+        wake_all(now);
+    run_ready();
+    loop.trim_at = memory_trim(&loop.trim, false, now);
+    unmap_unused(now);
+}
+
+/* ---- Stacks ---- */
+
+/* What runs on each stack: one function after another. */
+static void run(void) {
+    struct coroutine *self = loop.current;
+
+    while (self->function != NULL) {
+        self->function(self->argument);
+        loop.alive--;
+        coroutine_wake(&loop.alive);
+        LL_PREPEND(loop.unused, self);
+        loop.unused_count++;
+        if (loop.unmap_at == INT64_MAX && loop.unused_count > 1)
+            loop.unmap_at = clock_milliseconds() + STACK_REST;
+        give_turn();
+    }
+    loop.current = self->resumer;
+    stack_switch(&self->stack, &loop.current->stack, true);
+}
+
+/* The guard at the lower end allows no access, so a stack that grows too far
+   ends the program with SIGSEGV, before it changes other memory. */
+static struct coroutine *map_stack(void) {
+    char *memory =
+        mmap(NULL, COROUTINE_GUARD + COROUTINE_STACK, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+
+    if (memory == MAP_FAILED)
+        return NULL;
+    if (mprotect(memory, COROUTINE_GUARD, PROT_NONE) < 0) {
+        munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
+        return NULL;
+    }
+    size_t own = (sizeof(struct coroutine) + 63) & ~(size_t)63;
+    char *bottom = memory + COROUTINE_GUARD;
+    struct coroutine *coroutine = (void *)(bottom + COROUTINE_STACK - own);
+    stack_prepare(&coroutine->stack, bottom, COROUTINE_STACK - own, run);
+    return coroutine;
+}
+
+static struct coroutine *take_unused(void) {
+    struct coroutine *coroutine = loop.unused;
+
+    LL_DELETE(loop.unused, coroutine);
+    loop.unused_count--;
+    if (loop.unused_count < loop.never_used)
+        loop.never_used = loop.unused_count;
+    return coroutine;
+}
+
+/* Its function on the stack returns first, for the sanitizers. */
+static void unmap_stack(struct coroutine *coroutine) {
+    char *memory = coroutine->stack.bottom - COROUTINE_GUARD;
+
+    coroutine->function = NULL;
+    resume(coroutine);
+    stack_free(&coroutine->stack);
+    munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
+}
+
+/* Stacks that were not used in the last STACK_REST are unmapped, except for the
+   stack that coroutine_reserve() promises; a limited number at once, because
+   clients wait meanwhile. */
+static void unmap_unused(int64_t now) {
+    if (now < loop.unmap_at)
+        return;
+    size_t surplus = loop.unused_count > 0 ? loop.unused_count - 1 : 0;
+    if (surplus > loop.never_used)
+        surplus = loop.never_used;
+    size_t count = surplus < STACKS_AT_ONCE ? surplus : STACKS_AT_ONCE;
+    for (size_t i = 0; i < count; i++)
+        unmap_stack(take_unused());
+    loop.never_used = surplus > count ? surplus - count : loop.unused_count;
+    loop.unmap_at = surplus > count          ? now + RETRY_DELAY
+                    : loop.unused_count <= 1 ? INT64_MAX
+                                             : now + STACK_REST;
+}
+
+/* ---- The calls of coroutine.h ---- */
+
+static int timeout_of(int listener, int option) {
+    struct timeval time = {0};
+    socklen_t length = sizeof time;
+
+    getsockopt(listener, SOL_SOCKET, option, &time, &length);
+    return (int)(time.tv_sec * 1000 + time.tv_usec / 1000);
+}
+
+void coroutines_begin(size_t limit, int listener) {
+    struct timeouts *timeouts = coroutine_timeouts(listener);
+
+    loop.set = epoll_create1(EPOLL_CLOEXEC);
+    loop.heap = calloc(limit + 2, sizeof loop.heap[0]); /* from 1; main */
+    if (loop.set < 0 || loop.heap == NULL || timeouts == NULL)
+        server_fatal("cannot watch anything: %s", strerror(errno));
+    *timeouts = (struct timeouts){.receive = timeout_of(listener, SO_RCVTIMEO),
+                                  .send = timeout_of(listener, SO_SNDTIMEO)};
+    loop.current = &loop.main;
+    loop.unmap_at = loop.trim_at = INT64_MAX;
+    loop.runs = true;
+}
+
+void coroutines_end(void) {
+    loop.runs = false;
+    while (loop.unused != NULL)
+        unmap_stack(take_unused());
+    free(loop.heap);
+    free(loop.watched);
+    loop.watched = NULL;
+    loop.known = 0;
+    close(loop.set);
+}
+
+bool coroutines_run(void) {
+    return loop.runs;
+}
+
+bool coroutine_reserve(void) {
+    if (loop.unused != NULL)
+        return true;
+    struct coroutine *coroutine = map_stack();
+    if (coroutine == NULL)
+        return false;
+    LL_PREPEND(loop.unused, coroutine);
+    loop.unused_count++;
+    return true;
+}
+
+void coroutine_start(void (*function)(void *), void *argument) {
+    struct coroutine *coroutine = take_unused();
+
+    coroutine->function = function;
+    coroutine->argument = argument;
+    loop.alive++;
+    resume(coroutine);
+}
+
+size_t coroutines_alive(void) {
+    return loop.alive;
+}
+
+void coroutines_wait_for_end(void) {
+    (void)coroutine_wait_on(&loop.alive, INT64_MAX);
+}

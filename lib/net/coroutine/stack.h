@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A second stack, and the switch from one stack to another: all that a
+ * coroutine needs from the processor.
+ *
+ * A function that is interrupted in the middle has its local variables and its
+ * return addresses on the stack, and some values in registers.  If the
+ * registers are saved on the stack and the stack pointer is set to another
+ * stack, the processor goes on there.  When it comes back, nothing has changed
+ * for the function, as after any call.
+ *
+ * The compiler expects that a called function preserves some of the registers
+ * only, so only these are saved: 6 on x86-64, 20 on AArch64.  A few more
+ * instructions would save the control words for floating-point numbers, which
+ * this program never changes.
+ *
+ *     x86-64, AArch64             the switch is a dozen instructions
+ *     others, -DPORTABLE_SWITCH   swapcontext(3), which also makes a system
+ *                                 call each time, to restore blocked signals
+ *
+ * All of this is for one thread.
+ */
+#ifndef NET_COROUTINE_STACK_H
+#define NET_COROUTINE_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if !defined __x86_64__ && !defined __aarch64__ && !defined PORTABLE_SWITCH
+#define PORTABLE_SWITCH
+#endif
+#ifdef PORTABLE_SWITCH
+#include <ucontext.h>
+#endif
+
+struct stack {
+    char *bottom; /* the lowest address; the stack grows down to it */
+    size_t size;
+    void (*function)(void); /* what runs on it */
+#ifdef PORTABLE_SWITCH
+    ucontext_t context;
+#else
+    void *pointer; /* the stack pointer, while another stack is in use */
+#endif
+#ifdef SANITIZED
+    void *fiber;       /* the sanitizers' notes about this stack */
+    bool left_forever; /* the switch was its last */
+#endif
+};
+
+/* Prepares a new stack in that memory: the first switch to it calls the
+   function, which must never return.  The stack of the main program needs no
+   preparation: a structure that is all zero is filled in by the first switch
+   away from it. */
+void stack_prepare(struct stack *stack, char *bottom, size_t size,
+                   void (*function)(void));
+
+/* Goes on where the other stack was left.  Returns when another call switches
+   back to this one; if `last`, never. */
+void stack_switch(struct stack *from, struct stack *to, bool last);
+
+/* After its last switch, before its memory is unmapped or prepared again. */
+void stack_free(struct stack *stack);
+
+#endif

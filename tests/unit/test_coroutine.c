@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT */
+/* Stacks and switches (lib/net/coroutine/stack.c), waiting and turns
+   (coroutine.c). */
+#include "config.h"
+#include "harness.h"
+#include "net/coroutine/coroutine.h"
+#include "net/coroutine/stack.h"
+#include "process/clock.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- Stacks ---- */
+
+enum { STACKS = 3, TURNS = 100, SIZE = 256 * 1024 };
+
+static struct stack main_stack, stacks[STACKS];
+static int turn_of, sums[STACKS];
+static bool aligned[STACKS];
+
+/* Values that the compiler likes to keep in registers across a call, also in
+   those for floating-point numbers. */
+static void count(void) {
+    int self = turn_of, sum = 0;
+    double halves = self, quarters = self, eighths = self;
+    _Alignas(16) char here[16];
+
+    aligned[self] = (uintptr_t)here % 16 == 0;
+    for (int i = 0; i < TURNS; i++) {
+        sum += self + 1;
+        halves += 0.5;
+        quarters += 0.25;
+        eighths += 0.125;
+        stack_switch(&stacks[self], &main_stack, i == TURNS - 1);
+        if (halves != self + 0.5 * (i + 1) ||
+            quarters != self + 0.25 * (i + 1) ||
+            eighths != self + 0.125 * (i + 1))
+            sum = -1000000;
+        sums[self] = sum;
+    }
+}
+
+static void a_function_finds_its_variables_after_a_switch(void **state) {
+    char *memory[STACKS];
+    double own = 0.25;
+    (void)state;
+
+    main_stack = (struct stack){0};
+    for (int i = 0; i < STACKS; i++) {
+        memory[i] = malloc(SIZE);
+        assert_non_null(memory[i]);
+        stack_prepare(&stacks[i], memory[i], SIZE, count);
+    }
+    for (int turn = 0; turn < TURNS; turn++)
+        for (turn_of = 0; turn_of < STACKS; turn_of++) {
+            stack_switch(&main_stack, &stacks[turn_of], false);
+            own += 1;
+        }
+    assert_true(own == 0.25 + TURNS * STACKS);
+    for (int i = 0; i < STACKS; i++) {
+        assert_int_equal(sums[i], (TURNS - 1) * (i + 1));
+        assert_true(aligned[i]);
+        stack_free(&stacks[i]);
+        free(memory[i]);
+    }
+}
+
+/* ---- Waiting ---- */
+
+enum { MANY = 60 };
+
+static int sockets[2];
+static int order[MANY + 1], ended;
+static int64_t begun; /* the start of each test, in milliseconds */
+
+static void begin(size_t limit) {
+    ended = 0;
+    begun = clock_milliseconds();
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
+    coroutines_begin(limit, sockets[0]);
+}
+
+static void end(void) {
+    while (coroutines_alive() > 0)
+        coroutines_wait_for_end();
+    coroutines_end();
+    close(sockets[0]);
+    close(sockets[1]);
+}
+
+static void start(void (*function)(void *), void *argument) {
+    assert_true(coroutine_reserve());
+    coroutine_start(function, argument);
+}
+
+static void sleep_for(void *argument) {
+    int time = *(int *)argument;
+    enum woken woken = coroutine_wait(-1, 0, begun + 100 + 4 * time);
+
+    if (woken == WOKEN_LATE)
+        order[ended++] = time;
+}
+
+/* A heap in which one is misplaced wakes some too late. */
+static void deadlines_are_kept_in_order(void **state) {
+    int times[MANY];
+    (void)state;
+
+    begin(MANY);
+    for (int i = 0; i < MANY; i++) {
+        times[i] = i * 37 % MANY; /* each once */
+        start(sleep_for, &times[i]);
+    }
+    assert_int_equal(ended, 0);
+    while (coroutines_alive() > 0)
+        coroutines_wait_for_end();
+    assert_int_equal(ended, MANY);
+    for (int i = 1; i < MANY; i++)
+        assert_true(order[i - 1] <= order[i]);
+    end();
+}
+
+static void receive(void *argument) {
+    char byte = 0;
+    enum woken woken =
+        coroutine_wait(sockets[1], EPOLLIN, clock_milliseconds() + 10000);
+
+    if (woken == WOKEN_READY && recv(sockets[1], &byte, 1, MSG_DONTWAIT) == 1)
+        *(char *)argument = byte;
+}
+
+static void who_waits_for_a_descriptor_is_woken_by_it(void **state) {
+    char got = 0;
+    (void)state;
+
+    begin(1);
+    start(receive, &got);
+    assert_int_equal(coroutine_wait(-1, 0, clock_milliseconds() + 30),
+                     WOKEN_LATE);
+    assert_int_equal(got, 0);
+    assert_int_equal(send(sockets[0], "x", 1, 0), 1);
+    coroutines_wait_for_end();
+    assert_int_equal(got, 'x');
+    end();
+}
+
+static char here, there;
+
+static void wait_here(void *argument) {
+    if (coroutine_wait_on(&here, clock_milliseconds() + 10000) == WOKEN_READY)
+        order[ended++] = *(int *)argument;
+}
+
+/* A wake-up for another address is for no one here. */
+static void one_wake_up_is_for_one_in_order(void **state) {
+    int numbers[] = {0, 1, 2};
+    (void)state;
+
+    begin(3);
+    for (int i = 0; i < 3; i++)
+        start(wait_here, &numbers[i]);
+    coroutine_wake(&there);
+    coroutine_wake(&here);
+    coroutines_wait_for_end();
+    assert_int_equal(ended, 1);
+    coroutine_wake(&here);
+    coroutine_wake(&here);
+    end();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(order[i], i);
+}
+
+static void go_on(void *argument) {
+    for (int i = 0; i < 10; i++)
+        coroutine_share(3);
+    *(bool *)argument = true;
+}
+
+static void who_never_waits_shares_its_turn(void **state) {
+    bool first = false, second = false;
+    (void)state;
+
+    begin(2);
+    start(go_on, &first);
+    assert_false(first);
+    start(go_on, &second);
+    end();
+    assert_true(first && second);
+}
+
+/* ---- The end of a stack ---- */
+
+/* More than any function of ours has: it must not step over the guard. */
+enum { FRAME = 20 * 1024 };
+
+static volatile int *depth; /* that was reached, also by a child */
+
+/* Uses only the lower end of its frame.  The next call gets its address, so
+   that the compiler cannot make a loop of it. */
+__attribute__((noinline)) static int descend(int level,
+                                             const volatile char *above) {
+    volatile char frame[FRAME];
+
+    *depth = level;
+    frame[0] = (char)(*above + 1);
+    return level < 1000 ? descend(level + 1, frame) + frame[0] : 0;
+}
+
+static void overflow(void *argument) {
+    (void)coroutine_wait(-1, 0, begun + 50); /* until the others have stacks */
+    *(int *)argument = descend(1, "");
+}
+
+/* In a child, which ends by SIGSEGV. */
+static void a_stack_that_overflows_ends_the_program(void **state) {
+    int status, result = 0;
+    (void)state;
+
+    depth = mmap(NULL, sizeof *depth, PROT_READ | PROT_WRITE,
+                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(depth, MAP_FAILED);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        begin(9);
+        start(overflow, &result);
+        for (int i = 0; i < 4; i++)
+            start(sleep_for, &result); /* the kernel maps their stacks below */
+        end();
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    assert_in_range(*depth, 2, COROUTINE_STACK / FRAME + 1);
+}
+
+int main(void) {
+    suite_add("variables", a_function_finds_its_variables_after_a_switch, NULL);
+    suite_add("deadlines", deadlines_are_kept_in_order, NULL);
+    suite_add("descriptor", who_waits_for_a_descriptor_is_woken_by_it, NULL);
+    suite_add("addresses", one_wake_up_is_for_one_in_order, NULL);
+    suite_add("turns", who_never_waits_shares_its_turn, NULL);
+    suite_add("overflow", a_stack_that_overflows_ends_the_program, NULL);
+    return suite_run("coroutine");
+}

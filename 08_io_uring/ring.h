@@ -7,10 +7,11 @@
 #ifndef RING_H
 #define RING_H
 
+#if __has_include(<liburing.h>)
 #include <liburing.h>
-
+#endif
 #ifndef IORING_SETUP_DEFER_TASKRUN
-#error it needs liburing 2.3 or newer (Debian 12: liburing-dev)
+#error it needs liburing 2.3 or newer (Debian 12, Ubuntu 24.04: liburing-dev)
 #endif
 
 /* Buffers of one size, of which the kernel takes one when bytes come. */

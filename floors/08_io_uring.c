@@ -6,10 +6,6 @@
 #include <liburing.h>
 #include <poll.h>
 
-#ifndef IORING_SETUP_DEFER_TASKRUN
-#error it needs liburing 2.3 or newer (Debian 12: liburing-dev)
-#endif
-
 #define SUBMISSIONS 4096
 #define COMPLETIONS 8192
 #define BUFFERS     256 /* for receive operations that are done at once */

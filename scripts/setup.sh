@@ -192,6 +192,7 @@ look_for_group() {
         ;;
     test)
         need libcmocka-dev "unit tests in C" have_header cmocka.h
+        need liburing-dev "the server io_uring" have_header liburing.h
         need libc6-dev "headers of the C library" have_header stdio.h
         need musl-tools "another C library, Alpine's" have musl-gcc
         need patch "follows docs/how-to/add-a-page.md" have patch

@@ -29,7 +29,7 @@ REDIS_DELAY_MS = 20.0
 WORKERS = ("--workers", "4")
 TRACED = (
     "accept,accept4,recvfrom,recvmsg,sendto,sendmsg,sendfile,write,writev,read,connect,close,shutdown,"
-    "poll,ppoll,epoll_wait,epoll_pwait,epoll_ctl,futex,clone,clone3,fork,vfork,wait4,waitid,"
+    "poll,ppoll,epoll_wait,epoll_pwait,epoll_ctl,io_uring_enter,futex,clone,clone3,fork,vfork,wait4,waitid,"
     "openat2,newfstatat,pread64,exit,exit_group"
 )
 END_SECONDS = 30.0

@@ -25,8 +25,9 @@ _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
-EPOLL_CALLS = ("epoll_wait", "epoll_pwait")
-LOOP_CALLS = (*EPOLL_CALLS, "poll", "ppoll")
+LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
+"""The calls in which an event loop waits for all its clients."""
+LOOP_CALLS = (*LOOPS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),
     **dict.fromkeys(("recvfrom", "recvmsg", "read", "recv"), Kind.RECEIVE),
@@ -94,7 +95,7 @@ class _Story:
             self._note_futex(call, begin, end)
         if is_redis and kind in (Kind.RECEIVE, Kind.SEND, Kind.WATCH, Kind.CLOSE):
             kind = Kind.REDIS
-        task.loops |= call.name in EPOLL_CALLS or (
+        task.loops |= call.name in LOOPS or (
             call.name in LOOP_CALLS and len(_DESCRIPTOR.findall(call.arguments)) > 1
         )
         if kind is Kind.ACCEPT or request is not None:

@@ -296,9 +296,9 @@ static void go_on(struct loop *loop, struct ring_conn *conn,
 
 /* ---- Accepting ---- */
 
-/* The kernel brings clients until it is told to stop, or until its queue of
-   results is full: it may bring that many more than we want.  So near the limit
-   each operation brings one. */
+/* A multishot operation accepts clients until it is cancelled, or until the
+   queue of results is full: so it may accept that many more than the limit.
+   Near the limit, each operation accepts one client. */
 static void begin_accept(struct loop *loop) {
     struct evented *evented = &loop->evented;
     struct io_uring_sqe *sqe = ring_begin(&loop->ring);

@@ -147,7 +147,7 @@ static void hear_redis(int result) {
     begin_hearing_redis();
 }
 
-/* The kernel copies them before io_uring_enter() returns, or this gives up. */
+/* The kernel copies them before io_uring_enter() returns (MSG_DONTWAIT). */
 static void tell_redis(void) {
     struct io_uring_sqe *sqe = begin();
 

@@ -75,8 +75,8 @@ LOST_WAKEUP = FaultKind(
     "it slept although clients were waiting. One notification may mean several clients. After an "
     "edge-triggered epoll event (EPOLLET), call accept until EAGAIN. After a wake-up by a "
     "condition variable, take clients from the queue until it is empty.",
-    'epoll(7), "edge-triggered"; `accept_clients` in lib/net/readiness.c; pthread_cond_wait(3): test '
-    "the condition in a loop; `queue_take` in 05_prethreading/main.c",
+    'epoll(7), "edge-triggered"; `accept_clients` in lib/net/readiness.c; pthread_cond_wait(3): '
+    "test the condition in a loop; `queue_take` in 05_prethreading/main.c",
     r"accept|epoll_wait|futex",
     brings=BROKEN_SERVICE,
 )
@@ -230,8 +230,8 @@ ONE_STOPS_ALL = FaultKind(
     "One client blocks all others",
     "Some clients were silent, before or during their request, and all other clients waited for "
     "them. One of your blocking calls waits for a single client.",
-    "docs/explanation/architecture.md: what each call waits for; `wait_for` in lib/net/readiness.c; "
-    "`receive` in lib/net/blocking.c",
+    "docs/explanation/architecture.md: what each call waits for; `wait_for` in "
+    "lib/net/readiness.c; `receive` in lib/net/blocking.c",
     r"recv|read\(|poll|epoll_wait|accept",
 )
 BY_NATURE = FaultKind(

@@ -70,7 +70,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
     # A page of some servers does not replace the page of all.
-    only = [one.server for one in pictures] if set(names) < set(server_names(None)) else []
+    only = [one.server for one in pictures] if set(names) != set(server_names(None)) else []
     page = folder / f"{'-'.join([scenario, *only])}.html"
     page.write_text(render(pictures, note, chrome_of(page).name), encoding="utf-8")
     chrome_of(page).write_text(chrome_trace(pictures))

@@ -41,8 +41,8 @@ void listener_never_waits(int listener);
  */
 bool listener_accept(int listener, bool log, int flags, struct client *client);
 
-/* The same for a connection that the kernel has accepted by itself: io_uring
-   cannot report the address of each (one call more with `log`). */
+/* For a connection that io_uring has accepted: a multishot accept operation
+   reports no addresses, so with `log` this asks for it (getpeername(2)). */
 void listener_note_address(struct client *client, int socket, bool log);
 
 #endif

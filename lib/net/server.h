@@ -46,7 +46,8 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* In place of server_accept(): the kernel has accepted this client by itself. */
+/* In place of server_accept(): the kernel has accepted this client by itself.
+ */
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 

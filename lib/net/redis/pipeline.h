@@ -70,9 +70,9 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
 bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
 
-/* The same in two steps, for a loop in which the kernel sends and receives by
-   itself: what is to be sent, or where bytes may be put (NULL: no memory); then
-   the result, a number of bytes or minus errno. */
+/* Sending and receiving in two steps, for a loop whose kernel makes these calls
+   (io_uring): first what is to be sent, or where bytes may be put (NULL: no
+   memory); then the result, a number of bytes or minus errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 bool redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);

@@ -28,7 +28,7 @@ MOVES_BYTES = {"accept4", "recvfrom", "sendto", "sendmsg", "close", "epoll_wait"
 def test_calls_of_a_request(
     start: Start, tmp_path: Path, fields: tuple[tuple[str, str], ...]
 ) -> None:
-    """The kernel accepts, receives, sends and closes by itself. One call besides io_uring_enter
+    """The kernel accepts, receives, sends and closes by itself. One other call
     remains: shutdown, where the server ends the connection."""
     skip_unless_traceable()
     server = start()

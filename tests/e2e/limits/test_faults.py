@@ -43,7 +43,9 @@ FAULTS = {
     "epoll_wait": (errno.EINTR,),
     "epoll_ctl": (errno.ENOMEM,),
     "io_uring_enter": (errno.EINTR, errno.EAGAIN, errno.EBUSY),
-    **{f"ring {call}": (errno.EBADF,) for call in ("accept", "send", "sendmsg", "poll", "shutdown")},
+    **{
+        f"ring {call}": (errno.EBADF,) for call in ("accept", "send", "sendmsg", "poll", "shutdown")
+    },
     "ring recv": (errno.EBADF, SHORT),
     "fork": (errno.EAGAIN, errno.ENOMEM),
     "waitpid": (errno.EINTR,),

@@ -30,7 +30,7 @@ def test_death_of_the_parent(start: Start) -> None:
     for client in clients:
         client.close()
     # io_uring: the kernel ends what is under way a little later than the process.
-    wait_until(lambda: not listens(server.port), "nobody listens")
+    wait_until(lambda: not listens(server.port), "no process listens")
 
 
 def _wait_until_at_rest(server: Server) -> None:

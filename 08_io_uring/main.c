@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * io_uring: one event loop serves all connections, and the kernel does the work
- * by itself and says what is done.
+ * io_uring: one event loop serves all connections; the kernel makes the calls
+ * on their sockets, and reports the results.
  *
  *     clients     kernel                              this process
  *
  *     A ----+    +-----------------------+  submit   +----------------------+
- *     B ----+--> | accept, receive, send | <-------- | for each that is     |
- *     C ----+    | and close are under   |           | done: begin the next |
- *     Redis +    | way, for each client  | --------> | operation of that    |
- *                +-----------------------+   done    | client               |
- *                                                    +----------------------+
- *                 both queues lie in memory that the two share
+ *     B ----+--> | in flight, for each   | <-------- | for each result:     |
+ *     C ----+    | client: accept,       |           | begin the client's   |
+ *     Redis +    | receive or send       | --------> | next operation       |
+ *                +-----------------------+  complete +----------------------+
+ *                  both queues lie in memory that the two share
  *
- * Who waits, and where?  io_uring_enter() waits for all clients: it hands over
- * the operations that were begun in this loop iteration, and sleeps until one
- * is done.  07 learns that a socket is ready, and then makes a call; this
- * server has made the call before, and learns its result.
+ * Who waits, and where?  io_uring_enter() waits for all clients: it submits the
+ * operations of this loop iteration, and sleeps until one is complete.  07
+ * learns that a socket is ready, and then makes a call.  This server has
+ * submitted the operation before, and learns its result.
  *
  * Where does a half-done request live?  In its `struct ring_conn`, as in 07.
- * But while an operation is under way, the kernel reads or writes the memory
- * that was given to it.  So a connection that must go is cancelled first, and
- * freed when its last operation has come back.  Only receiving needs no memory
- * in advance: the kernel takes one of a few buffers when bytes come, so ten
- * thousand idle connections own none.
+ * But while an operation is in flight, the kernel reads or writes the memory
+ * that it was given.  So when a client times out, its operation is cancelled
+ * first, and the connection is freed when that is complete.  Only receiving
+ * needs no memory in advance: the kernel takes one of a few buffers when bytes
+ * come, so ten thousand idle connections own none.
  *
- * What does it cost?  A system call for each loop iteration, and not for each
- * step of each request.  The steps themselves are not free: each is two entries
- * of a queue, and an object in the kernel.
+ * What does it cost?  A system call for each loop iteration; in 07, one for
+ * each step of each request.  (To end a connection, and to send a file, this
+ * server makes the calls of 07.)  Each operation has a price, too: an entry in
+ * either queue, and an object in the kernel.
  *
- * What happens at the limit?  As in 07.  One accept operation brings clients
- * again and again; near the limit one brings only one client.
+ * What happens at the limit?  As in 07.  One multishot operation accepts all
+ * clients; within COMPLETIONS of the limit, each operation accepts one.
  *
- * What to try: `./io_uring --no-confinement` and `strace -c`, against the same
- * with epoll; and what the kernel refuses an intruder now (ring_restrict()).
- * docs/tutorial/book/12-io_uring.md has the figures.
+ * What to try: `./io_uring --no-confinement` and `strace -c`, then the same
+ * with epoll.  docs/tutorial/book/12-io_uring.md has the figures, and
+ * docs/explanation/after-epoll.md what they mean.
  *
  * To see it: `strace -e trace=io_uring_enter ./io_uring`: for one client each
- * call hands over one operation: receive, send, close.  For many clients at
- * once it hands over many.
+ * call submits one operation: accept, receive, send.  For many clients at once
+ * it submits many.
  */
 #include "config.h"
 #include "ring_redis.h"
@@ -56,14 +56,14 @@ static const struct architecture architecture = {
     .summary = "one process, one event loop (io_uring)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .calls = {CALL(io_uring_enter), CALL(madvise), CALL(getpeername),
-              CALL(poll)}, /* at its end */
+              CALL(poll)}, /* at its end, and if memory is short */
 };
 
 struct ring_conn {
     struct event_conn base;   /* first: a pointer to it is one to all of this */
-    enum operation operation; /* the only one under way; none: it waits for
+    enum operation operation; /* the only one in flight, unless it waits for
                                  Redis */
-    enum timeout late;        /* its time for this was over: cancelled */
+    enum timeout expired;     /* this timeout was over: it was cancelled */
     struct msghdr message;    /* what is being sent, in two parts */
     struct iovec parts[2];
 };
@@ -72,27 +72,28 @@ struct loop {
     struct ring ring;
     struct evented evented;
     struct ring_redis redis;
-    bool accepting; /* an accept operation is under way */
-    bool many;      /* and brings more than one client */
+    bool accepting; /* an accept operation is in flight */
+    bool multishot; /* it accepts more than one client */
+    bool ends;      /* no operation may be begun any more */
 };
 
-static uint64_t number_of(const struct ring_conn *conn,
-                          enum operation operation) {
+static uint64_t user_data_of(const struct ring_conn *conn,
+                             enum operation operation) {
     return (uintptr_t)conn | operation;
 }
 
-/* Its result will come back with the connection. */
-static void belongs_to(struct io_uring_sqe *sqe, struct ring_conn *conn,
-                       enum operation operation) {
-    io_uring_sqe_set_data64(sqe, number_of(conn, operation));
+/* Its completion will name the connection. */
+static void set_user_data(struct io_uring_sqe *sqe, struct ring_conn *conn,
+                          enum operation operation) {
+    io_uring_sqe_set_data64(sqe, user_data_of(conn, operation));
     conn->operation = operation;
 }
 
-/* ---- Beginning an operation ---- */
+/* ---- Preparing operations ---- */
 
-/* Takes no more than connection_room() will have: that is asked now only if the
-   connection has a buffer, because an idle one must not need any.  `flags`: of
-   recv(2).  Returns false if there is no memory. */
+/* Requests at most as many bytes as connection_room() will have when they come.
+   An idle connection has no buffer yet: it will get RECEIVE_SIZE bytes then.
+   `flags`: of recv(2).  Returns false if there is no memory. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn,
                           int flags) {
     struct connection *connection = &conn->base.connection;
@@ -104,19 +105,12 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn,
         connection_abandon(connection);
         return false;
     }
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     io_uring_prep_recv(sqe, conn->base.client.socket, NULL,
                        size < most ? size : most, flags);
     ring_take_buffer(sqe, &loop->ring.for_clients);
-    belongs_to(sqe, conn, RECEIVE);
+    set_user_data(sqe, conn, RECEIVE);
     return true;
-}
-
-static void begin_close(struct loop *loop, struct ring_conn *conn) {
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
-
-    io_uring_prep_close(sqe, conn->base.client.socket);
-    belongs_to(sqe, conn, CLOSE);
 }
 
 static void prepare_send(struct io_uring_sqe *sqe, struct ring_conn *conn,
@@ -140,25 +134,25 @@ static void prepare_send(struct io_uring_sqe *sqe, struct ring_conn *conn,
 /*
  * The kernel sends all of it, however long the client takes (MSG_WAITALL).
  *
- * It could close the socket as well, in a chain of operations (IOSQE_IO_LINK),
- * and save us one more turn.  But shutdown(2) must come between: see
- * transmit.c.  The kernel gives the operation IORING_OP_SHUTDOWN to a thread of
- * its own, and a short request costs a fifth or more.  So that remains a system
- * call (evented_finish_exchange()), and the close an operation of its own.
+ * Where no response follows, shutdown(2) and close(2) remain system calls.  As
+ * operations of the ring they cost more CPU time: the close 4 % of a short
+ * request, because its result is one more entry in the queue; and the shutdown
+ * at least 20 %, because the kernel gives it to a worker thread
+ * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,
                        struct pending pending) {
     evented_start_waiting(&loop->evented, &conn->base);
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     prepare_send(sqe, conn, pending);
-    belongs_to(sqe, conn, SEND);
+    set_user_data(sqe, conn, SEND);
 }
 
-static void await_room(struct loop *loop, struct ring_conn *conn) {
+static void await_writable(struct loop *loop, struct ring_conn *conn) {
     evented_start_waiting(&loop->evented, &conn->base);
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     io_uring_prep_poll_add(sqe, conn->base.client.socket, POLLOUT);
-    belongs_to(sqe, conn, AWAIT_ROOM);
+    set_user_data(sqe, conn, AWAIT_WRITABLE);
 }
 
 /* ---- One connection ---- */
@@ -182,13 +176,15 @@ static bool send_file(struct loop *loop, struct ring_conn *conn,
     return true;
 }
 
-/* Drives one connection until an operation is under way for it, or until it
-   waits for Redis. */
+/* Drives one connection until an operation is begun for it, or until it waits
+   for Redis. */
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;
     int sends = 0; /* of files: the head, then a piece */
 
+    if (loop->ends)
+        connection_abandon(connection);
     for (;;) {
         switch (connection_need(connection)) {
         case NEED_RECEIVE:
@@ -210,7 +206,7 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
                 return;
             }
             if (sends++ == 2 || !send_file(loop, conn, pending)) {
-                await_room(loop, conn);
+                await_writable(loop, conn);
                 return;
             }
             break;
@@ -218,8 +214,8 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
             evented_finish_exchange(&loop->evented, &conn->base);
             break;
         case NEED_CLOSE:
-            evented_stop_waiting(&loop->evented, &conn->base);
-            begin_close(loop, conn);
+            close(conn->base.client.socket);
+            evented_forget(&loop->evented, &conn->base);
             return;
         }
     }
@@ -242,15 +238,15 @@ static void take_bytes(struct loop *loop, struct ring_conn *conn,
     connection_received(connection, (size_t)count);
 }
 
-/* A client whose time was over gets one last look: its bytes may have come
-   while the server was suspended (SIGSTOP).  Then the kernel had not gone on
-   with this operation, and cancelled it nevertheless.  Returns false if the
-   look has begun. */
+/* With DEFER_TASKRUN, what has come completes an operation only inside
+   io_uring_enter().  After the server was suspended (SIGSTOP), bytes may be in
+   the socket although the operation was cancelled.  So one more, which does not
+   wait, follows.  Returns false if that was begun. */
 static bool received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, int result) {
     struct connection *connection = &conn->base.connection;
 
-    if (result == -ECANCELED && conn->late != TIMEOUT_NONE &&
+    if (result == -ECANCELED && conn->expired != TIMEOUT_NONE &&
         begin_receive(loop, conn, MSG_DONTWAIT))
         return false;
     if (result > 0)
@@ -259,9 +255,8 @@ static bool received(struct loop *loop, struct ring_conn *conn,
         connection_received(connection, 0);
     else if (result != -ENOBUFS && result != -EINTR && result != -EAGAIN)
         connection_abandon(connection);
-    /* ENOBUFS and EINTR: it is begun again. */
-    if (conn->late != TIMEOUT_NONE &&
-        connection_timeout(connection) == conn->late)
+    if (conn->expired != TIMEOUT_NONE &&
+        connection_timeout(connection) == conn->expired)
         connection_timed_out(connection);
     return true;
 }
@@ -269,7 +264,7 @@ static bool received(struct loop *loop, struct ring_conn *conn,
 static void sent(struct loop *loop, struct ring_conn *conn, int result) {
     struct connection *connection = &conn->base.connection;
 
-    if (result <= 0 || conn->late != TIMEOUT_NONE) {
+    if (result <= 0 || conn->expired != TIMEOUT_NONE) {
         connection_abandon(connection);
         return;
     }
@@ -277,52 +272,51 @@ static void sent(struct loop *loop, struct ring_conn *conn, int result) {
     connection_sent(connection, (uint64_t)result);
 }
 
-/* An operation of a connection has come back. */
-static void go_on(struct loop *loop, struct ring_conn *conn,
-                  enum operation operation, const char *bytes, int result) {
-    if (operation == CLOSE) {
-        evented_forget(&loop->evented, &conn->base);
-        return;
-    }
+static void operation_completed(struct loop *loop, struct ring_conn *conn,
+                                enum operation operation, const char *bytes,
+                                int result) {
     if (operation == RECEIVE && !received(loop, conn, bytes, result))
         return;
     if (operation == SEND)
         sent(loop, conn, result);
-    else if (operation == AWAIT_ROOM && result < 0)
+    else if (operation == AWAIT_WRITABLE && result < 0)
         connection_abandon(&conn->base.connection);
-    conn->late = TIMEOUT_NONE;
+    conn->expired = TIMEOUT_NONE;
     drive(loop, conn);
 }
 
 /* ---- Accepting ---- */
 
 /* A multishot operation accepts clients until it is cancelled, or until the
-   queue of results is full: so it may accept that many more than the limit.
-   Near the limit, each operation accepts one client. */
+   completion queue is full: so it may accept that many more than the limit. */
+static bool may_use_multishot(const struct evented *evented) {
+    return evented->count + COMPLETIONS < evented->limit;
+}
+
 static void begin_accept(struct loop *loop) {
     struct evented *evented = &loop->evented;
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
     loop->accepting = true;
-    loop->many = evented->count + COMPLETIONS < evented->limit;
-    if (loop->many)
+    loop->multishot = may_use_multishot(evented);
+    if (loop->multishot)
         io_uring_prep_multishot_accept(sqe, evented->server->listener, NULL,
                                        NULL, flags);
     else
         io_uring_prep_accept(sqe, evented->server->listener, NULL, NULL, flags);
-    io_uring_sqe_set_data64(sqe, number_of(NULL, ACCEPT));
+    io_uring_sqe_set_data64(sqe, user_data_of(NULL, ACCEPT));
 }
 
 static void prepare_accept(struct loop *loop) {
     struct evented *evented = &loop->evented;
     bool wanted = evented_reserve(evented);
-    bool near = evented->count + COMPLETIONS >= evented->limit;
 
     if (wanted && !loop->accepting)
         begin_accept(loop);
-    else if (loop->accepting && (!wanted || (loop->many && near)))
-        ring_cancel(&loop->ring, number_of(NULL, ACCEPT));
+    else if (loop->accepting &&
+             (!wanted || (loop->multishot && !may_use_multishot(evented))))
+        ring_cancel(&loop->ring, user_data_of(NULL, ACCEPT));
 }
 
 static void accepted(struct loop *loop, int result, bool more) {
@@ -375,20 +369,20 @@ static void take_replies(struct loop *loop, bool works) {
 
 /* ---- Rounds ---- */
 
-/* Cancels what a client did not do in time.  It is disconnected when that has
-   come back, as its last bytes may be on their way. */
-static void be_late(struct loop *loop, struct ring_conn *conn) {
-    conn->late = conn->base.awaited;
+/* Cancels what a client did not do in time.  It is disconnected when that is
+   complete. */
+static void cancel_expired(struct loop *loop, struct ring_conn *conn) {
+    conn->expired = conn->base.awaited;
     evented_stop_waiting(&loop->evented, &conn->base);
-    ring_cancel(&loop->ring, number_of(conn, conn->operation));
+    ring_cancel(&loop->ring, user_data_of(conn, conn->operation));
 }
 
-static void complete(struct loop *loop, const struct io_uring_cqe *cqe) {
-    uint64_t number = io_uring_cqe_get_data64(cqe);
-    enum operation operation = (enum operation)(number % OPERATIONS);
+static void dispatch(struct loop *loop, const struct io_uring_cqe *cqe) {
+    uint64_t user_data = io_uring_cqe_get_data64(cqe);
+    enum operation operation = (enum operation)(user_data % OPERATIONS);
     struct ring *ring = &loop->ring;
 
-    if (number == IGNORED)
+    if (user_data == IGNORED)
         return;
     if (operation == ACCEPT) {
         accepted(loop, cqe->res, (cqe->flags & IORING_CQE_F_MORE) != 0);
@@ -396,14 +390,15 @@ static void complete(struct loop *loop, const struct io_uring_cqe *cqe) {
         take_replies(loop, ring_redis_done(&loop->redis, cqe));
         ring_give_back(cqe, &ring->for_redis);
     } else {
-        go_on(loop, (struct ring_conn *)(uintptr_t)(number - operation),
-              operation, ring_bytes(cqe, &ring->for_clients), cqe->res);
+        operation_completed(
+            loop, (struct ring_conn *)(uintptr_t)(user_data - operation),
+            operation, ring_bytes(cqe, &ring->for_clients), cqe->res);
         ring_give_back(cqe, &ring->for_clients);
     }
 }
 
-/* Hands over what was begun, sleeps until something is done, and goes on with
-   all that is. */
+/* Submits what was begun, sleeps until something is complete, and continues
+   with all that is. */
 static void wait_and_complete(struct loop *loop) {
     struct io_uring_cqe *cqe;
     unsigned head, count = 0;
@@ -411,7 +406,7 @@ static void wait_and_complete(struct loop *loop) {
     ring_wait(&loop->ring, evented_timeout(&loop->evented));
     evented_begin_round(&loop->evented);
     io_uring_for_each_cqe(&loop->ring.uring, head, cqe) {
-        complete(loop, cqe);
+        dispatch(loop, cqe);
         count++;
     }
     io_uring_cq_advance(&loop->ring.uring, count);
@@ -427,7 +422,7 @@ static void run_round(struct loop *loop) {
     ring_redis_begin(&loop->redis);
     wait_and_complete(loop);
     while ((conn = evented_expired(&loop->evented)) != NULL)
-        be_late(loop, (struct ring_conn *)conn);
+        cancel_expired(loop, (struct ring_conn *)conn);
     evented_end_round(&loop->evented);
 }
 
@@ -442,22 +437,22 @@ static bool keep_running(struct loop *loop) {
     for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], conn, next)
             if (connection_is_idle(&conn->connection))
-                be_late(loop, (struct ring_conn *)conn);
+                cancel_expired(loop, (struct ring_conn *)conn);
     return (server_keep_accepting() || evented->count > 0) &&
            !server_is_out_of_time();
 }
 
-/* Everything that is under way comes back before its memory is freed. */
+/* Every operation in flight completes before its memory is freed. */
 static void loop_free(struct loop *loop) {
     struct evented *evented = &loop->evented;
     struct event_conn *conn;
 
+    loop->ends = true;
     while ((conn = evented->first_waiter) != NULL) {
         evented->first_waiter = conn->next_waiter;
-        connection_abandon(&conn->connection);
         drive(loop, (struct ring_conn *)conn);
     }
-    struct io_uring_sqe *sqe = ring_begin(&loop->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     io_uring_prep_cancel64(sqe, 0,
                            IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
     ring_ignore(sqe);

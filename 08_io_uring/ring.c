@@ -12,27 +12,26 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Operations that can be begun without a system call between them. */
-#define SUBMISSIONS       4096
+#define SUBMISSIONS       4096 /* entries of the submission queue */
 #define BUFFERS           256
 #define BUFFER_SIZE       2048
 #define REDIS_BUFFERS     16
 #define REDIS_BUFFER_SIZE 65536
 
-__attribute__((noreturn)) static void give_up(int error) {
-    const char *why = "allow it memory";
+__attribute__((noreturn)) static void give_up(const char *call, int error) {
+    const char *why = "allow more memory and descriptors";
 
     if (error == ENOSYS || error == EINVAL)
-        why = "it needs Linux 6.1 or newer; use another server";
+        why = "it needs Linux 6.1 or newer; or a container forbids it";
     if (error == EPERM)
         why = "a container or the setting kernel.io_uring_disabled forbids it";
-    server_fatal("cannot use io_uring: io_uring_setup(2) failed (%s); %s",
+    server_fatal("cannot use io_uring: %s failed (%s); %s", call,
                  strerror(error), why);
 }
 
 /* ---- Operations ---- */
 
-/* Hands over what was begun, until there is room for so many more. */
+/* Submits entries until there is room for so many more. */
 static void make_room(struct ring *ring, unsigned operations) {
     while (io_uring_sq_space_left(&ring->uring) < operations)
         if (io_uring_submit(&ring->uring) < 0) {
@@ -41,7 +40,7 @@ static void make_room(struct ring *ring, unsigned operations) {
         }
 }
 
-struct io_uring_sqe *ring_begin(struct ring *ring) {
+struct io_uring_sqe *ring_get_sqe(struct ring *ring) {
     make_room(ring, 1);
     return io_uring_get_sqe(&ring->uring);
 }
@@ -51,10 +50,10 @@ void ring_ignore(struct io_uring_sqe *sqe) {
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
 }
 
-void ring_cancel(struct ring *ring, uint64_t number) {
-    struct io_uring_sqe *sqe = ring_begin(ring);
+void ring_cancel(struct ring *ring, uint64_t user_data) {
+    struct io_uring_sqe *sqe = ring_get_sqe(ring);
 
-    io_uring_prep_cancel64(sqe, number, 0);
+    io_uring_prep_cancel64(sqe, user_data, 0);
     ring_ignore(sqe);
 }
 
@@ -68,33 +67,36 @@ void ring_wait(struct ring *ring, int timeout) {
     else
         (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1, &time,
                                                NULL);
-    make_room(ring, SUBMISSIONS); /* if there was no memory for all */
+    /* For want of memory, it may have submitted only some. */
+    make_room(ring, SUBMISSIONS);
 }
 
 /* ---- Buffers ---- */
 
-void ring_take_buffer(struct io_uring_sqe *sqe, const struct buffers *buffers) {
+void ring_take_buffer(struct io_uring_sqe *sqe,
+                      const struct buffer_ring *buffers) {
     sqe->flags |= IOSQE_BUFFER_SELECT;
     sqe->buf_group = buffers->group;
 }
 
-static char *memory_of(const struct buffers *buffers, unsigned number) {
+static char *memory_of(const struct buffer_ring *buffers, unsigned number) {
     return buffers->memory + (size_t)number * buffers->size;
 }
 
 const char *ring_bytes(const struct io_uring_cqe *cqe,
-                       const struct buffers *buffers) {
+                       const struct buffer_ring *buffers) {
     return memory_of(buffers, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
 }
 
-static void give_back(struct buffers *buffers, unsigned number) {
-    io_uring_buf_ring_add(buffers->free, memory_of(buffers, number),
+static void give_back(struct buffer_ring *buffers, unsigned number) {
+    io_uring_buf_ring_add(buffers->ring, memory_of(buffers, number),
                           buffers->size, (unsigned short)number,
                           io_uring_buf_ring_mask(buffers->count), 0);
-    io_uring_buf_ring_advance(buffers->free, 1);
+    io_uring_buf_ring_advance(buffers->ring, 1);
 }
 
-void ring_give_back(const struct io_uring_cqe *cqe, struct buffers *buffers) {
+void ring_give_back(const struct io_uring_cqe *cqe,
+                    struct buffer_ring *buffers) {
     if (cqe->flags & IORING_CQE_F_BUFFER)
         give_back(buffers, cqe->flags >> IORING_CQE_BUFFER_SHIFT);
 }
@@ -106,7 +108,7 @@ static void ring_register(struct ring *ring, unsigned what, const void *list,
                           unsigned count) {
     if (syscall(SYS_io_uring_register, ring->uring.ring_fd, what, list, count) <
         0)
-        give_up(errno);
+        give_up("io_uring_register(2)", errno);
 }
 
 /* The one system call io_uring_enter could do nearly everything that a process
@@ -114,9 +116,8 @@ static void ring_register(struct ring *ring, unsigned what, const void *list,
    that.  So the ring itself refuses all other operations, from now on. */
 static void ring_restrict(struct ring *ring) {
     static const unsigned char operations[] = {
-        IORING_OP_ACCEPT,      IORING_OP_RECV,  IORING_OP_SEND,
-        IORING_OP_SENDMSG,     IORING_OP_CLOSE, IORING_OP_POLL_ADD,
-        IORING_OP_ASYNC_CANCEL};
+        IORING_OP_ACCEPT,  IORING_OP_RECV,     IORING_OP_SEND,
+        IORING_OP_SENDMSG, IORING_OP_POLL_ADD, IORING_OP_ASYNC_CANCEL};
     enum { COUNT = sizeof operations };
     struct io_uring_restriction restrictions[COUNT + 1];
 
@@ -137,33 +138,39 @@ static void *take_memory(size_t size) {
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
     if (memory == MAP_FAILED)
-        give_up(errno);
+        give_up("mmap(2)", errno);
     return memory;
 }
 
-static void provide(struct ring *ring, struct buffers *buffers) {
-    buffers->free = take_memory(buffers->count * sizeof(struct io_uring_buf));
+static void provide(struct ring *ring, struct buffer_ring *buffers) {
+    buffers->ring = take_memory(buffers->count * sizeof(struct io_uring_buf));
     buffers->memory = take_memory((size_t)buffers->count * buffers->size);
     struct io_uring_buf_reg registration = {.ring_addr =
-                                                (uintptr_t)buffers->free,
+                                                (uintptr_t)buffers->ring,
                                             .ring_entries = buffers->count,
                                             .bgid = buffers->group};
     int result = io_uring_register_buf_ring(&ring->uring, &registration, 0);
     if (result < 0)
-        give_up(-result);
-    io_uring_buf_ring_init(buffers->free);
+        give_up("io_uring_register(2)", -result);
+    io_uring_buf_ring_init(buffers->ring);
     for (unsigned i = 0; i < buffers->count; i++)
         give_back(buffers, i);
 }
 
-static void take_back(struct buffers *buffers) {
+static void take_back(struct buffer_ring *buffers) {
     munmap(buffers->memory, (size_t)buffers->count * buffers->size);
-    munmap(buffers->free, buffers->count * sizeof(struct io_uring_buf));
+    munmap(buffers->ring, buffers->count * sizeof(struct io_uring_buf));
 }
 
-/* SINGLE_ISSUER and DEFER_TASKRUN (since Linux 6.0 and 6.1): only this thread
-   uses the ring, and the kernel goes on with what is under way only while the
-   thread is in io_uring_enter(), and does not interrupt it elsewhere. */
+/*
+ * SINGLE_ISSUER, DEFER_TASKRUN (since Linux 6.0 and 6.1): only this thread uses
+ * the ring, and the kernel continues an operation only while the thread is in
+ * io_uring_enter(), and does not interrupt it elsewhere.
+ * SUBMIT_ALL: an entry that fails does not keep those after it from the kernel.
+ * CQSIZE: the size of the completion queue is given.
+ * R_DISABLED: the ring starts disabled, because only then restrictions can be
+ * set.
+ */
 void ring_init(struct ring *ring) {
     struct io_uring_params params = {
         .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
@@ -177,7 +184,7 @@ void ring_init(struct ring *ring) {
             .count = REDIS_BUFFERS, .size = REDIS_BUFFER_SIZE, .group = 1}};
     int result = io_uring_queue_init_params(SUBMISSIONS, &ring->uring, &params);
     if (result < 0)
-        give_up(-result);
+        give_up("io_uring_setup(2)", -result);
     provide(ring, &ring->for_clients);
     provide(ring, &ring->for_redis);
     ring_restrict(ring);

@@ -8,49 +8,49 @@
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,
                      struct evented *evented) {
     *redis = (struct ring_redis){
-        .ring = ring, .evented = evented, .number = OPERATIONS};
+        .ring = ring, .evented = evented, .generation = OPERATIONS};
 }
 
 void ring_redis_forget(struct ring_redis *redis) {
     if (redis->receiving)
-        ring_cancel(redis->ring, redis->number | REDIS_RECEIVE);
-    if (redis->awaiting_room)
-        ring_cancel(redis->ring, redis->number | REDIS_AWAIT_ROOM);
-    redis->number += OPERATIONS;
-    redis->receiving = redis->sending = redis->awaiting_room = false;
-    redis->has_room = false;
+        ring_cancel(redis->ring, redis->generation | REDIS_RECEIVE);
+    if (redis->awaiting_writable)
+        ring_cancel(redis->ring, redis->generation | REDIS_AWAIT_WRITABLE);
+    redis->generation += OPERATIONS;
+    redis->receiving = redis->sending = redis->awaiting_writable = false;
+    redis->writable = false;
 }
 
 /* ---- Beginning ---- */
 
 /* Replies may come at any time. */
 static void begin_receive(struct ring_redis *redis, int socket) {
-    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
 
     io_uring_prep_recv_multishot(sqe, socket, NULL, 0, 0);
     ring_take_buffer(sqe, &redis->ring->for_redis);
-    io_uring_sqe_set_data64(sqe, redis->number | REDIS_RECEIVE);
+    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_RECEIVE);
     redis->receiving = true;
 }
 
-/* The kernel sends what it has room for when the operation is handed over, or
-   fails (MSG_DONTWAIT).  So the commands lie still as long as it reads them. */
+/* MSG_DONTWAIT: the kernel sends what it can while the operation is submitted,
+   and reads the buffer at no other time. */
 static void begin_send(struct ring_redis *redis, int socket,
                        struct view commands) {
-    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
 
     io_uring_prep_send(sqe, socket, commands.data, commands.length,
                        MSG_NOSIGNAL | MSG_DONTWAIT);
-    io_uring_sqe_set_data64(sqe, redis->number | REDIS_SEND);
+    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_SEND);
     redis->sending = true;
 }
 
-static void await_room(struct ring_redis *redis, int socket) {
-    struct io_uring_sqe *sqe = ring_begin(redis->ring);
+static void await_writable(struct ring_redis *redis, int socket) {
+    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
 
     io_uring_prep_poll_add(sqe, socket, POLLOUT);
-    io_uring_sqe_set_data64(sqe, redis->number | REDIS_AWAIT_ROOM);
-    redis->awaiting_room = true;
+    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_AWAIT_WRITABLE);
+    redis->awaiting_writable = true;
 }
 
 void ring_redis_begin(struct ring_redis *redis) {
@@ -59,17 +59,19 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
+    /* So that watch() is called when the connection is closed. */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
+    /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&
-        (pipeline->state != PIPELINE_CONNECTS || redis->has_room))
+        (pipeline->state != PIPELINE_CONNECTS || redis->writable))
         begin_receive(redis, socket);
     struct view commands = redis_pipeline_unsent(pipeline);
     if (commands.length == 0 || redis->sending)
         return;
-    if (redis->has_room)
+    if (redis->writable)
         begin_send(redis, socket, commands);
-    else if (!redis->awaiting_room)
-        await_room(redis, socket);
+    else if (!redis->awaiting_writable)
+        await_writable(redis, socket);
 }
 
 bool ring_redis_look(struct ring_redis *redis) {
@@ -102,20 +104,20 @@ static bool received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
 }
 
 bool ring_redis_done(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
-    uint64_t number = io_uring_cqe_get_data64(cqe);
-    enum operation operation = (enum operation)(number % OPERATIONS);
+    uint64_t user_data = io_uring_cqe_get_data64(cqe);
+    enum operation operation = (enum operation)(user_data % OPERATIONS);
 
-    if (number - operation != redis->number)
+    if (user_data - operation != redis->generation)
         return true; /* of a connection that is closed */
     if (operation == REDIS_RECEIVE)
         return received(redis, cqe);
     if (operation == REDIS_SEND) {
         redis->sending = false;
-        redis->has_room = cqe->res >= 0;
+        redis->writable = cqe->res >= 0;
         return redis_pipeline_sent(&redis->evented->redis, cqe->res,
                                    redis->evented->now);
     }
-    redis->awaiting_room = false;
-    redis->has_room = true; /* or the send operation will say why not */
+    redis->awaiting_writable = false;
+    redis->writable = true; /* or the send operation will say why not */
     return true;
 }

@@ -7,34 +7,33 @@
 #include "net/evented.h"
 #include "ring.h"
 
-/* What is done, in the low bits of the number that an operation carries.  The
-   rest of it is a pointer to the connection or, for Redis, which of the
-   connections to Redis it belonged to. */
+/* What an operation does: the low bits of its user_data, which its completion
+   carries, too.  The other bits are a pointer to the client's connection or,
+   for Redis, a generation: a number of the connection to Redis. */
 enum operation {
     RECEIVE,
     SEND,
-    AWAIT_ROOM,
-    CLOSE,
+    AWAIT_WRITABLE,
     ACCEPT,
     REDIS_RECEIVE,
     REDIS_SEND,
-    REDIS_AWAIT_ROOM,
-    OPERATIONS,
+    REDIS_AWAIT_WRITABLE,
 };
+#define OPERATIONS 8 /* a power of two, and the alignment of connections */
 
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t number; /* of this connection: older ones have other numbers */
-    bool receiving, sending, awaiting_room; /* under way */
-    bool has_room;                          /* as far as is known */
+    uint64_t generation; /* of this connection; older ones had others */
+    bool receiving, sending, awaiting_writable; /* in flight */
+    bool writable;                              /* as far as is known */
 };
 
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,
                      struct evented *evented);
 
-/* The connection to Redis was closed: what is still under way on it does not
-   count any more. */
+/* The connection to Redis was closed: what is in flight on it is cancelled, and
+   its completions are ignored. */
 void ring_redis_forget(struct ring_redis *redis);
 
 /* If no reply has come in time, looks once more: while the server was suspended
@@ -43,10 +42,12 @@ void ring_redis_forget(struct ring_redis *redis);
 bool ring_redis_look(struct ring_redis *redis);
 
 /* Begins what is needed now.  Call it last in a loop iteration: no command may
-   be added until the kernel has read those that are there. */
+   be added until the kernel has read the buffer of commands, because that would
+   move it. */
 void ring_redis_begin(struct ring_redis *redis);
 
-/* One of its operations is done.  Returns false if the connection has failed.
+/* One of its operations is complete.  Returns false if the connection has
+ * failed.
  */
 bool ring_redis_done(struct ring_redis *redis, const struct io_uring_cqe *cqe);
 

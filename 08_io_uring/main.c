@@ -136,8 +136,8 @@ static void prepare_send(struct io_uring_sqe *sqe, struct ring_conn *conn,
  *
  * Where no response follows, shutdown(2) and close(2) remain system calls.  As
  * operations of the ring they cost more CPU time: the close 4 % of a short
- * request, because its result is one more entry in the queue; and the shutdown
- * at least 20 %, because the kernel gives it to a worker thread
+ * request, because its result is one more entry of a queue; both in a chain a
+ * fifth to two fifths, because the kernel gives a shutdown to a worker thread
  * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,

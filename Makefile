@@ -31,10 +31,10 @@ FLOOR ?= build/floor
 
 # Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-# A server that needs more than the C library has a file NN_name/libraries, with the linker's
+# A server that needs more than the C library has a file NN_name/ldflags, with the linker's
 # options. If its main.c does not get through the preprocessor here, it is left out.
-libraries = $(if $(wildcard $(1)/libraries),$(file <$(1)/libraries))
-LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/libraries),$(if \
+ldflags = $(if $(wildcard $(1)/ldflags),$(file <$(1)/ldflags))
+LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/ldflags),$(if \
 	$(shell $(COMPILE) -E $(dir $(file))main.c >/dev/null 2>&1 && echo fits),,$(patsubst %/,%,$(dir $(file)))))
 FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
 PLAIN := $(wildcard lib/plain/*.c)
@@ -277,7 +277,7 @@ define server_rule
 $(BIN)/$(call name,$(1)): $(call objects,$(sort $(wildcard $(1)/*.c))) $$(ARCHIVE)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$$(LINK) $$^ $(call libraries,$(1)) $$(LDLIBS) -o $$@
+	$$(Q)$$(LINK) $$^ $(call ldflags,$(1)) $$(LDLIBS) -o $$@
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
@@ -330,7 +330,7 @@ $(FLOOR)/%.so: floors/%.c Makefile
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(filter -l%,$(call libraries,$*)) $(LDLIBS) -o $@
+	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(filter -l%,$(call ldflags,$*)) $(LDLIBS) -o $@
 $(FLOOR)/10_coroutines: lib/net/coroutine/stack.c lib/net/coroutine/stack.h
 
 # The version is in pyproject.toml only.

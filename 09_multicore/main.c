@@ -10,7 +10,7 @@
  *     C --------+     |   E     |    |   +----------------------+
  *     D --------+     +---------+    +-> | loop: B, D, Redis    |
  *     E --------+                        +----------------------+
- *                                          parent: waits for them to die
+ *                                          parent: waits until one ends
  *
  * Who waits, and where?  Each worker in epoll_wait(), for its own clients, its
  * own connection to Redis, and the listening socket that all workers share.
@@ -30,11 +30,12 @@
  * parent forks another.
  *
  * Why processes, and not threads?  Because of the crash, and because they share
- * no data: this is 07 without one more lock.  Speed is no reason: on two cores
- * a version with threads took about the same CPU time per request.
+ * no data but counters, so that the loop of 07 needs no lock.  Speed is no
+ * reason: on two cores a version with threads took about the same CPU time per
+ * request.
  *
  * Which worker gets a connection?  The first of the kernel's list that sleeps
- * in epoll_wait(): so none waits for a busy worker while another is free.  But
+ * in epoll_wait(): so none stays in the backlog while a worker sleeps.  But
  * on a quiet server that is always the same worker.  If all its connections are
  * kept and then become busy, one core does all the work.  With --listener-each
  * every worker has a socket and a backlog of its own (SO_REUSEPORT), and the
@@ -181,8 +182,8 @@ int main(int argc, char **argv) {
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",
                          *workers.alive + 1, strerror(errno));
 
-    /* Ctrl-C goes to all processes of the group, and all workers may have ended
-       before the parent handles it: while clients wait, it forks others. */
+    /* Ctrl-C signals all processes of the group.  If all workers have ended
+       while clients are in the backlog, the parent forks new ones for them. */
     while (server_keep_accepting())
         replace_workers(&server);
 

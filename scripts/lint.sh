@@ -61,7 +61,7 @@ not_licensed=(
     LICENSE '*.md'                      # texts for people: README names the licence
     'public/*' 'templates/*'            # what the servers serve: it is measured, byte by byte
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
-    '*/libraries'                       # options of the linker, without comments as well
+    '*/ldflags'                         # options of the linker, without comments as well
     'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt  # inputs and recorded data
     '*.patch'                           # of files that have the line
     'requirements/*.txt' '*/go.sum'     # written by tools

@@ -103,7 +103,7 @@ static void sleep_for(void *argument) {
     int time = *(int *)argument;
     enum woken woken = coroutine_wait(-1, 0, begun + 100 + 4 * time);
 
-    if (woken == WOKEN_LATE)
+    if (woken == WOKEN_TIMEOUT)
         order[ended++] = time;
 }
 
@@ -142,7 +142,7 @@ static void who_waits_for_a_descriptor_is_woken_by_it(void **state) {
     begin(1);
     start(receive, &got);
     assert_int_equal(coroutine_wait(-1, 0, clock_milliseconds() + 30),
-                     WOKEN_LATE);
+                     WOKEN_TIMEOUT);
     assert_int_equal(got, 0);
     assert_int_equal(send(sockets[0], "x", 1, 0), 1);
     coroutines_wait_for_end();
@@ -178,7 +178,7 @@ static void one_wake_up_is_for_one_in_order(void **state) {
 
 static void go_on(void *argument) {
     for (int i = 0; i < 10; i++)
-        coroutine_share(3);
+        coroutine_yield_after(3);
     *(bool *)argument = true;
 }
 

@@ -6,15 +6,15 @@
  * The driver (net/blocking.c, net/redis/client.c) is that of 01 to 05 and does
  * not know.  The linker replaces its calls: with the option --wrap=recv each
  * recv becomes __wrap_recv, which is here, and here __real_recv is the recv of
- * the C library (ld(1)).  10_coroutines/libraries has the list.
+ * the C library (ld(1)).  10_coroutines/ldflags has the list.
  *
  * Each does the same: make the call so that it does not sleep; if it would
  * have to, wait as a coroutine, and make it again.  Its time limit is that of
  * the socket, which the kernel would apply (SO_RCVTIMEO, SO_SNDTIMEO).
  *
  * (A language with coroutines of its own has this in its library: in Go,
- * Conn.Read.  There the compiler also makes stacks grow, and a timer takes the
- * turn away from a function that computes for long.)
+ * Conn.Read.  There the compiler also makes stacks grow, and a timer
+ * preempts a function that computes for long.)
  */
 #include "config.h"
 #include "net/coroutine/coroutine.h"
@@ -93,7 +93,7 @@ static bool wait_and_retry(struct attempt *attempt) {
                            attempt->deadline)) {
     case WOKEN_READY:
         return true;
-    case WOKEN_LATE: /* the kernel would look once more, too */
+    case WOKEN_TIMEOUT: /* the kernel would look once more, too */
         attempt->last = true;
         return true;
     case WOKEN_BY_SIGNAL:
@@ -112,7 +112,7 @@ static struct attempt attempt_to_send(int socket, int flags) {
     bool last = !coroutines_run() || (flags & MSG_DONTWAIT) != 0;
 
     if (!last)
-        coroutine_share(SENDS_AT_ONCE);
+        coroutine_yield_after(SENDS_AT_ONCE);
     return (struct attempt){
         .descriptor = socket, .events = EPOLLOUT, .last = last};
 }
@@ -135,8 +135,8 @@ int __wrap_accept4(int listener, struct sockaddr *address, socklen_t *length,
     struct attempt attempt = {.descriptor = listener, .events = EPOLLIN};
     int client;
 
-    coroutine_share(ACCEPTS_AT_ONCE);
-    /* sendfile(2) has no flag MSG_DONTWAIT, so the socket has one. */
+    coroutine_yield_after(ACCEPTS_AT_ONCE);
+    /* sendfile(2) has no MSG_DONTWAIT, so clients' sockets do not block. */
     do
         client =
             __real_accept4(listener, address, length, flags | SOCK_NONBLOCK);
@@ -192,7 +192,7 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     if (timeout == 0 || !coroutines_run())
         return __real_poll(entries, count, timeout);
     int64_t deadline = timeout < 0 ? INT64_MAX : clock_milliseconds() + timeout;
-    for (enum woken woken = WOKEN_READY; woken != WOKEN_LATE;) {
+    for (enum woken woken = WOKEN_READY; woken != WOKEN_TIMEOUT;) {
         int result = __real_poll(entries, count, 0);
         if (result != 0)
             return result;
@@ -246,7 +246,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
     pthread_mutex_unlock(lock);
     enum woken woken = coroutine_wait_on(condition, deadline);
     pthread_mutex_lock(lock);
-    return woken == WOKEN_LATE ? ETIMEDOUT : 0;
+    return woken == WOKEN_TIMEOUT ? ETIMEDOUT : 0;
 }
 
 int __wrap_pthread_cond_signal(pthread_cond_t *condition) {

@@ -203,9 +203,10 @@ static enum woken wait_until(int descriptor, const void *address,
 /*
  * The descriptor enters the set when it is first waited for, for both
  * directions and all its life, which is one system call for each connection.
- * So it has to be edge-triggered: the kernel reports each arrival once, also
- * when no coroutine waits, and then it is forgotten.  No arrival can be missed,
- * because a call is always tried before the wait.
+ * So it has to be edge-triggered: a level-triggered descriptor would be
+ * reported in each loop iteration while no coroutine waits for it.  The kernel
+ * reports each arrival once; if no coroutine waits, it is forgotten.  No
+ * arrival can be missed, because a call is always tried before the wait.
  */
 static bool watch(int descriptor) {
     struct watched *watched = know(descriptor);
@@ -243,7 +244,7 @@ void coroutine_wake(const void *address) {
         }
 }
 
-void coroutine_share(unsigned calls) {
+void coroutine_yield_after(unsigned calls) {
     if (++loop.current->calls <= calls)
         return;
     make_ready(loop.current, WOKEN_READY);
@@ -270,7 +271,7 @@ static int time_to_sleep(void) {
 
 static void wake_late(int64_t now) {
     while (loop.waiting > 0 && loop.heap[1]->deadline <= now)
-        wake(loop.heap[1], WOKEN_LATE);
+        wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
 /* As 04 and 05 pass the signal on to each thread: all that wait see that the

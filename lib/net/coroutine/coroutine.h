@@ -51,7 +51,7 @@ bool coroutines_run(void);
 
 enum woken {
     WOKEN_READY,
-    WOKEN_LATE,       /* at the deadline */
+    WOKEN_TIMEOUT,    /* at the deadline */
     WOKEN_BY_SIGNAL,  /* the server is stopping: look whether to go on */
     WOKEN_IMPOSSIBLE, /* no memory to watch the descriptor */
 };
@@ -67,9 +67,10 @@ enum woken coroutine_wait_on(const void *address, int64_t deadline);
 void coroutine_wake(const void *address);
 
 /* After this number of calls in one turn others have a turn first. */
-void coroutine_share(unsigned calls);
+void coroutine_yield_after(unsigned calls);
 
-/* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO.
+/* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO;
+   but 0 is no time at all.
    NULL if memory is short: not for a socket whose timeouts were set before. */
 struct timeouts {
     int receive, send;

@@ -67,7 +67,7 @@ void ring_wait(struct ring *ring, int timeout) {
     else
         (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1, &time,
                                                NULL);
-    /* For want of memory, it may have submitted only some. */
+    /* If memory is short, it may have submitted only some. */
     make_room(ring, SUBMISSIONS);
 }
 

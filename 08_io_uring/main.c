@@ -201,15 +201,14 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
             break;
         case NEED_SEND:
             pending = connection_pending(connection);
-            if (pending.descriptor < 0) {
-                begin_send(loop, conn, pending);
-                return;
-            }
-            if (sends++ == 2 || !send_file(loop, conn, pending)) {
+            if (pending.descriptor >= 0 && sends++ < 2 &&
+                send_file(loop, conn, pending))
+                break;
+            if (pending.descriptor >= 0)
                 await_writable(loop, conn);
-                return;
-            }
-            break;
+            else
+                begin_send(loop, conn, pending);
+            return;
         case NEED_DONE:
             evented_finish_exchange(&loop->evented, &conn->base);
             break;

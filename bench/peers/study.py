@@ -19,7 +19,7 @@ from bench.records.results import Measured, Peer, PeerStudy, Published, StudyWor
 from bench.records.values import one_of
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
-from bench.subjects.subject import discover, server_names
+from bench.subjects.subject import discover, known_names, server_names
 
 STUDIES = ROOT / "bench" / "peers"
 SEVEN = "seven"
@@ -165,7 +165,7 @@ def _published(file: Path) -> list[Published]:
 
 def _require_known(found: DeclaredStudy) -> None:
     """Raise UserError if the study contains an unknown name."""
-    known = {*discover(), *declared.names()}
+    known = set(known_names(discover()))
     named = {*found.subjects, found.said.reference, *found.said.references.values()}
     if unknown := sorted(named - known):
         raise UserError(f"study {found.name}: unknown server: {', '.join(unknown)}")

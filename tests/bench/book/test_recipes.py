@@ -104,7 +104,7 @@ RECIPES = {
         "",
         LEAVES,
         tuple([r"io_uring_enter\(\d+, 1, 1, IORING_ENTER_GETEVENTS.* = 1$"] * 4),
-        "for one client each call hands over one operation: receive, send, close.",
+        "for one client each call submits one operation: accept, receive, send.",
     ),
     "09_multicore": Recipe(
         "",
@@ -115,6 +115,13 @@ RECIPES = {
         ),
         "each worker adds the listening socket to its own set, EPOLL_CTL_ADD with EPOLLEXCLUSIVE; "
         "for one client only one of them returns from epoll_wait.",
+    ),
+    "10_coroutines": Recipe(
+        "",
+        "(sleep 2; curl -s -o /dev/null localhost:8000) &",
+        (r"__wrap_recv", r"blocking_serve", r"begin \(\)"),
+        "The list goes from the switch through recv() and blocking_serve(), as in 04, to begin(), "
+        "where its own stack ends.",
     ),
 }
 

@@ -93,9 +93,8 @@ static void set_user_data(struct io_uring_sqe *sqe, struct ring_conn *conn,
 
 /* Requests at most as many bytes as connection_room() will have when they come.
    An idle connection has no buffer yet: it will get RECEIVE_SIZE bytes then.
-   `flags`: of recv(2).  Returns false if there is no memory. */
-static bool begin_receive(struct loop *loop, struct ring_conn *conn,
-                          int flags) {
+   Returns false if there is no memory. */
+static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
 
@@ -107,7 +106,7 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn,
     }
     struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     io_uring_prep_recv(sqe, conn->base.client.socket, NULL,
-                       size < most ? size : most, flags);
+                       size < most ? size : most, 0);
     ring_take_buffer(sqe, &loop->ring.for_clients);
     set_user_data(sqe, conn, RECEIVE);
     return true;
@@ -189,7 +188,7 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
         switch (connection_need(connection)) {
         case NEED_RECEIVE:
             evented_start_waiting(&loop->evented, &conn->base);
-            if (begin_receive(loop, conn, 0))
+            if (begin_receive(loop, conn))
                 return;
             break;
         case NEED_ASK_REDIS:
@@ -220,44 +219,54 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
     }
 }
 
-/* The kernel put bytes into one of the buffers.  They fit: begin_receive(). */
-static void take_bytes(struct loop *loop, struct ring_conn *conn,
-                       const char *bytes, int count) {
-    struct connection *connection = &conn->base.connection;
+/* Takes the bytes that a receive operation has put into a buffer; or, if
+   `bytes` is NULL, what is in the socket now.  They fit: begin_receive().
+   Returns the result of the operation or of that look: a number of bytes, or
+   minus errno. */
+static int take_bytes(struct ring_conn *conn, const char *bytes, int result) {
     size_t size;
 
-    char *room = connection_room(connection, &size);
+    char *room = connection_room(&conn->base.connection, &size);
     if (room == NULL) {
         server_report_exhausted("memory");
-        connection_abandon(connection);
-        return;
+        return -ENOMEM;
     }
-    memcpy(room, bytes, (size_t)count);
-    cached_time_set(&loop->evented.cached_time, time(NULL));
-    connection_received(connection, (size_t)count);
+    if (bytes == NULL) {
+        result = (int)recv(conn->base.client.socket, room, size, MSG_DONTWAIT);
+        return result < 0 ? -errno : result;
+    }
+    memcpy(room, bytes, (size_t)result);
+    return result;
 }
 
-/* With DEFER_TASKRUN, what has come completes an operation only inside
-   io_uring_enter().  After the server was suspended (SIGSTOP), bytes may be in
-   the socket although the operation was cancelled.  So one more, which does not
-   wait, follows.  Returns false if that was begun. */
-static bool received(struct loop *loop, struct ring_conn *conn,
+/*
+ * Looks into the socket itself in two cases.  If all buffers were in use
+ * (ENOBUFS), the next operation of this client might find none either.  And
+ * with DEFER_TASKRUN, what has come completes an operation only inside
+ * io_uring_enter(): after the server was suspended (SIGSTOP), bytes may be
+ * there although the operation was cancelled.
+ */
+static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, int result) {
     struct connection *connection = &conn->base.connection;
+    bool cancelled = result == -ECANCELED && conn->expired != TIMEOUT_NONE;
 
-    if (result == -ECANCELED && conn->expired != TIMEOUT_NONE &&
-        begin_receive(loop, conn, MSG_DONTWAIT))
-        return false;
-    if (result > 0)
-        take_bytes(loop, conn, bytes, result);
-    else if (result == 0)
-        connection_received(connection, 0);
-    else if (result != -ENOBUFS && result != -EINTR && result != -EAGAIN)
+    if (result == -ENOBUFS || cancelled)
+        result = take_bytes(conn, NULL, 0);
+    else if (result > 0)
+        result = take_bytes(conn, bytes, result);
+    if (result >= 0) {
+        cached_time_set(&loop->evented.cached_time, time(NULL));
+        connection_received(connection, (size_t)result);
+    } else if (result != -EINTR && result != -EAGAIN) {
         connection_abandon(connection);
+    }
+    /* A stopping server cancels idle connections that have time left. */
     if (conn->expired != TIMEOUT_NONE &&
-        connection_timeout(connection) == conn->expired)
+        connection_timeout(connection) == conn->expired &&
+        (conn->base.deadline <= loop->evented.now ||
+         connection_is_idle(connection)))
         connection_timed_out(connection);
-    return true;
 }
 
 static void sent(struct loop *loop, struct ring_conn *conn, int result) {
@@ -274,9 +283,9 @@ static void sent(struct loop *loop, struct ring_conn *conn, int result) {
 static void operation_completed(struct loop *loop, struct ring_conn *conn,
                                 enum operation operation, const char *bytes,
                                 int result) {
-    if (operation == RECEIVE && !received(loop, conn, bytes, result))
-        return;
-    if (operation == SEND)
+    if (operation == RECEIVE)
+        received(loop, conn, bytes, result);
+    else if (operation == SEND)
         sent(loop, conn, result);
     else if (operation == AWAIT_WRITABLE && result < 0)
         connection_abandon(&conn->base.connection);
@@ -318,6 +327,31 @@ static void prepare_accept(struct loop *loop) {
         ring_cancel(&loop->ring, user_data_of(NULL, ACCEPT));
 }
 
+static void serve_client(struct loop *loop, const struct client *client) {
+    drive(loop, (struct ring_conn *)evented_adopt(&loop->evented, client));
+}
+
+/* An operation that is no multishot has accepted one client: these wait with
+   it, if there is room for them. */
+static void accept_others(struct loop *loop) {
+    struct evented *evented = &loop->evented;
+    struct client client;
+
+    for (int i = 1; i < ACCEPTS_AT_ONCE && evented_reserve(evented) &&
+                    server_accept(evented->server, SOCK_NONBLOCK, &client);
+         i++)
+        serve_client(loop, &client);
+}
+
+static void accept_failed(struct loop *loop, int error) {
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS &&
+        error != ENOMEM)
+        return; /* the client left, or this was cancelled */
+    errno = error;
+    server_report_exhausted("descriptors or memory");
+    evented_pause_accepting(&loop->evented);
+}
+
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;
@@ -325,24 +359,20 @@ static void accepted(struct loop *loop, int result, bool more) {
     if (!more)
         loop->accepting = false;
     if (result < 0) {
-        if (result != -EMFILE && result != -ENFILE && result != -ENOBUFS &&
-            result != -ENOMEM)
-            return; /* the client left, or this was cancelled */
-        errno = -result;
-        server_report_exhausted("descriptors or memory");
-        evented_pause_accepting(evented);
+        accept_failed(loop, -result);
         return;
     }
     if (evented->next == NULL)
         evented->next = slab_take(&evented->memory);
     if (evented->next == NULL) {
-        server_report_exhausted("memory");
-        evented_pause_accepting(evented);
+        accept_failed(loop, ENOMEM);
         close(result);
         return;
     }
     server_adopt(evented->server, result, &client);
-    drive(loop, (struct ring_conn *)evented_adopt(evented, &client));
+    serve_client(loop, &client);
+    if (!loop->multishot && !loop->ends)
+        accept_others(loop);
 }
 
 /* ---- Redis ---- */
@@ -386,7 +416,8 @@ static void dispatch(struct loop *loop, const struct io_uring_cqe *cqe) {
     if (operation == ACCEPT) {
         accepted(loop, cqe->res, (cqe->flags & IORING_CQE_F_MORE) != 0);
     } else if (operation > ACCEPT) {
-        take_replies(loop, ring_redis_done(&loop->redis, cqe));
+        if (!loop->ends) /* then no client waits for a reply any more */
+            take_replies(loop, ring_redis_done(&loop->redis, cqe));
         ring_give_back(cqe, &ring->for_redis);
     } else {
         operation_completed(

@@ -19,7 +19,8 @@
 #define REDIS_BUFFER_SIZE 65536
 
 __attribute__((noreturn)) static void give_up(const char *call, int error) {
-    const char *why = "allow more memory and descriptors";
+    const char *why =
+        "allow it more memory, also locked memory (ulimit -l), or descriptors";
 
     if (error == ENOSYS || error == EINVAL)
         why = "it needs Linux 6.1 or newer; or a container forbids it";
@@ -133,6 +134,17 @@ static void ring_restrict(struct ring *ring) {
     ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 }
 
+/* The kernel gives an operation that it has tried in vain too often (128 times)
+   to a worker thread, which sleeps in it and holds a buffer.  A client can
+   cause that, with urgent data, of which each byte wakes the operation for
+   nothing. So there may be only one such thread (for each kind of operation).
+ */
+static void limit_workers(struct ring *ring) {
+    unsigned most[2] = {1, 1};
+
+    ring_register(ring, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2);
+}
+
 static void *take_memory(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -185,6 +197,7 @@ void ring_init(struct ring *ring) {
     int result = io_uring_queue_init_params(SUBMISSIONS, &ring->uring, &params);
     if (result < 0)
         give_up("io_uring_setup(2)", -result);
+    limit_workers(ring);
     provide(ring, &ring->for_clients);
     provide(ring, &ring->for_redis);
     ring_restrict(ring);

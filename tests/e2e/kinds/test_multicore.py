@@ -96,7 +96,7 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
 def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     """A connection waits for a busy worker only if each worker has a listener."""
     says(
-        "none waits for a busy worker while another is free",
+        "none stays in the backlog while a worker sleeps",
         "and a connection may wait for a busy one",
     )
     server = start("--workers", "2", *options)

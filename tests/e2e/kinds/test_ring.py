@@ -3,17 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
+import socket
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from .. import processes
 from ..claims import CLOSE, of
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..faults import FaultyServer, Plan
+from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..tracing import Trace, skip_unless_traceable
 from .test_confinement import intrude
@@ -71,3 +77,38 @@ def test_where_io_uring_is_refused(binary: Path, site: Path, tmp_path: Path, err
     assert server.wait() == 1
     assert server.stderr.count("\n") == 1
     assert f"io_uring_setup(2) failed ({os.strerror(error)}); " in server.stderr
+
+
+@of("io_uring")
+def test_urgent_data(server: Server) -> None:
+    """Each urgent byte (MSG_OOB) wakes a receive operation for nothing, and after 128 times the
+    kernel gives it to a worker thread, which sleeps. Only one such thread may exist (2 s)."""
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Client(server)) for _ in range(20)]
+        for client in clients:
+            client.send(b"G")
+        for _ in range(140):
+            for client in clients:
+                client.socket.send(b"x", socket.MSG_OOB)
+            time.sleep(0.005)  # so that each byte wakes the operation once more
+        assert len(processes.tasks(server.pid)) <= 2
+        assert fetch(server, "/t/digits.txt").status == 200
+
+
+@of("io_uring")
+def test_stop_while_a_client_reads_slowly(start: Start) -> None:
+    """A cancelled send operation may have sent a part. Nothing may be begun after that: the server
+    ends when its time to stop is over (7 s)."""
+    server = start()
+    with Client(server, receive_buffer=2048) as client:
+        client.socket.setblocking(False)
+        client.socket.send(request("GET", "/sorted") * 200)
+        time.sleep(0.5)
+        server.send_signal(signal.SIGTERM)
+        end = time.monotonic() + 9
+        while server.running() and time.monotonic() < end:
+            with contextlib.suppress(BlockingIOError):
+                client.socket.recv(2000)
+            time.sleep(0.05)
+        assert not server.running()
+    assert server.wait() == 0

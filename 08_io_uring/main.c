@@ -241,10 +241,10 @@ static int take_bytes(struct ring_conn *conn, const char *bytes, int result) {
 
 /*
  * Looks into the socket itself in two cases.  If all buffers were in use
- * (ENOBUFS), the next operation of this client might find none either.  And
- * with DEFER_TASKRUN, what has come completes an operation only inside
- * io_uring_enter(): after the server was suspended (SIGSTOP), bytes may be
- * there although the operation was cancelled.
+ * (ENOBUFS), the next operation of this client might find none either.  If the
+ * client's time was over, its bytes may have come while the server was
+ * suspended (SIGSTOP): with DEFER_TASKRUN they complete an operation only
+ * inside io_uring_enter(), and this one was cancelled before.
  */
 static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, int result) {

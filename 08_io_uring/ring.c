@@ -134,8 +134,8 @@ static void ring_restrict(struct ring *ring) {
     ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 }
 
-/* The kernel gives an operation that it has tried in vain too often (128 times)
-   to a worker thread, which sleeps in it and holds a buffer.  A client can
+/* The kernel gives an operation that it has tried too often (128 times) to a
+   worker thread, which sleeps in it and holds a buffer.  A client can
    cause that, with urgent data, of which each byte wakes the operation for
    nothing. So there may be only one such thread (for each kind of operation).
  */

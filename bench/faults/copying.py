@@ -112,7 +112,21 @@ LEFT_OUT = (
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
 OWN = (
-    *("0[1-7]_*", ".*", "bench", "course", "deploy", "docs", "floors", "lab", "lib", "ops"),
+    *(
+        "0[1-7]_*",
+        "08_io_uring",
+        "09_multicore",
+        "10_coroutines",
+        ".*",
+        "bench",
+        "course",
+        "deploy",
+        "docs",
+        "floors",
+        "lab",
+        "lib",
+        "ops",
+    ),
     *("public", "requirements", "scripts", "templates", "tests"),
 )
 """The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
@@ -200,7 +214,7 @@ def _differences(folder: Path) -> Iterator[str]:
 
 
 EXPERIMENTS = ROOT / "course" / "experiments"
-NEEDED = (*SOURCES, "lib/*.h", "Makefile", "pyproject.toml")
+NEEDED = (*SOURCES, "[0-9][0-9]_*/ldflags", "lib/*.h", "Makefile", "pyproject.toml")
 """What a server is built from."""
 STAMP = "built-from"
 

@@ -90,3 +90,14 @@ def test_confined_with_another_c_library(tmp_path: Path) -> None:
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
     assert " passed" in done.stdout
+
+
+def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
+    """`make all` builds the other servers, and says what is missing (0.1 s)."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    (tmp_path / "08_none").mkdir()
+    (tmp_path / "08_none" / "main.c").write_text("#error it needs a library\n")
+    (tmp_path / "08_none" / "ldflags").write_text("-lnone\n")
+    done = subprocess.run(["make", "all"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "none is left out: it needs a library\n"

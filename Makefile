@@ -32,10 +32,13 @@ FLOOR ?= build/floor
 # Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags, with the linker's
-# options. If its main.c does not get through the preprocessor here, it is left out.
+# options. If its main.c does not get through the preprocessor here, or the linker does not find its
+# library, it is left out.
 ldflags = $(if $(wildcard $(1)/ldflags),$(file <$(1)/ldflags))
+try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(filter -l%,$(call ldflags,$(1))),echo 'int main(void) \
+	{ return 0; }' | $(LINK) -xc - $(filter -l%,$(call ldflags,$(1))) -o /dev/null,:)
 LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/ldflags),$(if \
-	$(shell $(COMPILE) -E $(dir $(file))main.c >/dev/null 2>&1 && echo fits),,$(patsubst %/,%,$(dir $(file)))))
+	$(shell ($(call try,$(patsubst %/,%,$(dir $(file))))) 2>/dev/null && echo fits),,$(patsubst %/,%,$(dir $(file)))))
 FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
 PLAIN := $(wildcard lib/plain/*.c)
 LIB := $(filter-out $(PLAIN),$(wildcard lib/*/*.c lib/*/*/*.c))
@@ -73,8 +76,8 @@ ARGS ?=
 quoted = '$(subst ','\'',$(value $(1)))'
 
 all: $(SERVERS:%=$(BIN)/%) ## Learn: build the servers into this folder (10 s; needs gcc and the headers of uthash)
-	@$(foreach folder,$(LEFT_OUT),$(COMPILE) -E $(folder)/main.c 2>&1 >/dev/null | \
-		sed -n 's/.*error: \(#error \)*/$(call name,$(folder)) is left out: /p' | head -n 1;)
+	@$(foreach folder,$(LEFT_OUT),{ $(call try,$(folder)); } 2>&1 | sed -n -e 's/.*error: \(#error \)*/$(call name,$(folder)) is left out: /p' \
+		-e 's/.*\(cannot find -l[^:]*\).*/$(call name,$(folder)) is left out: the linker \1/p' | head -n 1;)
 
 SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
 debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers

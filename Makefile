@@ -6,7 +6,8 @@
 $(foreach name,ALL ARGS BIN BUILD FLOOR FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
-unexport $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
+FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
+unexport $(FOREIGN)
 
 ifeq ($(origin CC),default)
 CC = gcc
@@ -38,7 +39,7 @@ ldflags = $(if $(wildcard $(1)/ldflags),$(file <$(1)/ldflags))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(filter -l%,$(call ldflags,$(1))),echo 'int main(void) \
 	{ return 0; }' | $(LINK) -xc - $(filter -l%,$(call ldflags,$(1))) -o /dev/null,:)
 LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/ldflags),$(if \
-	$(shell ($(call try,$(patsubst %/,%,$(dir $(file))))) 2>/dev/null && echo fits),,$(patsubst %/,%,$(dir $(file)))))
+	$(shell unset $(filter-out SHELLOPTS BASHOPTS BASH_FUNC_%,$(FOREIGN)); ($(call try,$(patsubst %/,%,$(dir $(file))))) 2>/dev/null && echo fits),,$(patsubst %/,%,$(dir $(file)))))
 FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
 PLAIN := $(wildcard lib/plain/*.c)
 LIB := $(filter-out $(PLAIN),$(wildcard lib/*/*.c lib/*/*/*.c))

@@ -271,7 +271,7 @@ NO_SEND_TIMEOUT = FaultKind(
     "your worker and some megabytes in the kernel. Disconnect a client that takes no bytes for "
     "SEND_TIMEOUT; a client that takes some bytes now and then may continue.",
     "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
-    "lib/net/readiness.c",
+    "lib/net/evented.c",
     r"send|write|poll|epoll_wait",
 )
 CUTS_SLOW_READER = FaultKind(
@@ -281,7 +281,7 @@ CUTS_SLOW_READER = FaultKind(
     "the time in which a client takes nothing at all; each byte that it takes restarts this "
     "timeout. A time limit for the whole response cuts off every client with a slow connection.",
     "SEND_TIMEOUT in lib/config.h; `takes_bytes` in lib/net/blocking.c; `has_time` in "
-    "lib/net/readiness.c",
+    "lib/net/evented.c",
     r"send|write|poll|epoll_wait|close\(",
 )
 DESCRIPTOR_LEAK = FaultKind(

@@ -185,6 +185,7 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
         loop.watched[coroutine->descriptor].waiter = NULL;
     if (coroutine->address != NULL)
         DL_DELETE(loop.sleepers, coroutine); /* NOLINT: it is in the list */
+    coroutine->address = NULL;
     make_ready(coroutine, woken);
 }
 
@@ -325,7 +326,11 @@ static void run(void) {
     while (self->function != NULL) {
         self->function(self->argument);
         loop.alive--;
-        coroutine_wake(&loop.alive);
+        /* Only the main stack waits for this.  To look for it among the
+           sleepers would take long while thousands wait for a connection to
+           Redis. */
+        if (loop.main.address == &loop.alive)
+            wake(&loop.main, WOKEN_READY);
         LL_PREPEND(loop.unused, self);
         loop.unused_count++;
         if (loop.unmap_at == INT64_MAX && loop.unused_count > 1)

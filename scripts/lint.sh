@@ -24,7 +24,7 @@ lint_layout() {
 }
 
 lint_tidy() {
-    list '[0-9]*/main.c' 'lib/*.c' 'ops/*.c' 'floors/*.c'
+    list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'floors/*.c'
     printf '%s\0' "${files[@]}" |
         xargs -0 -n 1 -P "$(nproc)" sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -D_GNU_SOURCE -Ilib 2>&1 |
             { ! grep -vE "^[0-9]+ warnings? generated"; }' clang-tidy

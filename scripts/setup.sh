@@ -222,6 +222,7 @@ look_for_group() {
         need clang-tidy "checks C for mistakes" have clang-tidy
         need shellcheck "checks shell scripts" have shellcheck
         need libcmocka-dev "unit tests in C" have_header cmocka.h
+        need liburing-dev "the server io_uring" have_header liburing.h
         need_python bench lint site
         ;;
     site) need_python bench site ;;

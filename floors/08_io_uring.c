@@ -1,48 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 08_io_uring: one loop over all connections, asleep in
-   io_uring_enter(), which also hands over what the kernel is to do. */
-#include "floor.h"
+   io_uring_enter(), which also submits operations. */
+#include "asking.h"
 
 #include <liburing.h>
 #include <poll.h>
 
 #define SUBMISSIONS 4096
 #define COMPLETIONS 8192
-#define BUFFERS     256 /* for receive operations that are done at once */
+#define BUFFERS     256 /* for receive operations that complete at once */
 
-/* What is done: the low bits of an operation's number.  Above them is the
+/* What an operation does: the low bits of its user_data.  Above them is the
    client's descriptor. */
-enum operation { RECEIVE, SEND, AWAIT_ROOM, CLOSE, ACCEPT, REDIS, REDIS_SEND };
-
-struct client {
-    unsigned asked; /* commands that Redis has answered */
-    size_t sent;    /* bytes of the answer */
+enum operation {
+    RECEIVE,
+    SEND,
+    AWAIT_WRITABLE,
+    CLOSE,
+    ACCEPT,
+    REDIS,
+    REDIS_SEND
 };
 
-static struct {
-    struct io_uring uring;
-    struct io_uring_buf_ring *buffers;
-    char memory[BUFFERS][RECEIVE_SIZE];
-    struct floor floor;
-    struct client *clients; /* by descriptor */
-    size_t limit;           /* of descriptors */
-    int redis;              /* -1: none */
-    char *commands;         /* of this loop iteration */
-    size_t commands_length;
-    int *waiting; /* for Redis: a ring of descriptors */
-    size_t first, count;
-    char replies[REPLY_SIZE];
-    size_t replies_length;
-} loop;
+static struct io_uring ring;
+static struct io_uring_buf_ring *buffers;
+static char memory[BUFFERS][RECEIVE_SIZE]; /* of the buffers */
 
 static struct io_uring_sqe *begin(void) {
-    while (io_uring_sq_space_left(&loop.uring) <
-           2) /* two may belong together */
-        io_uring_submit(&loop.uring);
-    return io_uring_get_sqe(&loop.uring);
+    while (io_uring_sq_space_left(&ring) < 2) /* two may belong together */
+        io_uring_submit(&ring);
+    return io_uring_get_sqe(&ring);
 }
 
-/* liburing's functions that prepare an operation clear its number. */
+/* liburing's functions that prepare an operation clear its user_data. */
 static void is(struct io_uring_sqe *sqe, enum operation operation, int client) {
     io_uring_sqe_set_data64(sqe, (uint64_t)client << 3 | operation);
 }
@@ -64,7 +54,7 @@ static void begin_close(int client) {
 }
 
 /* As floor_send(): a short answer from memory, a long one from a file. */
-static void begin_answer(int client) {
+static void loop_answer(int client) {
     struct floor *floor = &loop.floor;
     size_t *sent = &loop.clients[client].sent;
 
@@ -84,7 +74,7 @@ static void begin_answer(int client) {
     if (*sent < floor->bytes && (count > 0 || errno == EAGAIN)) {
         struct io_uring_sqe *sqe = begin();
         io_uring_prep_poll_add(sqe, client, POLLOUT);
-        is(sqe, AWAIT_ROOM, client);
+        is(sqe, AWAIT_WRITABLE, client);
     } else if (floor->keep_alive && *sent == floor->bytes) {
         loop.clients[client] = (struct client){0};
         begin_receive(client);
@@ -93,26 +83,15 @@ static void begin_answer(int client) {
     }
 }
 
-/* Adds the client's next command to those of this loop iteration. */
-static void ask(int client) {
-    const struct command *command =
-        &loop.floor.redis.asks.list[loop.clients[client].asked];
-
-    memcpy(loop.commands + loop.commands_length, command->bytes,
-           command->length);
-    loop.commands_length += command->length;
-    loop.waiting[(loop.first + loop.count++) % loop.limit] = client;
-}
-
 static void received(int client, int result) {
     if (result == -ENOBUFS)
         begin_receive(client);
     else if (result <= 0)
         begin_close(client);
     else if (loop.redis >= 0)
-        ask(client);
+        loop_ask(client);
     else
-        begin_answer(client);
+        loop_answer(client);
 }
 
 static void begin_hearing_redis(void) {
@@ -123,27 +102,10 @@ static void begin_hearing_redis(void) {
     is(sqe, REDIS, 0);
 }
 
-/* Gives each reply to the client that has waited longest. */
 static void hear_redis(int result) {
-    size_t at = 0, length;
-
     if (result <= 0)
         floor_give_up("Redis");
-    loop.replies_length += (size_t)result;
-    while (loop.count > 0 &&
-           (length = floor_reply_length(loop.replies + at,
-                                        loop.replies_length - at)) > 0) {
-        int client = loop.waiting[loop.first];
-        at += length;
-        loop.first = (loop.first + 1) % loop.limit;
-        loop.count--;
-        if (++loop.clients[client].asked < loop.floor.redis.asks.count)
-            ask(client);
-        else
-            begin_answer(client);
-    }
-    loop.replies_length -= at;
-    memmove(loop.replies, loop.replies + at, loop.replies_length);
+    loop_take_replies((size_t)result);
     begin_hearing_redis();
 }
 
@@ -166,10 +128,10 @@ static void begin_accept(void) {
 }
 
 static void give_back(int buffer) {
-    io_uring_buf_ring_add(loop.buffers, loop.memory[buffer], RECEIVE_SIZE,
+    io_uring_buf_ring_add(buffers, memory[buffer], RECEIVE_SIZE,
                           (unsigned short)buffer,
                           io_uring_buf_ring_mask(BUFFERS), 0);
-    io_uring_buf_ring_advance(loop.buffers, 1);
+    io_uring_buf_ring_advance(buffers, 1);
 }
 
 static void complete(const struct io_uring_cqe *cqe) {
@@ -185,8 +147,8 @@ static void complete(const struct io_uring_cqe *cqe) {
             begin_receive(client);
         }
         break;
-    case AWAIT_ROOM:
-        begin_answer(client);
+    case AWAIT_WRITABLE:
+        loop_answer(client);
         break;
     case CLOSE:
         break;
@@ -214,42 +176,24 @@ static void start_ring(void) {
         .cq_entries = COMPLETIONS};
     struct io_uring_buf_reg registration = {.ring_entries = BUFFERS};
 
-    loop.buffers =
-        mmap(NULL, BUFFERS * sizeof(struct io_uring_buf),
-             PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    registration.ring_addr = (uintptr_t)loop.buffers;
-    errno = -io_uring_queue_init_params(SUBMISSIONS, &loop.uring, &params);
+    buffers = mmap(NULL, BUFFERS * sizeof(struct io_uring_buf),
+                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    registration.ring_addr = (uintptr_t)buffers;
+    errno = -io_uring_queue_init_params(SUBMISSIONS, &ring, &params);
     if (errno == 0)
-        errno = -io_uring_register_buf_ring(&loop.uring, &registration, 0);
+        errno = -io_uring_register_buf_ring(&ring, &registration, 0);
     if (errno != 0)
         floor_give_up("io_uring");
-    io_uring_buf_ring_init(loop.buffers);
+    io_uring_buf_ring_init(buffers);
     for (int i = 0; i < BUFFERS; i++)
         give_back(i);
-}
-
-static void start(int argc, char **argv) {
-    const struct commands *asks = &loop.floor.redis.asks;
-    size_t longest = 1;
-
-    floor_start(&loop.floor, argc, argv);
-    for (size_t i = 0; i < asks->count; i++)
-        if (asks->list[i].length > longest)
-            longest = asks->list[i].length;
-    loop.redis = floor_connect(&loop.floor.redis);
-    loop.limit = (size_t)sysconf(_SC_OPEN_MAX);
-    loop.clients = calloc(loop.limit, sizeof loop.clients[0]);
-    loop.waiting = calloc(loop.limit, sizeof loop.waiting[0]);
-    loop.commands = calloc(loop.limit, longest);
-    if (loop.clients == NULL || loop.waiting == NULL || loop.commands == NULL)
-        floor_give_up("start");
-    start_ring();
 }
 
 int main(int argc, char **argv) {
     struct io_uring_cqe *cqe;
 
-    start(argc, argv);
+    loop_start(argc, argv);
+    start_ring();
     begin_accept();
     if (loop.redis >= 0)
         begin_hearing_redis();
@@ -257,11 +201,11 @@ int main(int argc, char **argv) {
         unsigned head, done = 0;
         if (loop.commands_length > 0)
             tell_redis();
-        io_uring_submit_and_wait(&loop.uring, 1);
-        io_uring_for_each_cqe(&loop.uring, head, cqe) {
+        io_uring_submit_and_wait(&ring, 1);
+        io_uring_for_each_cqe(&ring, head, cqe) {
             complete(cqe);
             done++;
         }
-        io_uring_cq_advance(&loop.uring, done);
+        io_uring_cq_advance(&ring, done);
     }
 }

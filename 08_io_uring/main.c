@@ -156,27 +156,10 @@ static void await_writable(struct loop *loop, struct ring_conn *conn) {
 
 /* ---- One connection ---- */
 
-/* A file is sent as in 07.  The ring has no operation like sendfile(2): splice
-   needs a pipe for each client, and the kernel gives it to a thread of its own.
-   Returns false if the kernel has no room now. */
-static bool send_file(struct loop *loop, struct ring_conn *conn,
-                      struct pending pending) {
-    struct connection *connection = &conn->base.connection;
-
-    ssize_t count = transmit(conn->base.client.socket, pending);
-    if (count < 0 && (errno == EAGAIN || errno == EINTR))
-        return false;
-    if (count <= 0) { /* the client has left, or the file is shorter now */
-        connection_abandon(connection);
-        return true;
-    }
-    conn->base.progress.since = loop->evented.now;
-    connection_sent(connection, (uint64_t)count);
-    return true;
-}
-
 /* Drives one connection until an operation is begun for it, or until it waits
-   for Redis. */
+   for Redis.  A file is sent as in 07.  The ring has no operation like
+   sendfile(2): splice needs a pipe for each client, and the kernel gives it to
+   a thread of its own. */
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;
@@ -201,7 +184,7 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
         case NEED_SEND:
             pending = connection_pending(connection);
             if (pending.descriptor >= 0 && sends++ < 2 &&
-                send_file(loop, conn, pending))
+                evented_send_some(&loop->evented, &conn->base))
                 break;
             if (pending.descriptor >= 0)
                 await_writable(loop, conn);
@@ -362,10 +345,7 @@ static void accepted(struct loop *loop, int result, bool more) {
         accept_failed(loop, -result);
         return;
     }
-    if (evented->next == NULL)
-        evented->next = slab_take(&evented->memory);
-    if (evented->next == NULL) {
-        accept_failed(loop, ENOMEM);
+    if (!evented_reserve_memory(evented)) {
         close(result);
         return;
     }

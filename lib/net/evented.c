@@ -4,6 +4,7 @@
 #include "config.h"
 #include "process/clock.h"
 
+#include <errno.h>
 #include <utlist.h>
 
 void evented_init(struct evented *evented, struct server *server,
@@ -118,9 +119,12 @@ void evented_pause_accepting(struct evented *evented) {
 }
 
 bool evented_reserve(struct evented *evented) {
-    if (evented->count >= evented->limit ||
-        evented->now < evented->paused_till || !server_keep_accepting())
-        return false;
+    return evented->count < evented->limit &&
+           evented->now >= evented->paused_till && server_keep_accepting() &&
+           evented_reserve_memory(evented);
+}
+
+bool evented_reserve_memory(struct evented *evented) {
     if (evented->next == NULL)
         evented->next = slab_take(&evented->memory);
     if (evented->next == NULL) {
@@ -160,6 +164,22 @@ void evented_forget(struct evented *evented, struct event_conn *conn) {
 bool evented_may_keep(const struct evented *evented) {
     return !server_is_stopping() && !server_is_under_pressure() &&
            evented->count < evented->limit;
+}
+
+bool evented_send_some(struct evented *evented, struct event_conn *conn) {
+    struct connection *connection = &conn->connection;
+
+    ssize_t count =
+        transmit(conn->client.socket, connection_pending(connection));
+    if (count < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (count <= 0) { /* the client has left, or the file is shorter now */
+        connection_abandon(connection);
+        return true;
+    }
+    conn->progress.since = evented->now;
+    connection_sent(connection, (uint64_t)count);
+    return true;
 }
 
 void evented_finish_exchange(struct evented *evented, struct event_conn *conn) {

@@ -77,6 +77,9 @@ struct event_conn *evented_expired(struct evented *evented);
    none, the client stays in the backlog. */
 bool evented_reserve(struct evented *evented);
 
+/* Its second half, for a client that has been accepted already. */
+bool evented_reserve_memory(struct evented *evented);
+
 /* No client is accepted for a RETRY_DELAY, because something has run out. */
 void evented_pause_accepting(struct evented *evented);
 
@@ -89,6 +92,10 @@ void evented_forget(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_KEEP. */
 bool evented_may_keep(const struct evented *evented);
+
+/* At NEED_SEND: makes one call of transmit().  Returns false if the kernel has
+   no room now. */
+bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_DONE. */
 void evented_finish_exchange(struct evented *evented, struct event_conn *conn);

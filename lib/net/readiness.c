@@ -31,10 +31,6 @@ static void wait_for(struct evented *evented, struct event_conn *conn,
         close_connection(evented, conn);
 }
 
-static bool would_wait(void) {
-    return errno == EAGAIN || errno == EINTR;
-}
-
 static void receive(struct evented *evented, struct event_conn *conn) {
     struct connection *connection = &conn->connection;
     size_t size;
@@ -50,26 +46,9 @@ static void receive(struct evented *evented, struct event_conn *conn) {
         /* A long round may have begun seconds ago. */
         cached_time_set(&evented->cached_time, time(NULL));
         connection_received(connection, (size_t)count);
-    } else if (!would_wait()) {
+    } else if (errno != EAGAIN && errno != EINTR) {
         connection_abandon(connection);
     }
-}
-
-/* Returns false if the kernel has no room now. */
-static bool send_some(struct evented *evented, struct event_conn *conn) {
-    struct connection *connection = &conn->connection;
-
-    ssize_t count =
-        transmit(conn->source.descriptor, connection_pending(connection));
-    if (count < 0 && would_wait())
-        return false;
-    if (count <= 0) { /* the client has left, or the file is shorter now */
-        connection_abandon(connection);
-        return true;
-    }
-    conn->progress.since = evented->now;
-    connection_sent(connection, (uint64_t)count);
-    return true;
 }
 
 /* Drives one connection until it must wait: for the client, which the loop then
@@ -101,7 +80,7 @@ static void drive(struct evented *evented, struct event_conn *conn,
             break;
         case NEED_SEND:
             if (sends++ == 2 || done == EXCHANGES_AT_ONCE ||
-                !send_some(evented, conn)) {
+                !evented_send_some(evented, conn)) {
                 wait_for(evented, conn, WRITABLE);
                 return;
             }

@@ -141,16 +141,20 @@ def _returns(scene: Scene, what: str) -> None:
         )
 
 
+def _seconds(scene: Scene, clients: int) -> float:
+    """Return how long it takes until all of some clients have their guestbook."""
+    begun = time.monotonic()
+    scene.together([lambda: scene.get("/guestbook")] * clients)
+    return time.monotonic() - begun
+
+
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     if scene.get("/guestbook").status != 200:
         raise Failed(NO_REDIS, "the guestbook was not answered 200")
-    begun = time.monotonic()
-    scene.get("/guestbook")
-    alone = time.monotonic() - begun
-    begun = time.monotonic()
-    scene.together([lambda: scene.get("/guestbook")] * AT_ONCE)
-    took = time.monotonic() - begun
+    # The quickest of three: a disturbed request would let a server pass that serves in turn.
+    alone = min(_seconds(scene, 1) for _ in range(3))
+    took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:
         raise Failed(
             BY_NATURE if scene.stalled_by == "one" else ONE_REDIS_QUESTION,

@@ -117,7 +117,7 @@ report: ## Benchmark: make an HTML page of the last results, or of RESULTS=resul
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## Learn: run a server with its own Redis and the page /live, until Ctrl-C: make serve SERVER=epoll
+serve: ## Learn: run servers, each with its own Redis, and the page /live: make serve SERVER="iterative epoll"
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)

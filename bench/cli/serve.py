@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run one server with its own Redis, to look at it in a browser, and a live page
-that shows what each of its processes and threads waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis, to look at them in a browser, and a live
+page that shows what each of their processes, threads and connections waits for."""
 
 import argparse
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ import psutil
 from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.live.clients import Clients
+from bench.live.look import Look
 from bench.live.look import Server as Looked
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
@@ -23,7 +26,7 @@ from bench.records.values import add_value, milliseconds, positive
 from bench.services.private_redis import ExistingRedis, PrivateRedis
 from bench.services.redis_server import SlowRedis
 from bench.subjects.running import STOP_SECONDS, lines_of, url_in
-from bench.subjects.subject import select, server_names
+from bench.subjects.subject import Subject, select, server_names
 
 ADDRESS = "127.0.0.1"
 LIVE_PORT = 8090
@@ -31,44 +34,64 @@ LOOK_SECONDS = 0.1
 
 
 def run(words: Sequence[str]) -> int:
-    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if the server ended before.
+    """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended before.
 
-    Raises UserError if the server is unknown or not built, the port in use, or Redis missing.
+    Raises UserError if a server is unknown or not built, a port in use, or Redis missing.
     """
     options = _parser().parse_args(words)
-    server = select(server_names([options.server]))[0]
-    require_free(options.port)
-    with SignalWatch() as watch:
+    servers = select(server_names(options.server))
+    if options.redis and len(servers) > 1:
+        raise UserError("--redis goes with one server: two would write the same guestbook")
+    ports = [options.port + place if options.port else 0 for place in range(len(servers))]
+    for port in ports:
+        require_free(port)
+    with SignalWatch() as watch, ExitStack() as stack:
         try:
-            url = options.redis
-            own = ExistingRedis(url) if url else PrivateRedis((), watch)
-            with own as redis, ExitStack() as stack:
-                redis.prepare()
-                url = redis.url
-                if options.redis_delay:
-                    slow = SlowRedis(url, options.redis_delay, (), watch)
-                    stack.callback(slow.close)
-                    url = slow.url
-                command = [str(server.executable), "--port", str(options.port), "--redis", url]
-                if options.workers:
-                    command += ["--workers", str(options.workers)]
-                live = partial(open_live, server.name, url, redis.private, options.live_port)
-                return _Foreground(command, watch, live).run()
+            running = [
+                _started(server, port, options, watch, stack)
+                for server, port in zip(servers, ports, strict=True)
+            ]
+            return _Foreground(running, watch, options.live_port).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
+
+
+def _started(
+    server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
+) -> "_Running":
+    """Start a server and its Redis; both end with the stack. May raise UserError, Interrupted."""
+    url = options.redis
+    own = stack.enter_context(ExistingRedis(url) if url else PrivateRedis((), watch))
+    own.prepare()
+    url = own.url
+    if options.redis_delay:
+        slow = SlowRedis(url, options.redis_delay, (), watch)
+        stack.callback(slow.close)
+        url = slow.url
+    command = [str(server.executable), "--port", str(port), "--redis", url]
+    if options.workers:
+        command += ["--workers", str(options.workers)]
+    child = Child(command, cwd=ROOT)
+    stack.callback(child.end, STOP_SECONDS)  # if the next one cannot be started
+    return _Running(server.name, child, url, own.private)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zerohttpd serve",
         allow_abbrev=False,
-        description="Run one server and a private Redis until Ctrl-C.",
+        description="Run servers, each with a private Redis, until Ctrl-C.",
     )
     add = parser.add_argument
-    add("server", metavar="SERVER", help="the server's name: iterative, ..., epoll")
+    names = "iterative, ..., epoll; several are shown side by side on the live page"
+    add("server", nargs="+", metavar="SERVER", help=names)
     value = partial(add_value, parser)
     port = partial(value, parse=port_number, example="8000", metavar="PORT")
-    port("--port", default=8000, help="port of the server (default %(default)s; 0: any free port)")
+    port(
+        "--port",
+        default=8000,
+        help="port of the first server (default %(default)s; 0: any free ports)",
+    )
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
     redis = "use this Redis (default: a private one, deleted at the end)"
@@ -89,64 +112,83 @@ def port_number(text: str) -> int:
     return int(text)
 
 
-def open_live(
-    name: str, redis_url: str, redis_is_ours: bool, port: int, banner: str, pid: int
-) -> Live:
-    """Start the page /live once the server listens; `banner`: its first lines. Raises OSError."""
-    url = url_in(banner) or ""
-    said = lines_of(banner).get("architecture", name)
-    server = Looked(
-        name=name,
-        summary=said.removeprefix(f"{name}: "),
-        url=url,
-        pid=pid,
-        port=urlsplit(url).port or 80,
-        redis_port=urlsplit(redis_url).port or 0,
-    )
-    return Live(server, redis_url if redis_is_ours else None, port)
+@dataclass
+class _Running:
+    """A server that has been started, and how much of its output has been printed."""
+
+    name: str
+    child: Child
+    redis_url: str
+    """Where it finds Redis."""
+    redis_is_ours: bool
+    shown: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
+
+    @property
+    def banner(self) -> str:
+        """What it has said, and we have printed: our own text comes after it."""
+        return self.child.stdout[: self.shown["stdout"]]
+
+    def pass_on(self) -> None:
+        """Print its new output."""
+        for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
+            text = getattr(self.child, name)
+            print(text[self.shown[name] :], end="", file=stream, flush=True)
+            self.shown[name] = len(text)
+
+    def look(self) -> Look:
+        """Return what looks at it for the live page, once it listens."""
+        url = url_in(self.banner) or ""
+        said = lines_of(self.banner).get("architecture", self.name)
+        server = Looked(
+            name=self.name,
+            summary=said.removeprefix(f"{self.name}: "),
+            url=url,
+            pid=self.child.pid,
+            port=urlsplit(url).port or 80,
+            redis_port=urlsplit(self.redis_url).port or 0,
+        )
+        return Look(server, Clients(url, self.redis_url if self.redis_is_ours else None))
 
 
 class _Foreground:
-    """A child process whose output is copied to ours while it runs."""
+    """Child processes whose output is copied to ours while they run."""
 
-    def __init__(
-        self, command: list[str], watch: SignalWatch, open_live: Callable[[str, int], Live]
-    ) -> None:
-        self._child = Child(command, cwd=ROOT)
-        self._watch = watch
-        self._shown = {"stdout": 0, "stderr": 0}
-        self._open_live = open_live
+    def __init__(self, running: list[_Running], watch: SignalWatch, live_port: int) -> None:
+        self._running, self._watch, self._live_port = running, watch, live_port
         self._live: Live | None = None
 
     def run(self) -> int:
-        """Run until Ctrl-C, or until the server ends by itself."""
+        """Run until Ctrl-C, or until a server ends by itself. May raise Interrupted."""
         try:
-            while self._child.running():
+            while all(one.child.running() for one in self._running):
                 self._pass_on()
                 self._watch.sleep(LOOK_SECONDS)
+            ended = next(one for one in self._running if not one.child.running())
         finally:
             if self._live:
                 self._live.close()
-            self._child.end(STOP_SECONDS)
-            self._pass_on()
-        print(f"The server ended by itself with status {self._child.exit_status}.", file=sys.stderr)
+            for one in self._running:
+                one.child.end(STOP_SECONDS)
+                one.pass_on()
+        status = ended.child.exit_status
+        print(f"{ended.name} ended by itself with status {status}.", file=sys.stderr)
         return 1
 
     def _pass_on(self) -> None:
-        """Print new output, and the server's URL as soon as it listens."""
-        for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-            text = getattr(self._child, name)
-            print(text[self._shown[name] :], end="", file=stream, flush=True)
-            self._shown[name] = len(text)
-        banner = self._child.stdout[: self._shown["stdout"]]  # our own text is printed after it
-        url = url_in(banner)
-        if url and self._live is None and self._child.running():
-            self._live = self._open_live(banner, self._child.pid)
-            print(
-                f"\nOpen {url} in a browser. What each process waits for: {self._live.url}\n"
-                "Ctrl-C ends the server and its Redis.\n",
-                flush=True,
-            )
+        """Print new output, and the addresses as soon as all listen. May raise OSError."""
+        for one in self._running:
+            one.pass_on()
+        urls = [url_in(one.banner) for one in self._running]
+        if self._live or not all(urls):
+            return
+        self._live = Live([one.look() for one in self._running], self._live_port)
+        ends = "the server and its" if len(urls) == 1 else "the servers and their"
+        print(
+            f"\nOpen {' and '.join(map(str, urls))} in a browser. "
+            f"What each process and connection waits for: {self._live.url}\n"
+            f"Ctrl-C ends {ends} Redis.\n",
+            flush=True,
+        )
 
 
 def require_free(port: int) -> None:

@@ -42,6 +42,20 @@ _ASKED = struct.Struct("=BBBxI" + "HH16s16s4x8s")  # struct inet_diag_req_v2
 _TOLD = struct.Struct("=BBBB" + "HH44x" + "IIIII")  # struct inet_diag_msg
 _LOOPBACK = socket.inet_aton("127.0.0.1")
 _WHICHEVER = b"\xff" * 8  # INET_DIAG_NOCOOKIE
+_ATTRIBUTE = struct.Struct("=HH")  # struct nlattr
+_INFO = 2  # INET_DIAG_INFO of <linux/inet_diag.h>: struct tcp_info of <linux/tcp.h>
+_SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in it
+
+
+class Traffic(NamedTuple):
+    """What a socket has sent and received, without segments that carry no data."""
+
+    received: int
+    sent: int
+    """`received` and `sent` count segments."""
+    received_ago: float
+    sent_ago: float
+    """Seconds since the last one, in steps of the kernel's timer: 1 to 10 ms."""
 
 
 class Socket(NamedTuple):
@@ -57,12 +71,16 @@ class Socket(NamedTuple):
     """Bytes that are not acknowledged; of a listener: its queue's size, 0: unknown."""
     inode: int
     """0: no process has it open."""
+    traffic: Traffic | None = None
+    """Only if it was asked for, and sock_diag works."""
 
 
-def tcp_sockets(local: int = 0, remote: int = 0, states: int = ALL) -> list[Socket]:
+def tcp_sockets(
+    local: int = 0, remote: int = 0, states: int = ALL, traffic: bool = False
+) -> list[Socket]:
     """Return the sockets with these ports (0: any) in these states."""
     try:
-        return list(asked(local, remote, states))
+        return list(_ask(_ALL, (local, remote), states, _INFO if traffic else 0))
     except OSError:
         return list(read(local, remote, states))
 
@@ -80,13 +98,13 @@ def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]
 
 def asked(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
     """Yield the sockets from sock_diag, for which the kernel searches all. Raises OSError."""
-    return _ask(_ALL, local, remote, states)
+    return _ask(_ALL, (local, remote), states)
 
 
 def end(local: int, remote: int) -> Socket | None:
     """Return the local socket of a connection over 127.0.0.1; the kernel finds it by its hash."""
     try:
-        found = next(_ask(_ONE, local, remote, ALL), None)
+        found = next(_ask(_ONE, (local, remote), ALL), None)
     except FileNotFoundError:
         return None
     except OSError:
@@ -95,11 +113,13 @@ def end(local: int, remote: int) -> Socket | None:
     return found if found is not None and found.remote == remote else None
 
 
-def _ask(flags: int, local: int, remote: int, states: int) -> Iterator[Socket]:
+def _ask(flags: int, between: tuple[int, int], states: int, attribute: int = 0) -> Iterator[Socket]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
-        ports = socket.htons(local), socket.htons(remote)
+        ports = map(socket.htons, between)
+        wanted = 1 << attribute >> 1
         question = _ASKED.pack(
-            socket.AF_INET, socket.IPPROTO_TCP, 0, states, *ports, _LOOPBACK, _LOOPBACK, _WHICHEVER
+            *(socket.AF_INET, socket.IPPROTO_TCP, wanted, states),
+            *(*ports, _LOOPBACK, _LOOPBACK, _WHICHEVER),
         )
         size = _HEADER.size + len(question)
         kernel.send(_HEADER.pack(size, _BY_FAMILY, flags, 0, 0) + question)
@@ -113,16 +133,31 @@ def _ask(flags: int, local: int, remote: int, states: int) -> Iterator[Socket]:
                 if kind == _ERROR:
                     number = -struct.unpack_from("=i", data, place + _HEADER.size)[0]
                     raise OSError(number, "sock_diag")
-                yield _row(data, place + _HEADER.size)
+                yield _row(data[place + _HEADER.size : place + length])
                 place += (length + 3) & ~3
             if flags == _ONE:
                 return
 
 
-def _row(data: bytes, place: int) -> Socket:
-    _, state, _, _, local, remote, _, received, unsent, _, inode = _TOLD.unpack_from(data, place)
+def _row(message: bytes) -> Socket:
+    _, state, _, _, local, remote, _, received, unsent, _, inode = _TOLD.unpack_from(message)
     ports = socket.ntohs(local), socket.ntohs(remote)
-    return Socket(STATES[state], *ports, received, unsent, inode)
+    return Socket(STATES[state], *ports, received, unsent, inode, _traffic(message))
+
+
+def _traffic(message: bytes) -> Traffic | None:
+    place = _TOLD.size
+    while place < len(message):
+        length, kind = _ATTRIBUTE.unpack_from(message, place)
+        info = message[place + _ATTRIBUTE.size : place + length]
+        if kind == _INFO and len(info) >= _SEGMENTS_IN + 8:
+            received, sent = struct.unpack_from("=II", info, _SEGMENTS_IN)
+            ago = (
+                struct.unpack_from("=I", info, at)[0] / 1000 for at in (_RECEIVED_AGO, _SENT_AGO)
+            )
+            return Traffic(received, sent, *ago)
+        place += (length + 3) & ~3
+    return None
 
 
 def accept_queue(port: int) -> int:

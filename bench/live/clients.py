@@ -6,6 +6,7 @@ Every count and every time is bounded here, whatever the page asks for, and `sto
 
 import contextlib
 import http.client
+import math
 import select
 import socket
 import threading
@@ -13,6 +14,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
@@ -45,7 +47,7 @@ class Who(Enum):
 
     SILENT = ("silent client", "silent clients")
     VISITOR = ("visitor", "visitors")
-    BURST = ("burst", "burst")
+    BURST = ("client of the burst", "clients of the burst")
     OTHER = ("a client", "clients")
 
 
@@ -73,6 +75,17 @@ class Silent:
     begin: float
 
 
+class Known(NamedTuple):
+    """A client of ours that is connected."""
+
+    who: Who
+    number: int
+    """Of a silent client; else 0."""
+    path: str
+    """What it requests."""
+    begin: float
+
+
 class Clients:
     """All of them. Safe to be used by several threads."""
 
@@ -82,7 +95,7 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[int, tuple[Who, http.client.HTTPConnection]] = {}
+        self._open: dict[int, tuple[Known, http.client.HTTPConnection]] = {}
         """By their own port, the connections of visitors and of a burst, and who they are."""
         self._silent: list[Silent] = []
         self._visits: deque[Visit] = deque()
@@ -128,8 +141,7 @@ class Clients:
         """Redis answers only every SLOW_PAUSE_MS, for SLOW_SECONDS: it gets
         CLIENT PAUSE repeatedly, and each pause ends by itself."""
         with self._lock:
-            running = time.monotonic() < self._slow_until
-            if self._redis_url is None or running:
+            if self._redis_url is None or self.is_redis_slow:
                 return
             self._slow_until, self._slow_trouble = time.monotonic() + SLOW_SECONDS, ""
         threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
@@ -169,12 +181,39 @@ class Clients:
 
     # ---- What the page shows ----
 
-    def names(self) -> dict[int, tuple[Who, int]]:
-        """By their port: what kind of client it is, and its number."""
+    @property
+    def silent_count(self) -> int:
+        """How many silent clients there are."""
+        return len(self._silent)
+
+    @property
+    def is_redis_slow(self) -> bool:
+        """Whether this makes Redis slow just now."""
+        return time.monotonic() < self._slow_until
+
+    def longest(self, path: str = "", recent: float = math.inf, *, waiting: bool = False) -> float:
+        """Return for how many seconds the slowest visitor has waited: of all or of those with this
+        path, that still wait or were served in the last `recent` seconds."""
+        now = time.monotonic()
         with self._lock:
-            found = {one.port: (Who.SILENT, one.number) for one in self._silent}
-            found |= {port: (who, 0) for port, (who, _) in self._open.items()}
-            return found
+            return max(
+                (
+                    (visit.end or now) - visit.begin
+                    for visit in self._visits
+                    if path in ("", visit.path)
+                    and (visit.end is None or (not waiting and visit.end > now - recent))
+                ),
+                default=0.0,
+            )
+
+    def names(self) -> dict[int, Known]:
+        """By their port."""
+        with self._lock:
+            found = {
+                one.port: Known(Who.SILENT, one.number, GUESTBOOK, one.begin)
+                for one in self._silent
+            }
+            return found | {port: known for port, (known, _) in self._open.items()}
 
     def told(self) -> dict[str, Json]:
         """For the page; times are ages in seconds."""
@@ -232,7 +271,7 @@ class Clients:
             client.connect()
             port = client.sock.getsockname()[1]
             with self._lock:
-                self._open[port] = (who, client)
+                self._open[port] = Known(who, 0, visit.path, visit.begin), client
             client.request("GET", visit.path, headers={"Connection": "close"})
             response = client.getresponse()
             response.read()
@@ -265,8 +304,8 @@ class Clients:
             self._slow_until, self._slow_trouble = 0.0, str(error)
 
     def _hang_up(self, who: Who) -> None:
-        for kind, client in self._open.values():
-            if kind == who and client.sock is not None:
+        for known, client in self._open.values():
+            if known.who == who and client.sock is not None:
                 with contextlib.suppress(OSError):
                     client.sock.shutdown(socket.SHUT_RDWR)
 

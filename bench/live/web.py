@@ -16,9 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
 from bench.live import clients as limits
 from bench.live.clients import Clients
-from bench.live.look import Look, Server
+from bench.live.look import Look, Watch
+from bench.live.metrics import registry_of
 from bench.report.page.look import template_of
 
 ADDRESS = "127.0.0.1"
@@ -35,14 +38,23 @@ POLICY = (
 )
 
 
+ACTIONS: dict[str, Callable[[Clients], None]] = {
+    "/live/silent/1": lambda clients: clients.silent(1),
+    "/live/silent/100": lambda clients: clients.silent(SILENT_AT_ONCE),
+    "/live/burst": Clients.burst,
+    "/live/slow-redis": Clients.slow_redis,
+    "/live/stop": Clients.stop,
+}
+"""What may be posted."""
+
+
 class Live:
     """The HTTP server of the page. Call `close` at the end."""
 
-    def __init__(self, server: Server, redis_url: str | None, port: int) -> None:
-        """Listens on the port, or on any free one if that is taken. `redis_url`: of a Redis that
-        may be slowed. Raises OSError."""
-        self.clients = Clients(server.url, redis_url)
-        self.look = Look(server, self.clients)
+    def __init__(self, looks: list[Look], port: int) -> None:
+        """Listens on the port, or on any free one if that is taken. Raises OSError."""
+        self.watch = Watch(looks)
+        self._metrics = registry_of(self.watch)
         self._http = _listening(port)
         self._http.live = self
         self.url = f"http://{ADDRESS}:{self._http.server_port}{PAGE}"
@@ -53,36 +65,40 @@ class Live:
         """Take all back and go."""
         self._http.shutdown()
         self._http.server_close()
-        self.look.close()
-        self.clients.close()
+        self.watch.close()
+        for look in self.watch.looks:
+            look.clients.close()
 
     def page(self) -> str:
         """Its HTML."""
         template = template_of(__file__, "live.html.j2")
-        return template.render(server=self.look.server, limits=limits)
+        servers = [look.server for look in self.watch.looks]
+        return template.render(servers=servers, limits=limits)
 
-    def actions(self) -> dict[str, Callable[[], None]]:
-        """What may be posted."""
-        return {
-            "/live/silent/1": lambda: self.clients.silent(1),
-            "/live/silent/100": lambda: self.clients.silent(SILENT_AT_ONCE),
-            "/live/burst": self.clients.burst,
-            "/live/slow-redis": self.clients.slow_redis,
-            "/live/stop": self.clients.stop,
-        }
+    def metrics(self) -> str:
+        """What is seen now, in the text format of Prometheus."""
+        return generate_latest(self._metrics).decode()
+
+    def act(self, path: str) -> bool:
+        """Do what a button asks for, to all servers. Return False if there is no such button."""
+        action = ACTIONS.get(path)
+        if action:
+            for look in self.watch.looks:
+                action(look.clients)
+        return action is not None
 
     def tell(self, write: Callable[[bytes], object]) -> bool:
         """Write each look as an event until the reader leaves; False: too many pages."""
         if not self._pages.acquire(blocking=False):
             return False
-        self.look.watch(1)
+        self.watch.watch(1)
         try:
             last = time.monotonic()
-            while (told := self.look.next(last)) is not None:
+            while (told := self.watch.next(last)) is not None:
                 last = told.time
                 write(f"data: {json.dumps(told.said, separators=(',', ':'))}\n\n".encode())
         finally:
-            self.look.watch(-1)
+            self.watch.watch(-1)
             self._pages.release()
         return True
 
@@ -115,20 +131,20 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in FILES:
             text = (TEMPLATES / Path(path).name).read_text()
             self._answer(HTTPStatus.OK, f"{FILES[path]}; charset=utf-8", text)
+        elif path == "/metrics":
+            self._answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, self.server.live.metrics())
         elif path == "/live/events":
             self._events()
         else:
             self._answer(HTTPStatus.NOT_FOUND)
 
     def do_POST(self) -> None:
-        action = self.server.live.actions().get(self.path)
         if not self._is_ours():
             self._answer(HTTPStatus.FORBIDDEN)
-        elif action is None:
-            self._answer(HTTPStatus.NOT_FOUND)
-        else:
-            action()
+        elif self.server.live.act(self.path):
             self._answer(HTTPStatus.NO_CONTENT)
+        else:
+            self._answer(HTTPStatus.NOT_FOUND)
 
     def _is_ours(self) -> bool:
         """Whether the browser asks for this very host, on behalf of a page of it. A program that is

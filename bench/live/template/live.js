@@ -5,7 +5,7 @@
 const at = (id) => document.getElementById(id);
 const SHOWN_SECONDS = 30;
 const ROWS = 60; // visitors in that time
-const SIGNS = { accept: "", client: "C", redis: "R", all: "∀", task: "…", runs: "▶", other: "?" };
+const SIGNS = { client: "C", redis: "R", response: "…", queue: "Q", unread: "q", accept: "", all: "∀", task: "…", runs: "▶", other: "?", idle: "" };
 const STRIP_MOST = 240;
 const STATES = {
   SYN_RECV: "have sent nothing yet", FIN_WAIT1: "being closed", FIN_WAIT2: "closed by the server, not yet by the client",
@@ -36,8 +36,8 @@ const many = (count, one, more) => `${count.toLocaleString("en")} ${count === 1 
 
 // ---- What a visitor gets ----
 
-function showVisits(visits) {
-  const svg = at("visits");
+function showVisits(panel, visits) {
+  const svg = panel.querySelector(".visits");
   const { width, height } = svg.getBoundingClientRect();
   const bottom = height - 18;
   const x = (age) => width - 8 - (age / SHOWN_SECONDS) * (width - 8);
@@ -72,15 +72,45 @@ function showVisits(visits) {
   });
   const waiting = visits.filter((visit) => visit[3] === null);
   const longest = Math.max(0, ...waiting.map((visit) => visit[2]));
-  at("longest").textContent = seconds(longest);
-  at("longest").classList.toggle("bad", longest >= 1);
-  at("waiting").textContent = waiting.length ? `${many(waiting.length, "visitor waits", "visitors wait")} for an answer` : "no visitor waits";
+  number(panel, "longest", seconds(longest), longest >= 1);
+  panel.querySelector(".waiting").textContent = waiting.length ? `${many(waiting.length, "visitor waits", "visitors wait")} for an answer` : "no visitor waits";
 }
 
-// ---- What each task waits for ----
+// ---- What connections and tasks wait for ----
 
 function sign(kind, parent) {
   return element("span", SIGNS[kind], parent, `sign ${kind}`);
+}
+
+const order = Object.keys(SIGNS);
+const sorted = (groups) => [...groups].sort((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind));
+
+// A square for each member of the groups, in the strip; and a row for each group, whose middle `fill` adds.
+function showGroups(strip, table, groups, fill) {
+  const body = table.querySelector("tbody");
+  strip.replaceChildren();
+  body.replaceChildren();
+  let shown = 0;
+  let all = 0;
+  sorted(groups).forEach((group) => {
+    all += group.count;
+    for (let n = 0; n < group.count && shown < STRIP_MOST; n += 1, shown += 1) sign(group.kind, strip);
+    const row = element("tr", "", body, group.kind);
+    sign(group.kind, element("td", "", row, "sign-cell"));
+    fill(group, row);
+    element("td", group.seconds >= 1 ? `${group.seconds.toFixed(0)} s` : group.seconds >= 0.1 ? seconds(group.seconds) : "", row);
+  });
+  if (all > shown) element("span", `and ${all - shown} more`, strip, "sign more");
+  table.hidden = all === 0;
+  return all;
+}
+
+function showClients(panel, told) {
+  const all = showGroups(panel.querySelector(".connections"), panel.querySelector(".clients"), told.clients, (group, row) => {
+    element("td", group.who, row);
+    element("td", group.whom, row);
+  });
+  panel.querySelector(".held").textContent = all ? many(all, "connection") : "none is open";
 }
 
 function whom(group) {
@@ -89,68 +119,47 @@ function whom(group) {
   return group.whom + numbers;
 }
 
-function showTasks(told) {
-  const strip = at("strip");
-  const body = document.querySelector("#groups tbody");
-  const order = Object.keys(SIGNS);
-  const groups = [...told.groups].sort((one, other) => (one.kind === "client" ? -1 : 0) - (other.kind === "client" ? -1 : 0)
-    || order.indexOf(one.kind) - order.indexOf(other.kind));
-  at("tasks").textContent = `${many(told.processes, "process", "processes")}, ${many(told.threads, "thread")}`;
-  strip.replaceChildren();
-  body.replaceChildren();
-  const said = verdict(told);
-  if (at("verdict").textContent !== said) at("verdict").textContent = said;
-  let shown = 0;
-  groups.forEach((group) => {
-    for (let n = 0; n < group.count && shown < STRIP_MOST; n += 1, shown += 1) sign(group.kind, strip);
-    const row = element("tr", "", body, group.kind);
-    sign(group.kind, element("td", "", row, "sign-cell"));
+function showTasks(panel, told) {
+  showGroups(panel.querySelector(".sleepers"), panel.querySelector(".groups"), told.groups, (group, row) => {
     const name = element("td", group.who, row);
     if (group.count > 1) element("small", group.names.join(", ") + (group.count > group.names.length ? ", …" : ""), name);
     const call = element("td", "", row);
     if (group.call) element("code", group.call, call);
     element("td", whom(group), row);
-    element("td", group.seconds >= 0.5 ? `${group.seconds.toFixed(0)} s` : "", row);
   });
-  if (told.threads > shown) element("span", `and ${told.threads - shown} more`, strip, "sign more");
-}
-
-// One sentence on what is seen, and nothing that is not.
-function verdict(told) {
-  const held = told.groups.filter((group) => group.silent);
-  const count = held.reduce((sum, group) => sum + group.count, 0);
-  const stuck = told.visits.some((visit) => visit[3] === null && visit[2] > 1);
-  if (count) {
-    const who = told.threads === 1 ? "The only process is" : `${count} of ${many(told.threads, "thread")} ${count === 1 ? "is" : "are"}`;
-    return `${who} held by ${count === 1 ? "a silent client" : "silent clients"}. ${stuck ? "Visitors wait." : "The others serve the visitors."}`;
-  }
-  const loop = told.groups.some((group) => group.kind === "all" || group.kind === "runs");
-  if (told.silent.count && loop && told.threads === 1) return stuck ? "" : "One loop waits for all of them at once: the silent ones block no other client.";
-  return "";
+  panel.querySelector(".tasks").textContent = `${many(told.processes, "process", "processes")}, ${many(told.threads, "thread")}`;
+  const verdict = panel.querySelector(".verdict");
+  if (verdict.textContent !== told.verdict) verdict.textContent = told.verdict;
 }
 
 // ---- Numbers ----
 
-function showNumbers(told) {
+function number(panel, name, text, bad) {
+  const place = panel.querySelector(`.${name}`);
+  place.textContent = text;
+  place.classList.toggle("bad", bad);
+}
+
+function showNumbers(panel, told) {
   const { now, total, past } = told.rate;
-  at("rate").textContent = now === null ? "not known" : Math.round(now).toLocaleString("en");
-  at("rate").title = now === null ? "Its counters may not be read, or it keeps none." : `${total} in all`;
+  number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
+  panel.querySelector(".rate").title = now === null ? "Its counters may not be read, or it keeps none." : `${total} in all`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
-  document.querySelector("#rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
-  at("queue").textContent = told.queue.waiting.toLocaleString("en");
-  at("queue").classList.toggle("bad", told.queue.waiting > 0);
-  at("room").textContent = told.queue.room ? `not accepted yet; room for ${told.queue.room.toLocaleString("en")}` : "not accepted yet";
+  panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
+  number(panel, "queue", told.queue.waiting.toLocaleString("en"), told.queue.waiting > 0);
+  number(panel, "unread", told.queue.unread.toLocaleString("en"), told.queue.unread > 0);
+  panel.querySelector(".room").textContent = told.queue.room ? `not accepted yet; room for ${told.queue.room.toLocaleString("en")}` : "not accepted yet";
   const { ESTABLISHED: open = 0, ...others } = told.connections;
-  at("open").textContent = open.toLocaleString("en");
-  at("states").replaceChildren(...Object.entries(others).map(([state, count]) => {
+  number(panel, "open", open.toLocaleString("en"), false);
+  panel.querySelector(".states").replaceChildren(...Object.entries(others).map(([state, count]) => {
     const one = element("span", `${count} ${state} `);
     one.title = STATES[state] ?? "";
     return one;
   }));
 }
 
-function showDoing(told) {
+function doingOf(told) {
   const doing = [];
   const { silent, burst } = told;
   if (silent.count) doing.push(`${many(silent.count, "silent client")}, ${silent.count > 1 ? "the first " : ""}for ${silent.seconds.toFixed(0)} s`);
@@ -159,9 +168,14 @@ function showDoing(told) {
   if (told.slow > 0) doing.push(`Redis is slow for ${told.slow.toFixed(0)} s more`);
   if (told.slow_trouble) doing.push(`Redis: ${told.slow_trouble}`);
   if (!told.can_slow) doing.push("Redis is not ours, so it is not slowed");
-  const text = doing.join("; ");
+  return doing.join("; ");
+}
+
+function showDoing(servers) {
+  const texts = servers.map((told) => [told.name, doingOf(told)]).filter(([, text]) => text);
+  const text = texts.map(([name, doing]) => (servers.length > 1 ? `${name}: ${doing}` : doing)).join(". ");
   if (at("doing").textContent !== text) at("doing").textContent = text;
-  document.querySelector('[data-post="slow-redis"]').disabled = !told.can_slow;
+  document.querySelector('[data-post="slow-redis"]').disabled = !servers.some((told) => told.can_slow);
 }
 
 function state(text, kind) {
@@ -169,15 +183,20 @@ function state(text, kind) {
   at("state").className = kind;
 }
 
-function show(told) {
-  if (String(told.pid) !== document.body.dataset.pid) return location.reload(); // another server, on the port of ours
-  if (told.gone) return state("the server has ended", "lost");
-  state("live", "live");
-  showVisits(told.visits);
-  showTasks(told);
-  showNumbers(told);
-  showDoing(told);
-  at("look").textContent = `A look takes ${told.look.ms} ms; there is one every ${told.look.every} s.`;
+function show({ servers, look }) {
+  // Other servers, on the port of ours:
+  if (servers.map((told) => told.pid).join(" ") !== document.body.dataset.pids) return location.reload();
+  const gone = servers.filter((told) => told.gone);
+  state(gone.length ? `${gone.map((told) => told.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
+  servers.filter((told) => !told.gone).forEach((told) => {
+    const panel = document.querySelector(`[data-server="${CSS.escape(told.name)}"]`);
+    showVisits(panel, told.visits);
+    showClients(panel, told);
+    showTasks(panel, told);
+    showNumbers(panel, told);
+  });
+  showDoing(servers);
+  at("look").textContent = `A look takes ${look.ms} ms; there is one every ${look.every} s.`;
   return undefined;
 }
 

@@ -13,6 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,21 +23,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
-from bench.live.clients import SILENT_MOST, SLOW_SECONDS
-from bench.live.look import wait_of
-from bench.live.tasks import (
-    COUNTER,
-    Counters,
-    Sockets,
-    Task,
-    are_counters,
-    call_in,
-    cells_in,
-    look,
-    look_at_sockets,
-)
+from bench.live.clients import FILE, GUESTBOOK, SILENT_MOST, SLOW_SECONDS, Known, Who
+from bench.live.connections import Sockets, groups_of, look_at_sockets
+from bench.live.tasks import COUNTER, Counters, Task, are_counters, call_in, cells_in, look
+from bench.live.waits import wait_of
 from bench.live.web import PAGES_MOST
 from tests.bench.accessible import hindrances
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
@@ -71,6 +65,10 @@ class Served:
             return client.getresponse().status
 
     def events(self) -> Iterator[dict[str, Any]]:
+        """Yield what the page is sent of the first server, while this is read."""
+        return (event["servers"][0] for event in self.every())
+
+    def every(self) -> Iterator[dict[str, Any]]:
         """Yield the events for the page while this is read."""
         client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
         with contextlib.closing(client):
@@ -96,8 +94,8 @@ def serve() -> Iterator[Serve]:
     """Return a function that starts `make serve` with a server; all end with the test."""
     begun: list[subprocess.Popen[str]] = []
 
-    def start(name: str, *words: str) -> Served:
-        command = [*SERVE, name, "--port", "0", "--live-port", "0", *words]
+    def start(names: str, *words: str) -> Served:
+        command = [*SERVE, *names.split(), "--port", "0", "--live-port", "0", *words]
         program = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY
         )
@@ -108,7 +106,7 @@ def serve() -> Iterator[Serve]:
             said += line
             if "/live" in line:
                 break
-        found = re.search(r"^pid +(\d+)$(?s:.*)Open (\S+) in(?s:.*?)(http\S+/live)$", said, re.M)
+        found = re.search(r"^pid +(\d+)$(?s:.*)Open (\S+) (?s:.*?)(http\S+/live)$", said, re.M)
         assert found, said
         places = [urlsplit(url) for url in found.groups()[1:]]
         addresses = [(str(place.hostname), place.port or 0) for place in places]
@@ -167,20 +165,20 @@ def test_one_silent_client_holds_the_iterative_server_up(
 ) -> None:
     served = serve("iterative")
     page = opened(served)
-    row = page.locator("#groups tbody tr")
+    row = page.locator(".groups tbody tr")
 
     def hold_it_up() -> None:
         expect(row).to_contain_text("the next client")
         page.get_by_role("button", name="A silent client").click()
         expect(row).to_contain_text(re.compile(r"recvfrom.*silent client \d"))
         assert not answered_soon(served)
-        expect(page.locator("#verdict")).to_contain_text("held by a silent client. Visitors wait.")
-        expect(page.locator("#longest")).to_have_class(re.compile("bad"))
-        expect(page.locator("#visits .waits")).not_to_have_count(0)
+        expect(page.locator(".verdict")).to_contain_text("held by a silent client. Visitors wait.")
+        expect(page.locator(".longest")).to_have_class(re.compile("bad"))
+        expect(page.locator(".visits .waits")).not_to_have_count(0)
 
     undisturbed(9, hold_it_up)  # the server ends a silent client after ten seconds
     page.keyboard.press("u")
-    expect(page.locator("#longest")).not_to_have_class(re.compile("bad"))
+    expect(page.locator(".longest")).not_to_have_class(re.compile("bad"))
     expect(row).to_contain_text("the next client")
     assert served.ask() == 200
 
@@ -193,10 +191,10 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
     page = opened(served)
     page.keyboard.press("s")
     expect(page.locator("#doing")).to_contain_text("1 silent client")
-    expect(page.locator("#groups tbody tr")).to_contain_text("the first client that is ready")
+    expect(page.locator(".groups tbody tr")).to_contain_text("the first client that is ready")
     assert served.ask() == 200
-    expect(page.locator("#verdict")).to_contain_text("block no other client")
-    expect(page.locator("#open")).not_to_have_text("0")
+    expect(page.locator(".verdict")).to_contain_text("block no other client")
+    expect(page.locator(".open")).not_to_have_text("0")
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#doing")).not_to_contain_text("silent client")
 
@@ -213,7 +211,7 @@ def test_who_gets_an_error_is_marked_as_the_page_explains(
         return {
             place.evaluate(f"one => getComputedStyle(one).{how}")
             for place, how in (
-                (page.locator("#visits .failed").first, "fill"),
+                (page.locator(".visits .failed").first, "fill"),
                 (page.locator(".how .failed"), "color"),
                 (page.locator(".mark.waiting"), "backgroundColor"),
             )
@@ -236,7 +234,7 @@ def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser:
     second = serve("threading", "--live-port", str(first.live[1]))
     assert second.live == first.live
     expect(page.locator("h1")).to_have_text("threading")
-    expect(page.locator("#groups")).to_contain_text("accept4")
+    expect(page.locator(".groups")).to_contain_text("accept4")
     page.close()
 
 
@@ -268,7 +266,7 @@ def test_page_fits_everywhere(serve: Serve, opened: Callable[..., Page]) -> None
 
 
 def assert_fits(page: Page, scheme: str) -> None:
-    expect(page.locator("#groups")).to_contain_text("children")
+    expect(page.locator(".groups")).to_contain_text("children")
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     if scheme == "light":
         assert hindrances(page) == []  # in both
@@ -279,10 +277,184 @@ def assert_fits(page: Page, scheme: str) -> None:
     assert len(set(marks)) == 3
     page.emulate_media(media="print", forced_colors="none")
     expect(page.locator(".actions")).to_be_hidden()
-    expect(page.locator("#groups")).to_be_visible()
+    expect(page.locator(".groups")).to_be_visible()
+
+
+@pytest.mark.browser
+def test_two_servers_side_by_side_and_each_connection(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    """The lecture in one minute; 10 s."""
+    served = serve("iterative epoll")
+    page = opened(served, viewport={"width": 1500, "height": 1000})
+    one, loop = (page.locator(f"[data-server={name}]") for name in ("iterative", "epoll"))
+
+    def disturb() -> None:
+        page.keyboard.press("s")
+        for panel in (one, loop):
+            held = panel.locator(".clients tr", has_text="silent client")
+            expect(held).to_contain_text("the rest of its request")
+        expect(one.locator(".verdict")).to_contain_text("Visitors wait.")
+        expect(one.locator(".clients")).to_contain_text(re.compile(r"visitors\s*to be accepted"))
+        expect(one.locator(".connections .queue")).not_to_have_count(0)
+        expect(loop.locator(".verdict")).to_contain_text("block no other client")
+        expect(loop.locator(".connections .queue")).to_have_count(0)
+
+    undisturbed(9, disturb)  # the server ends a silent client after ten seconds
+    left, right = one.bounding_box(), loop.bounding_box()
+    assert left is not None
+    assert right is not None
+    assert left["y"] == right["y"]
+    assert left["x"] < right["x"]
+    signs = page.evaluate("order")
+    explained = page.locator(".legend .sign").evaluate_all(
+        "all => all.map(one => one.classList[1])"
+    )
+    assert set(signs) == set(explained)
 
 
 # ---- What it sees ----
+
+
+@pytest.mark.slow
+def test_a_slow_redis_in_words_for_each_of_the_seven(serve: Serve) -> None:
+    """All seven at once; 8 s."""
+    served = serve(" ".join(SERVERS))
+    events = served.every()
+    next(events)
+    loop = "A loop waits for Redis and for all clients at once, so only the guestbook is slow"
+    threads = "Only the threads that serve the guestbook wait for Redis; others serve the files"
+    alone = "The only process waits for Redis, and all other clients wait behind it"
+    expected = {"iterative": alone, "poll": loop, "epoll": loop}
+    expected |= dict.fromkeys(("forking", "preforking", "threading", "prethreading"), threads)
+
+    def slow() -> None:
+        assert served.live_answer("POST", "/live/slow-redis") == 204
+        said: dict[str, str] = {}
+        is_slow = False
+        for event in events:
+            assert event["servers"][0]["slow"] > 0 or not is_slow, said
+            is_slow |= event["servers"][0]["slow"] > 0
+            said |= {one["name"]: one["verdict"].partition(":")[0] for one in event["servers"]}
+            if said == expected:
+                return
+
+    undisturbed(SLOW_SECONDS, slow)
+
+
+def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
+    served = serve("prethreading", "--workers", "2")
+    events = served.events()
+    next(events)
+
+    def fill() -> None:
+        for _ in range(5):
+            assert served.live_answer("POST", "/live/silent/1") == 204
+        for told in events:
+            assert told["silent"]["cut_off"] == 0
+            if told["queue"]["unread"] >= 3 and told["queue"]["waiting"] == 0:
+                break
+
+    undisturbed(9, fill)  # the server ends a silent client after ten seconds
+
+
+def test_what_a_connection_waits_for() -> None:
+    """All phases that the kernel shows, on real sockets without a server."""
+    with contextlib.ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        port = listener.getsockname()[1]
+
+        def connected(accept: bool = True) -> tuple[socket.socket, socket.socket | None]:
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            return client, stack.enter_context(listener.accept()[0]) if accept else None
+
+        def exchange(*steps: str) -> int:
+            client, server = connected()
+            assert server is not None
+            for step in steps:
+                if step == "ask":
+                    client.sendall(b"GET")
+                elif step == "read":
+                    assert server.recv(9) == b"GET"
+                elif step == "answer":
+                    server.sendall(b"OK")
+                    assert client.recv(9) == b"OK"
+                else:
+                    server.setblocking(False)
+                    with contextlib.suppress(BlockingIOError):
+                        while server.send(bytes(1 << 16)):
+                            pass
+            return int(client.getsockname()[1])
+
+        began = time.monotonic()
+        known = {
+            exchange("ask", "read"): Known(Who.SILENT, 1, GUESTBOOK, began),
+            exchange("ask", "read"): Known(Who.VISITOR, 0, GUESTBOOK, began),
+            exchange("ask", "read"): Known(Who.VISITOR, 0, FILE, began),
+        }
+        exchange()
+        exchange("ask")
+        exchange("ask", "read")
+        exchange("ask", "read", "answer")
+        exchange("ask", "read", "flood")
+        connected(accept=False)
+
+        def seen(asks_redis: bool) -> set[tuple[str, str, str]]:
+            sockets = look_at_sockets(port, 0)
+            sockets.asks_redis = asks_redis
+            groups = groups_of(sockets, known, time.monotonic())
+            assert sum(group.count for group in groups) == len(sockets.open) == 9
+            return {(group.who, group.kind, group.whom) for group in groups}
+
+        own = {
+            ("silent client", "client", "the rest of its request"),
+            ("a client", "idle", "its first byte"),
+            ("a client", "unread", "to be read (it is accepted)"),
+            ("a client", "response", "its response"),
+            ("a client", "idle", "its next request"),
+            ("a client", "client", "its client to read on"),
+            ("a client", "queue", "to be accepted"),
+        }
+        idle = own | {("2 visitors", "response", "their responses")}
+        wait_until(lambda: seen(asks_redis=False) == idle, "each phase is seen")
+        with_redis = {("visitor", "redis", "Redis"), ("visitor", "response", "its response")}
+        assert seen(asks_redis=True) == own | with_redis
+
+
+def test_figures_for_prometheus(serve: Serve) -> None:
+    served = serve("epoll threading")
+    for _ in range(3):
+        assert served.ask() == 200
+    with socket.create_connection(served.address) as silent:
+        silent.sendall(b"GET / HT")
+        url = f"http://127.0.0.1:{served.live[1]}/metrics"
+
+        def figures() -> dict[tuple[str, ...], float]:
+            text = urllib.request.urlopen(url, timeout=PATIENCE).read().decode()
+            return {
+                (sample.name, *map(str, sample.labels.values())): sample.value
+                for family in text_string_to_metric_families(text)
+                for sample in family.samples
+            }
+
+        expected = {
+            ("zerohttpd_up", "epoll"): 1.0,
+            ("zerohttpd_up", "threading"): 1.0,
+            ("zerohttpd_requests_total", "epoll"): 3.0,
+            ("zerohttpd_accept_queue", "epoll"): 0.0,
+            ("zerohttpd_clients", "epoll", "its response"): 1.0,
+            ("zerohttpd_connections", "epoll", "ESTABLISHED"): 1.0,
+        }
+        wait_until(lambda: expected.items() <= figures().items(), "all figures are there")
+    assert served.live_answer("GET", "/metrics", Host="evil.example") == 403
+
+
+def test_one_existing_redis_is_not_shared(serve: Serve) -> None:
+    command = [*SERVE, "epoll", "poll", "--redis", "redis://127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, timeout=30)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--redis goes with one server" in done.stderr
 
 
 @pytest.mark.parametrize("name", SERVERS)

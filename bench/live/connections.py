@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: MIT
+"""The connections of a server, and what each of them waits for, from the kernel's table of sockets.
+
+The server is asked nothing. The kernel knows for each connection which side has sent last, and what
+is not read yet. It does not know whether a request is complete: of its own clients the helper knows
+this; of another one the page says only that it has no response yet.
+"""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from bench.host.sockets import ALL, TIME_WAIT, Socket, tcp_sockets
+from bench.live.clients import GUESTBOOK, Known, Who
+
+CLIENTS_SHOWN = 2000
+"""The largest number of connections that are put into groups."""
+
+
+class Phase(Enum):
+    """What a connection waits for: how the page draws it; of one, and of several, in words."""
+
+    QUEUED = ("queue", "to be accepted", "to be accepted")
+    UNREAD = ("unread", "to be read (it is accepted)", "to be read (they are accepted)")
+    REQUEST = ("client", "the rest of its request", "the rest of their requests")
+    REDIS = ("redis", "Redis", "Redis")
+    RESPONSE = ("response", "its response", "their responses")
+    READER = ("client", "its client to read on", "their clients to read on")
+    IDLE = ("idle", "its next request", "their next requests")
+    NOTHING = ("idle", "its first byte", "their first bytes")
+
+
+@dataclass
+class Sockets:
+    """What a server's port looks like in one moment."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    """How many connections are in each state; the listener is none."""
+    queue: int = 0
+    """Made by the kernel, and not accepted yet."""
+    room: int = 0
+    """How many the accept queue takes."""
+    listener: int = 0
+    """The inode of the listening socket."""
+    clients: dict[int, int] = field(default_factory=dict)
+    """By inode the client's port."""
+    redis: set[int] = field(default_factory=set)
+    """The inodes of the connections to Redis."""
+    asks_redis: bool = False
+    """A command has been sent to Redis, and no reply has come since; or both in one step of the
+    kernel's timer, as when the next command follows a reply."""
+    open: list[Socket] = field(default_factory=list)
+    """Those whose clients have not left."""
+
+    @property
+    def unread(self) -> int:
+        """How many are accepted, but their first bytes are still to be read. In 05 they wait in its
+        own queue."""
+        return sum(_phase(one) is Phase.UNREAD for one in self.open)
+
+
+def look_at_sockets(port: int, redis_port: int) -> Sockets:
+    """Those of a server that listens on a port, in our own network namespace."""
+    found = Sockets()
+    for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT, traffic=True):
+        if one.state == "LISTEN":
+            found.listener, found.room = one.inode, one.unsent
+            found.queue += one.received
+            continue
+        found.states[one.state] = found.states.get(one.state, 0) + 1
+        if one.inode:
+            found.clients[one.inode] = one.remote
+        if one.state == "ESTABLISHED":
+            found.open.append(one)
+    over = len(tcp_sockets(local=port, states=TIME_WAIT))
+    found.states |= {"TIME_WAIT": over} if over else {}
+    for one in tcp_sockets(remote=redis_port, traffic=True) if redis_port else ():
+        if one.inode:
+            found.redis.add(one.inode)
+            found.asks_redis |= _asks(one)
+    return found
+
+
+@dataclass
+class ConnectionGroup:
+    """Connections of the same kind of client that wait for the same."""
+
+    kind: str
+    who: str
+    whom: str
+    count: int = 0
+    seconds: float = 0.0
+    """For how long the first has waited."""
+
+
+def groups_of(seen: Sockets, names: dict[int, Known], now: float) -> list[ConnectionGroup]:
+    """Those that wait for the same, together; `names`: the helper's own clients, by their port."""
+    groups: dict[tuple[Who, Phase], ConnectionGroup] = {}
+    for one in seen.open[:CLIENTS_SHOWN]:
+        known = names.get(one.remote)
+        who = known.who if known else Who.OTHER
+        phase = _phase(one)
+        if phase is Phase.RESPONSE and known:
+            phase = _phase_of(known, seen)
+        kind, whom, of_many = phase.value
+        group = groups.setdefault((who, phase), ConnectionGroup(kind, who.value[0], whom))
+        group.count += 1
+        if group.count > 1:
+            group.who, group.whom = f"{group.count} {who.value[1]}", of_many
+        group.seconds = max(group.seconds, round(_waited(one, known, phase, now), 1))
+    return list(groups.values())
+
+
+def _phase(one: Socket) -> Phase:
+    if not one.inode:
+        return Phase.QUEUED
+    if one.received:
+        return Phase.UNREAD if one.traffic is None or not one.traffic.sent else Phase.RESPONSE
+    if one.unsent:
+        return Phase.READER
+    if one.traffic is not None and not one.traffic.received:
+        return Phase.NOTHING
+    return Phase.RESPONSE if one.traffic is None or _owed(one) else Phase.IDLE
+
+
+def _phase_of(known: Known, seen: Sockets) -> Phase:
+    """What a client of ours waits for, whose bytes have been read and not answered."""
+    if known.who is Who.SILENT:
+        return Phase.REQUEST
+    return Phase.REDIS if known.path == GUESTBOOK and seen.asks_redis else Phase.RESPONSE
+
+
+def _owed(one: Socket) -> bool:
+    """Return whether the other side has sent last."""
+    there = one.traffic
+    return there is not None and (not there.sent or there.received_ago < there.sent_ago)
+
+
+def _asks(one: Socket) -> bool:
+    """Return whether this side may have sent last."""
+    there = one.traffic
+    return there is not None and there.sent > 0 and there.sent_ago <= there.received_ago
+
+
+def _waited(one: Socket, known: Known | None, phase: Phase, now: float) -> float:
+    if known and phase is not Phase.IDLE:
+        return now - known.begin
+    if one.traffic is None:
+        return 0.0
+    return one.traffic.sent_ago if phase is Phase.IDLE else one.traffic.received_ago

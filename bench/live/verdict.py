@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT
+"""What the page says of a server in a sentence: only what it has seen."""
+
+from bench.live.clients import FILE, GUESTBOOK, Clients
+from bench.live.waits import TaskGroup
+
+STUCK_SECONDS = 1.0
+"""Visitors that wait for longer are held up."""
+RECENT_SECONDS = 8.0
+"""Of the visitors that a sentence speaks of."""
+SLOW_SECONDS = 0.2
+"""A guestbook that takes longer waits for Redis."""
+
+
+def verdict(groups: list[TaskGroup], clients: Clients, *, alone: bool, has_loop: bool) -> str:
+    """Return a sentence or two; empty if there is nothing to say. `alone`: no second thread has
+    been seen; `has_loop`: a thread was in a call that waits for several clients."""
+    threads = sum(group.count for group in groups)
+    held = sum(group.count for group in groups if group.silent)
+    stuck = clients.longest(waiting=True) > STUCK_SECONDS
+    redis = _redis(clients, alone=alone, has_loop=has_loop)
+    if held:
+        who = f"{held} of {threads} threads {'is' if held == 1 else 'are'}"
+        who = "The only process is" if alone else who
+        first = f"{who} held by {'a silent client' if held == 1 else 'silent clients'}."
+        return (
+            f"{first} Visitors wait."
+            if stuck
+            else f"{first} {redis or 'The others serve the visitors.'}"
+        )
+    if redis or stuck or not (clients.silent_count and has_loop):
+        return redis
+    return "A loop waits for all clients at once: the silent ones block no other client."
+
+
+def _redis(clients: Clients, *, alone: bool, has_loop: bool) -> str:
+    page, file = (clients.longest(path, RECENT_SECONDS) for path in (GUESTBOOK, FILE))
+    if not clients.is_redis_slow or page < SLOW_SECONDS:
+        return ""
+    if file > page / 4:
+        why = (
+            "The only process waits for Redis, and all other clients wait behind it"
+            if alone and not has_loop
+            else "Clients that need no Redis wait, too"
+        )
+    elif has_loop:
+        why = "A loop waits for Redis and for all clients at once, so only the guestbook is slow"
+    elif alone:
+        why = "The only process waits for Redis"
+    else:
+        why = "Only the threads that serve the guestbook wait for Redis; others serve the files"
+    took = f"in the last {RECENT_SECONDS:.0f} s a guestbook took up to {_time(page)}"
+    return f"{why}: {took}, a file up to {_time(file)}."
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"

@@ -75,7 +75,7 @@ class Silent:
     begin: float
 
 
-class Known(NamedTuple):
+class OwnClient(NamedTuple):
     """A client of ours that is connected."""
 
     who: Who
@@ -95,7 +95,7 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[int, tuple[Known, http.client.HTTPConnection]] = {}
+        self._open: dict[int, tuple[OwnClient, http.client.HTTPConnection]] = {}
         """By their own port, the connections of visitors and of a burst, and who they are."""
         self._silent: list[Silent] = []
         self._visits: deque[Visit] = deque()
@@ -206,11 +206,11 @@ class Clients:
                 default=0.0,
             )
 
-    def names(self) -> dict[int, Known]:
+    def names(self) -> dict[int, OwnClient]:
         """By their port."""
         with self._lock:
             found = {
-                one.port: Known(Who.SILENT, one.number, GUESTBOOK, one.begin)
+                one.port: OwnClient(Who.SILENT, one.number, GUESTBOOK, one.begin)
                 for one in self._silent
             }
             return found | {port: known for port, (known, _) in self._open.items()}
@@ -271,7 +271,7 @@ class Clients:
             client.connect()
             port = client.sock.getsockname()[1]
             with self._lock:
-                self._open[port] = Known(who, 0, visit.path, visit.begin), client
+                self._open[port] = OwnClient(who, 0, visit.path, visit.begin), client
             client.request("GET", visit.path, headers={"Connection": "close"})
             response = client.getresponse()
             response.read()

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bench.host.sockets import ALL, TIME_WAIT, Socket, tcp_sockets
-from bench.live.clients import GUESTBOOK, Known, Who
+from bench.live.clients import GUESTBOOK, OwnClient, Who
 
 CLIENTS_SHOWN = 2000
 """The largest number of connections that are put into groups."""
 
 
-class Phase(Enum):
+class ConnectionWait(Enum):
     """What a connection waits for: how the page draws it; of one, and of several, in words."""
 
     QUEUED = ("queue", "to be accepted", "to be accepted")
@@ -55,7 +55,7 @@ class Sockets:
     def unread(self) -> int:
         """How many are accepted, but their first bytes are still to be read. In 05 they wait in its
         own queue."""
-        return sum(_phase(one) is Phase.UNREAD for one in self.open)
+        return sum(_phase(one) is ConnectionWait.UNREAD for one in self.open)
 
 
 def look_at_sockets(port: int, redis_port: int) -> Sockets:
@@ -92,14 +92,14 @@ class ConnectionGroup:
     """For how long the first has waited."""
 
 
-def groups_of(seen: Sockets, names: dict[int, Known], now: float) -> list[ConnectionGroup]:
+def groups_of(seen: Sockets, names: dict[int, OwnClient], now: float) -> list[ConnectionGroup]:
     """Those that wait for the same, together; `names`: the helper's own clients, by their port."""
-    groups: dict[tuple[Who, Phase], ConnectionGroup] = {}
+    groups: dict[tuple[Who, ConnectionWait], ConnectionGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
         known = names.get(one.remote)
         who = known.who if known else Who.OTHER
         phase = _phase(one)
-        if phase is Phase.RESPONSE and known:
+        if phase is ConnectionWait.RESPONSE and known:
             phase = _phase_of(known, seen)
         kind, whom, of_many = phase.value
         group = groups.setdefault((who, phase), ConnectionGroup(kind, who.value[0], whom))
@@ -110,23 +110,31 @@ def groups_of(seen: Sockets, names: dict[int, Known], now: float) -> list[Connec
     return list(groups.values())
 
 
-def _phase(one: Socket) -> Phase:
+def _phase(one: Socket) -> ConnectionWait:
     if not one.inode:
-        return Phase.QUEUED
+        return ConnectionWait.QUEUED
     if one.received:
-        return Phase.UNREAD if one.traffic is None or not one.traffic.sent else Phase.RESPONSE
+        return (
+            ConnectionWait.UNREAD
+            if one.traffic is None or not one.traffic.sent
+            else ConnectionWait.RESPONSE
+        )
     if one.unsent:
-        return Phase.READER
+        return ConnectionWait.READER
     if one.traffic is not None and not one.traffic.received:
-        return Phase.NOTHING
-    return Phase.RESPONSE if one.traffic is None or _owed(one) else Phase.IDLE
+        return ConnectionWait.NOTHING
+    return ConnectionWait.RESPONSE if one.traffic is None or _owed(one) else ConnectionWait.IDLE
 
 
-def _phase_of(known: Known, seen: Sockets) -> Phase:
+def _phase_of(known: OwnClient, seen: Sockets) -> ConnectionWait:
     """What a client of ours waits for, whose bytes have been read and not answered."""
     if known.who is Who.SILENT:
-        return Phase.REQUEST
-    return Phase.REDIS if known.path == GUESTBOOK and seen.asks_redis else Phase.RESPONSE
+        return ConnectionWait.REQUEST
+    return (
+        ConnectionWait.REDIS
+        if known.path == GUESTBOOK and seen.asks_redis
+        else ConnectionWait.RESPONSE
+    )
 
 
 def _owed(one: Socket) -> bool:
@@ -141,9 +149,9 @@ def _asks(one: Socket) -> bool:
     return there is not None and there.sent > 0 and there.sent_ago <= there.received_ago
 
 
-def _waited(one: Socket, known: Known | None, phase: Phase, now: float) -> float:
-    if known and phase is not Phase.IDLE:
+def _waited(one: Socket, known: OwnClient | None, phase: ConnectionWait, now: float) -> float:
+    if known and phase is not ConnectionWait.IDLE:
         return now - known.begin
     if one.traffic is None:
         return 0.0
-    return one.traffic.sent_ago if phase is Phase.IDLE else one.traffic.received_ago
+    return one.traffic.sent_ago if phase is ConnectionWait.IDLE else one.traffic.received_ago

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bench.live import tasks
-from bench.live.clients import Known, Who
+from bench.live.clients import OwnClient, Who
 from bench.live.connections import Sockets
 from bench.live.tasks import Task
 
@@ -42,7 +42,7 @@ WAITS = {
 }
 
 
-def wait_of(task: Task, seen: Sockets, names: dict[int, Known]) -> Wait:
+def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     """In words; `names`: the clients that are known, by their port."""
     if task.runs:
         return Wait("runs", "")
@@ -56,7 +56,7 @@ def wait_of(task: Task, seen: Sockets, names: dict[int, Known]) -> Wait:
     return Wait("other", "" if task.call else f"what may not be read here{where}")
 
 
-def _polling(task: Task, seen: Sockets, names: dict[int, Known]) -> Wait:
+def _polling(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if task.arguments[1] == 0:
         return WAITS["nanosleep"]
     one = tasks.watched(task)
@@ -65,7 +65,7 @@ def _polling(task: Task, seen: Sockets, names: dict[int, Known]) -> Wait:
     return _peer(tasks.inode_of(task, one), task.call, seen, names)
 
 
-def _peer(inode: int, call: str, seen: Sockets, names: dict[int, Known]) -> Wait:
+def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
     if inode and inode == seen.listener:
         return WAITS["accept"]
     if inode in seen.redis:
@@ -152,7 +152,7 @@ class Sleeps:
 
 
 def groups_of(
-    found: list[Task], seen: Sockets, names: dict[int, Known], sleeps: Sleeps, now: float
+    found: list[Task], seen: Sockets, names: dict[int, OwnClient], sleeps: Sleeps, now: float
 ) -> list[TaskGroup]:
     """Those who wait for the same in the same call, together."""
     titles = _titles(found)

@@ -26,7 +26,7 @@ from playwright.sync_api import Browser, Page, expect
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 
-from bench.live.clients import FILE, GUESTBOOK, SILENT_MOST, SLOW_SECONDS, Known, Who
+from bench.live.clients import FILE, GUESTBOOK, SILENT_MOST, SLOW_SECONDS, OwnClient, Who
 from bench.live.connections import Sockets, groups_of, look_at_sockets
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, call_in, cells_in, look
 from bench.live.waits import wait_of
@@ -389,9 +389,9 @@ def test_what_a_connection_waits_for() -> None:
 
         began = time.monotonic()
         known = {
-            exchange("ask", "read"): Known(Who.SILENT, 1, GUESTBOOK, began),
-            exchange("ask", "read"): Known(Who.VISITOR, 0, GUESTBOOK, began),
-            exchange("ask", "read"): Known(Who.VISITOR, 0, FILE, began),
+            exchange("ask", "read"): OwnClient(Who.SILENT, 1, GUESTBOOK, began),
+            exchange("ask", "read"): OwnClient(Who.VISITOR, 0, GUESTBOOK, began),
+            exchange("ask", "read"): OwnClient(Who.VISITOR, 0, FILE, began),
         }
         exchange()
         exchange("ask")

@@ -20,6 +20,7 @@ from bench.grade.sandbox import REDIS_PASSWORD
 from bench.grade.scene import Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed
+from bench.grade.stages.mixing import mixture
 from bench.load.client import request
 from bench.services.redis_server import connect
 
@@ -220,13 +221,20 @@ def own_replies(scene: Scene) -> None:
         )
 
 
+def mixed(scene: Scene) -> None:
+    """A random mix of requests, also while Redis closes its connections."""
+    mixture(scene)
+    mixture(scene, lambda: cut_redis(scene))
+
+
 REDIS = Stage(
     "redis",
     "Redis fails and returns",
     (
         Trial("many requests at once", 2, at_once, redis_delay_ms=SLOW_MS, seconds=3),
-        Trial("each client gets its own reply", 3, own_replies, redis_delay_ms=DELAY_MS),
+        Trial("each client gets its own reply", 2, own_replies, redis_delay_ms=DELAY_MS),
         Trial("Redis is down", 3, down, seconds=4),
         Trial("Redis is back", 2, back, seconds=4),
+        Trial("a random mix of requests", 1, mixed, seconds=3),
     ),
 )

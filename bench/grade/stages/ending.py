@@ -10,8 +10,8 @@ from bench.grade.stage import Failed
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
 
-HALVES = WORKERS - 2
-"""With the reading and the idle client, as many clients as workers."""
+HALVES = WORKERS - 3
+"""With the idle client, the one that reads and the one that waits for Redis, as many as workers."""
 WAITING = 6
 END_SECONDS = 9.0
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -32,9 +32,15 @@ def finishes(scene: Scene) -> None:
         clients = [stack.enter_context(scene.client()) for _ in range(1 if alone else HALVES)]
         for client in clients:
             client.send(data[:cut])
+        if not alone:
+            asking = stack.enter_context(scene.client())
+            scene.redis.stop()
+            stack.callback(scene.redis.go_on)
+            asking.send(request("GET", "/guestbook", CLOSE))
         scene.watch.sleep(SETTLE_SECONDS)
         scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
+        scene.redis.go_on()
         answered = [_answers(client, data[cut:], scene.site.small[path]) for client in clients]
         if not all(answered):
             raise Failed(
@@ -52,7 +58,14 @@ def finishes(scene: Scene) -> None:
                 reader.port,
                 sure=False,
             )
-        for client in (reader, *clients) if not alone else clients:
+        if not alone and (status := scene.talk(asking, b"", fault=CUTS_OFF).status) != 200:
+            raise Failed(
+                CUTS_OFF,
+                f"a page waited for Redis when SIGTERM came, and was answered {status}",
+                asking.port,
+                sure=False,
+            )
+        for client in (reader, asking, *clients) if not alone else clients:
             client.close()  # the server waits for this after its last response
         running = scene.running
         if running and not scene.until(lambda: not running.running(), IDLE_END_SECONDS):

@@ -11,7 +11,7 @@ from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.load.client import Client, NoAnswer, request
 
 HALVES = WORKERS - 3
-"""With the idle client, the one that reads and the one that waits for Redis, as many as workers."""
+"""With a client that is idle, another that reads and another that waits for Redis: the workers."""
 WAITING = 6
 END_SECONDS = 9.0
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""

@@ -38,6 +38,7 @@ from bench.load.client import NoAnswer, Response, request
 
 FEW_TASKS = 40
 """The limit of processes and threads: more than the workers, fewer than the clients."""
+FEW_DESCRIPTORS, HALVES = 100, 140
 CROWD = 70
 ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
@@ -433,6 +434,37 @@ def limit(scene: Scene) -> None:
         raise Failed(CRASH, f"{few}; after SIGTERM the server {ended.describe()}")
 
 
+def descriptor_limit(scene: Scene) -> None:
+    """More clients than descriptors are allowed, each with half a request: the server waits without
+    using the CPU, and answers all of them when they send the rest, one after another."""
+    path = next(iter(scene.site.small))
+    data = request("GET", path, CLOSE)
+    scene.gives_up = DIES_AT_LIMIT
+    seen = f"{HALVES} clients sent half a request, and {FEW_DESCRIPTORS} descriptors were allowed"
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in range(HALVES)]
+        for client in clients:
+            client.send(data[:-2])
+        scene.watch.sleep(ACCEPTED_IN)
+        share = scene.busy_share(ACCEPTED_IN / 2)
+        scene.alive()
+        if share > BUSY_SHARE:
+            raise Failed(
+                SPINS, f"{seen}; one thread ran or waited for a CPU for {share:.0%} of the time"
+            )
+        for number, client in enumerate(clients, 1):
+            with scene.unanswered(
+                DIES_AT_LIMIT,
+                f"{seen}; then each sent the rest and left, and number {number} got no response",
+                client.port,
+            ):
+                answer = scene.talk(client, data[-2:])
+            if answer.status != 503:  # the file needs a descriptor, too
+                scene.same(answer, path)
+            client.close()
+    scene.file(path)
+
+
 LEAVES_NOTHING = Stage(
     "leaves-nothing",
     "No leaks, and correct at its limits",
@@ -440,6 +472,10 @@ LEAVES_NOTHING = Stage(
         Trial("descriptors", 4, descriptors, traced=True),
         Trial("processes and threads", 5, processes),
         Trial("memory", 2, memory, seconds=6),
-        Trial("at the limit", 4, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
+        Trial("at the limit of processes", 3, limit, limits=Limits(tasks=FEW_TASKS, others=0)),
+        Trial(
+            *("at the limit of descriptors", 1, descriptor_limit),
+            limits=Limits(descriptors=FEW_DESCRIPTORS),
+        ),
     ),
 )

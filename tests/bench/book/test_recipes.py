@@ -118,7 +118,8 @@ RECIPES = {
     ),
     "10_coroutines": Recipe(
         "",
-        "(sleep 2; curl -s -o /dev/null localhost:8000) &",
+        "(for i in $(seq 20); do sleep 1; exec {client}<> /dev/tcp/localhost/8000; "
+        "printf 'GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' >&$client; done) &",  # and it stays
         (r"__wrap_recv", r"blocking_serve", r"begin \(\)"),
         "The list goes from the switch through recv() and blocking_serve(), as in 04, to begin(), "
         "where its own stack ends.",

@@ -88,6 +88,8 @@ class _Story:
         if call.name in ENDS:
             end = begin
         kind = KINDS.get(call.name, Kind.OTHER)
+        if call.name == "read" and "</" in call.arguments:
+            kind = Kind.FILE
         request, is_redis = self._belongs_to(call, kind)
         if kind is Kind.CREATE and (created := call.returned or 0) > 0:
             self._creation(call, created, begin, end)
@@ -116,6 +118,7 @@ class _Story:
                 request=request if kind is not Kind.LOCK else None,
                 waits_for=_waits_for(call, kind, request) if slept else "",
                 text=f"{call.name}({call.arguments}) = {call.result or '?'}",
+                returned=call.returned,
                 stack=[(one.file, one.line, one.function) for one in call.stack],
             )
         )

@@ -21,7 +21,8 @@ def sentence(recording: Recording) -> str:
     """Return what happened to the clients, for example: "Client 2 was silent for 249 ms, and no
     other client waited for it."."""
     calls = _calls_for_clients(recording)
-    silent = {number: _silence(bars) for number, bars in calls.items()}
+    connected = {request.number: request.begin for request in recording.requests}
+    silent = {number: _silence(bars, connected[number]) for number, bars in calls.items()}
     slow = {number: _sending(bars) for number, bars in calls.items()}
     redis = max(_replies(recording), default=0.0)
     longest = max(redis, *silent.values(), *slow.values())
@@ -64,12 +65,18 @@ def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
     return calls
 
 
-def _silence(calls: list[Bar]) -> float:
-    """Return the longest time between two parts of a request, as the server sees it. A wait
-    that ended without a next part counts, too."""
+def _silence(calls: list[Bar], connected: float) -> float:
+    """Return the longest time between two parts of a request. A wait that ended without a next part
+    counts, too.
+
+    A client sends the first part when it connects. A busy server may receive that part later.
+    """
     before_response = takewhile(lambda call: call.kind is Kind.RECEIVE, calls)
-    parts = [call for call in before_response if (call.returned or 0) > 0 or call.waits_for]
-    return max((after.end - before.end for before, after in pairwise(parts)), default=0.0)
+    parts = [call.end for call in before_response if (call.returned or 0) > 0 or call.waits_for]
+    gaps = [after - before for before, after in pairwise(parts)]
+    if gaps and gaps[0] >= NOTABLE_MS:
+        gaps[0] = parts[1] - connected
+    return max(gaps, default=0.0)
 
 
 def _sending(calls: list[Bar]) -> float:

@@ -63,30 +63,33 @@ PARTS = [bar(0, 1, RECEIVE, 1), bar(2, 202, RECEIVE, 1)]
 """Client 1 sends one half of its request 200 ms after the other."""
 OTHERS = [bar(203, 204, RECEIVE, 2), bar(205, 206, RECEIVE, 3)]
 CASES = {
-    "Client 1 was silent for 201 ms, and 2 other clients waited for it, the longest for 192 ms.": [
+    "Client 1 was silent for 202 ms, and 2 other clients waited for it, the longest for 197 ms.": [
         [*PARTS, *OTHERS]
     ],
-    "Client 1 was silent for 201 ms, and 1 other client waited for it (192 ms).": [
+    "Client 1 was silent for 202 ms, and 1 other client waited for it (197 ms).": [
         [*PARTS, OTHERS[0]],
         [OTHERS[1]],
     ],
-    "Client 1 was silent for 201 ms, and no other client waited for it.": [PARTS, OTHERS],
-    "Clients 1 and 2 were silent for up to 201 ms, and no other client waited for them.": [
+    "Client 1 was silent for 202 ms, and no other client waited for it.": [PARTS, OTHERS],
+    "Clients 1 and 2 were silent for up to 202 ms, and no other client waited for them.": [
         PARTS,
         [bar(1, 2, RECEIVE, 2), bar(3, 152, RECEIVE, 2)],
     ],
-    "Client 1 was silent for 149 ms, and no other client waited for it.": [
+    "Client 1 was silent for 150 ms, and no other client waited for it.": [
         [bar(0, 1, RECEIVE, 1), bar(2, 150, RECEIVE, 1, None)]  # never returned
     ],
     "Client 1 read slowly for 300 ms, and 1 other client waited for it (100 ms).": [
         [bar(0, 1, SEND, 1), bar(200, 300, SEND, 1), bar(301, 302, RECEIVE, 2)]
     ],
-    "Redis took 99 ms for a reply, and 1 client waited for the reply to another client (90 ms).": [
+    "Redis took 99 ms for a reply, and 1 client waited for the reply to another client (95 ms).": [
         [*ask(0, 100, 1), *ask(100, 105, 2)]
     ],
-    "The response to client 3 took 385 ms, and no other client waited for it.": [ask(0, 20, 1)],
+    "Client 2 was silent for 150 ms, and 1 other client waited for it (74 ms).": [
+        [bar(0, 1, RECEIVE, 1), bar(80, 81, RECEIVE, 2), bar(82, 155, RECEIVE, 2)]  # 2 is late
+    ],
+    "The response to client 3 took 390 ms, and no other client waited for it.": [ask(0, 20, 1)],
 }
-"""Lanes of calls; client N connects after 5 N ms, and client 3 is the last to end."""
+"""Lanes of calls; client N connects after 5 N - 5 ms, and client 3 is the last to end."""
 
 
 @pytest.mark.parametrize("words", CASES)
@@ -94,7 +97,9 @@ def test_it_is_computed_from_the_calls(words: str) -> None:
     """A loop that blocks, too few workers, a call that never returned. 1 ms each."""
     ends = {"end": 400.0, "ended": "", "name": "", "begin": 0.0}
     requests = [
-        Request(number=n, port=n, what="", begin=5.0 * n, end=[350, 360, 400][n - 1], answer="200")
+        Request(
+            number=n, port=n, what="", begin=5.0 * n - 5, end=[350, 360, 400][n - 1], answer="200"
+        )
         for n in (1, 2, 3)
     ]
     lanes = [Lane(task=at, bars=bars, **ends) for at, bars in enumerate(CASES[words])]

@@ -12,9 +12,10 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 from bench.records.values import words_of
 from bench.subjects.subject import discover, server_names
-from bench.timeline.page import chrome_trace, picture, render
+from bench.timeline.page import picture, render, viewer_trace
 from bench.timeline.record import Refused, record
 from bench.timeline.scenarios import SCENARIOS, named
+from bench.timeline.sentence import sentence
 
 RECORDED = Path(__file__).parent / "recorded"
 """Traces for machines without strace: SCENARIO-SERVER.trace.gz; `--keep` writes them."""
@@ -42,13 +43,15 @@ def run(words: Sequence[str]) -> int:
     names = words_of(options.servers) or None
     page = make(names, options.scenario, options.output, options.recorded)
     if options.keep and not options.recorded:
-        keep(options.output, options.scenario)
-    print(f"Open {page} in a browser, or {chrome_of(page).name} (same folder) in Perfetto.")
+        keep(options.output, options.scenario, server_names(names))
+    viewers = for_viewers(page).name
+    print(f"Open {page} in a browser, or {viewers} (same folder) in Perfetto or speedscope.")
     return 0
 
 
 def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: bool = False) -> Path:
-    """Write the page, the Chrome trace and the traces into the folder; return the page's path.
+    """Write the page, the file for trace viewers and the traces into the folder, print a sentence
+    for each server, and return the page's path.
 
     Raises UserError, Interrupted.
     """
@@ -66,25 +69,29 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
             texts = kept(names, scenario)
             note = f"No server could be traced: {refused}. These traces are of another machine."
     pictures = [picture(text) for text in texts]
+    for one in pictures:
+        print(f"{one.server}: {sentence(one)}")
     folder.mkdir(parents=True, exist_ok=True)
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
     # A page of some servers does not replace the page of all.
     only = [one.server for one in pictures] if set(names) != set(server_names(None)) else []
     page = folder / f"{'-'.join([scenario, *only])}.html"
-    page.write_text(render(pictures, note, chrome_of(page).name), encoding="utf-8")
-    chrome_of(page).write_text(chrome_trace(pictures))
+    page.write_text(render(pictures, note, for_viewers(page).name), encoding="utf-8")
+    for_viewers(page).write_text(viewer_trace(pictures))
     return page
 
 
-def chrome_of(page: Path) -> Path:
-    """Return the path of a page's file for Chrome's viewer."""
-    return page.with_suffix(".chrome.json")
+def for_viewers(page: Path) -> Path:
+    """Return the path of a page's file for trace viewers. speedscope would read a file with the end
+    .chrome.json in another format."""
+    return page.with_suffix(".trace.json")
 
 
-def keep(folder: Path, scenario: str) -> None:
-    """Replace the recorded traces of a scenario with those in a folder."""
-    for path in folder.glob(f"{scenario}-*.trace"):
+def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
+    """Replace the recorded traces of these servers in a scenario with those in a folder."""
+    paths = [folder / f"{scenario}-{name}.trace" for name in names]
+    for path in filter(Path.exists, paths):
         packed = gzip.compress(path.read_bytes(), mtime=0)
         (RECORDED / f"{path.name}.gz").write_bytes(packed)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Write a timeline as an HTML page that needs no network, and for Chrome's trace viewer; read a
-recorded trace."""
+"""Write a timeline as an HTML page that needs no network, and for trace viewers; read a recorded
+trace."""
 
 import json
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from bench.records.store import Json
 from bench.report.page.look import template_of
 from bench.timeline.recording import HEADING, Bar, Kind, Lane, Recording, Setting
 from bench.timeline.scenarios import named
+from bench.timeline.sentence import sentence
 from bench.timeline.story import tell
 from bench.timeline.strace import Call, Source, parse, today
 
@@ -50,11 +51,13 @@ PX_PER_MS = 2.4
 """The scale at first; the reader can zoom."""
 FIGURE_PX = 940.0
 """The width of a picture in another page."""
-ROW, LANE, GAP, AXIS = 9.0, 26.0, 4.0, 18.0
+ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0
 """Heights in pixels: a client's row, a lane, the gap between lanes, the time axis."""
 LETTER, AROUND = 5.2, 8.0
 """Pixels of a label's letter on average, and of its margins; the page's script measures them."""
 TICK_MS = 50
+MORE = Markup('<span class="more">Scroll sideways for the rest \u2192</span>')
+"""Shown only if the picture is on a narrow screen, by its style sheet."""
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 """Kinds in the upper half of a lane; Redis is in the lower half; others have the whole height."""
 
@@ -89,6 +92,7 @@ class DrawnTimeline:
 
     def __init__(self, recording: Recording) -> None:
         self.recording = recording
+        self.sentence = sentence(recording)
         first = AXIS + ROW * len(recording.requests) + 2 * GAP
         self.rows = [
             DrawnLane(lane, first + position * (LANE + GAP))
@@ -141,9 +145,9 @@ class DrawnTimeline:
         ]
 
 
-def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") -> str:
+def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -> str:
     """Return the page of one scenario. `note`: a warning at its top, e.g. that the traces are of
-    another machine. `chrome`: the file for Chrome's viewer."""
+    another machine. `viewers`: the name of the file for trace viewers."""
     drawings = [DrawnTimeline(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
@@ -156,7 +160,8 @@ def render(recordings: Sequence[Recording], note: str = "", chrome: str = "") ->
         drawings=drawings,
         **_axis(length),
         note=note,
-        chrome=chrome,
+        viewers=viewers,
+        more=MORE,
         data=Markup(json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")),
         style=Markup(picture_style() + (TEMPLATES / "timeline.css").read_text()),
         script=Markup((TEMPLATES / "timeline.js").read_text()),
@@ -167,10 +172,12 @@ def figure(recording: Recording) -> str:
     """Return the picture alone for another page, which needs `picture_style`. It scrolls if it is
     too wide, by keyboard too."""
     picture = template_of(__file__, "picture.html.j2")
+    drawing = DrawnTimeline(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
-    made = picture.render(drawing=DrawnTimeline(recording), recording=recording, **axis)
-    words = f"{recording.server}: {named(recording.scenario).title}"
-    return f'<figure class="timeline" tabindex="0"><figcaption>{words}</figcaption>{made}</figure>'
+    made = picture.render(drawing=drawing, recording=recording, **axis)
+    words = f"{recording.server}: {named(recording.scenario).title}. {drawing.sentence}"
+    caption = f"<figcaption>{words} {MORE}</figcaption>"
+    return f'<figure class="timeline" tabindex="0">{caption}{made}</figure>'
 
 
 def picture_style() -> str:
@@ -204,44 +211,54 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
     }
 
 
-def chrome_trace(recordings: Sequence[Recording]) -> str:
-    """Return the Trace Event Format of chrome://tracing and Perfetto; times in microseconds."""
+def viewer_trace(recordings: Sequence[Recording]) -> str:
+    """Return the Trace Event Format of Perfetto and speedscope; times in microseconds.
+
+    Perfetto accepts only numbers as the `id` of an arrow. It attaches each end to the call that is
+    open at that time, so an arrow leads to the first call after it.
+    """
     events: list[dict[str, Json]] = []
-    for process, recording in enumerate(recordings, 1):
-        events.append(_named("process_name", process, 0, recording.server))
+    for place, recording in enumerate(recordings, 1):
+        process = place * 1000
+        threads = {lane.task: process + at for at, lane in enumerate(recording.lanes)}
+        begins = {lane.task: [bar.begin for bar in lane.bars] for lane in recording.lanes}
+        events.append(_named("process_name", process, process, recording.server))
         for lane in recording.lanes:
-            events.append(_named("thread_name", process, lane.task, lane.name))
-            events += [_complete(process, lane.task, bar) for bar in lane.bars]
-        for number, arrow in enumerate(recording.arrows):
-            ends = (("s", arrow.from_task, arrow.from_time), ("f", arrow.to_task, arrow.to_time))
-            events += [
-                {
-                    "ph": phase,
-                    "bp": "e",
-                    "id": f"{process}-{number}",
-                    "name": arrow.kind,
-                    "cat": arrow.kind,
-                    "pid": process,
-                    "tid": task,
-                    "ts": round(time * 1000),
-                }
-                for phase, task, time in ends
-            ]
-    return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
+            events.append(_named("thread_name", process, threads[lane.task], lane.name))
+            events += [_complete(process, threads[lane.task], bar) for bar in lane.bars]
+        for number, arrow in enumerate(recording.arrows, process):
+            after = [begin for begin in begins[arrow.to_task] if begin > arrow.from_time]
+            if not after:
+                continue
+            common: dict[str, Json] = {
+                "id": number,
+                "name": arrow.kind,
+                "cat": arrow.kind,
+                "pid": process,
+            }
+            begin, end = threads[arrow.from_task], threads[arrow.to_task]
+            events.append(common | {"ph": "s", "tid": begin, "ts": _us(arrow.from_time)})
+            events.append(common | {"ph": "f", "bp": "e", "tid": end, "ts": _us(min(after))})
+    return json.dumps({"traceEvents": events})
 
 
-def _named(what: str, process: int, task: int, name: str) -> dict[str, Json]:
-    return {"ph": "M", "name": what, "pid": process, "tid": task, "args": {"name": name}}
+def _us(ms: float) -> float:
+    return round(ms * 1000, 3)
 
 
-def _complete(process: int, task: int, bar: Bar) -> dict[str, Json]:
+def _named(what: str, process: int, thread: int, name: str) -> dict[str, Json]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
+
+
+def _complete(process: int, thread: int, bar: Bar) -> dict[str, Json]:
+    facts = {"waits for": bar.waits_for, "client": bar.request, "call": bar.text}
     return {
         "ph": "X",
         "name": bar.name,
         "cat": bar.kind.value,
         "pid": process,
-        "tid": task,
-        "ts": round(bar.begin * 1000),
-        "dur": max(round((bar.end - bar.begin) * 1000), 1),
-        "args": {"call": bar.text, "request": bar.request, "waits for": bar.waits_for},
+        "tid": thread,
+        "ts": _us(bar.begin),
+        "dur": _us(bar.end - bar.begin),
+        "args": {what: fact for what, fact in facts.items() if fact},
     }

@@ -72,6 +72,8 @@ class Bar(BaseModel):
     """What the call waits for, in words; empty: it did not sleep."""
     text: str
     """The call as strace prints it."""
+    returned: int | None
+    """Its result; None: it never returned."""
     stack: list[tuple[str, int, str]]
     """File, line and function, innermost first."""
 

@@ -87,7 +87,7 @@ class _Story:
         end = self._ms(call.end) if call.end is not None else self._end
         if call.name in ENDS:
             end = begin
-        kind = KINDS.get(call.name, Kind.OTHER)
+        kind = _kind(call)
         request, is_redis = self._belongs_to(call, kind)
         if kind is Kind.CREATE and (created := call.returned or 0) > 0:
             self._creation(call, created, begin, end)
@@ -116,6 +116,7 @@ class _Story:
                 request=request if kind is not Kind.LOCK else None,
                 waits_for=_waits_for(call, kind, request) if slept else "",
                 text=f"{call.name}({call.arguments}) = {call.result or '?'}",
+                returned=call.returned,
                 stack=[(one.file, one.line, one.function) for one in call.stack],
             )
         )
@@ -215,6 +216,12 @@ class _Story:
             ended=task.how if task.ended is not None and over <= length else "",
             bars=task.bars,
         )
+
+
+def _kind(call: Call) -> Kind:
+    """Return the purpose of a call. A client sends nothing to the `read` of a file."""
+    reads_file = call.name == "read" and "</" in call.arguments
+    return Kind.FILE if reads_file else KINDS.get(call.name, Kind.OTHER)
 
 
 def _may_sleep(call: Call, kind: Kind, loops: bool) -> bool:

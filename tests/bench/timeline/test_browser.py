@@ -34,7 +34,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(None, "eight", tmp_path_factory.mktemp("timeline"), recorded=True)
 
 
-@pytest.fixture(params=[1280, 360], ids=["desktop", "phone"])
+@pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
 def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
     """Yield the open page; it must have no error."""
     troubles: list[str] = []
@@ -143,6 +143,25 @@ def test_the_axis_can_be_read_however_narrow(page: Page) -> None:
     assert names
     assert first
     assert names["x"] + names["width"] <= first["x"], "the first client's number is covered"
+
+
+LEFT_RIGHT = "all => all.map(one => one.getBoundingClientRect()).map(box => [box.left, box.right])"
+LEAST_TEXT = """all => Math.min(...all.filter(one => one.textContent && one.checkVisibility())
+    .map(one => parseFloat(getComputedStyle(one).fontSize)))"""
+
+
+def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page) -> None:
+    """A hint is visible if the picture is too wide; the sentences do not scroll with it. 2 s."""
+    assert page.viewport_size
+    width = page.viewport_size["width"]
+    more = page.eval_on_selector(".scroll", "one => one.scrollWidth - one.clientWidth")
+    assert page.locator(".more").is_visible() is (more > 0) is (width == 390)
+    page.locator(".scroll").evaluate("one => one.scrollLeft = one.scrollWidth")
+    edges = page.locator(".outcome, h2 span").evaluate_all(LEFT_RIGHT)
+    assert len(edges) == 14
+    assert all(0 <= left < right <= width for left, right in edges)
+    assert page.locator("svg text, .names span, p, button").evaluate_all(LEAST_TEXT) >= 10
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
 def test_the_legend_keeps_its_colours(page: Page) -> None:

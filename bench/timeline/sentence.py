@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: MIT
+"""One sentence on a recording: what took long, which clients waited for it, which got no response.
+
+Client A waited for client B while a task that serves A was in a call for B.
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise, takewhile
+
+from bench.records.words import duration, listed, plural, upper_first
+from bench.timeline.recording import Bar, Kind, Recording, Request
+
+NOTABLE_MS = 50.0
+"""A shorter silence or reply is not the cause of a delay: each reply of Redis takes 20 ms."""
+WAITED_MS = 10.0
+"""A shorter wait is not counted: strace makes even a call that does not sleep take about 1 ms."""
+FOR_CLIENT = (Kind.RECEIVE, Kind.SEND)
+
+
+def sentence(recording: Recording) -> str:
+    """Return what happened to the clients, for example: "Client 2 was silent for 249 ms, and no
+    other client waited for it."."""
+    calls = _calls_for_clients(recording)
+    connected = {request.number: request.begin for request in recording.requests}
+    silent = {number: _silence(bars, connected[number]) for number, bars in calls.items()}
+    slow = {number: _sending(bars) for number, bars in calls.items()}
+    redis = max(_replies(recording), default=0.0)
+    longest = max(redis, *silent.values(), *slow.values())
+    if longest < NOTABLE_MS:
+        late = max(recording.requests, key=lambda one: one.end - one.begin)
+        cause = f"The response to client {late.number} took {duration(late.end - late.begin)}"
+        waited = _waited("other client", "it", _waits(recording, {late.number}))
+    elif longest == redis:
+        cause = f"Redis took {duration(longest)} for a reply"
+        waited = _waited("client", "the reply to another client", _waits(recording, None))
+    else:
+        found = silent if longest in silent.values() else slow
+        names = [number for number, ms in found.items() if ms > longest / 2]
+        was, upto, it = ("were", "up to ", "them") if names[1:] else ("was", "", "it")
+        deed = f"{was} silent" if found is silent else "read slowly"
+        cause = f"{upper_first(_clients(names))} {deed} for {upto}{duration(longest)}"
+        waited = _waited("other client", it, _waits(recording, set(names)))
+    return f"{cause}, and {waited}{_cut_off(recording)}."
+
+
+def _waited(client: str, it: str, waits: list[float]) -> str:
+    """Return how many clients waited, and the longest of their waits."""
+    if not waits:
+        return f"no {client} waited for {it}"
+    most = f", the longest for {duration(max(waits))}" if waits[1:] else f" ({duration(waits[0])})"
+    return f"{plural(len(waits), client)} waited for {it}{most}"
+
+
+def _clients(numbers: list[int]) -> str:
+    return f"client{'s' if numbers[1:] else ''} {listed([str(one) for one in numbers])}"
+
+
+def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
+    """Return the calls that receive from each client or send to it, in order of time."""
+    calls: dict[int, list[Bar]] = {request.number: [] for request in recording.requests}
+    bars = (bar for lane in recording.lanes for bar in lane.bars if bar.kind in FOR_CLIENT)
+    for bar in sorted(bars, key=lambda one: one.begin):
+        if bar.request is not None:
+            calls[bar.request].append(bar)
+    return calls
+
+
+def _silence(calls: list[Bar], connected: float) -> float:
+    """Return the longest time between two parts of a request. A wait that ended without a next part
+    counts, too.
+
+    A client sends the first part when it connects. A busy server may receive that part later.
+    """
+    before_response = takewhile(lambda call: call.kind is Kind.RECEIVE, calls)
+    parts = [call.end for call in before_response if (call.returned or 0) > 0 or call.waits_for]
+    gaps = [after - before for before, after in pairwise(parts)]
+    if gaps and gaps[0] >= NOTABLE_MS:
+        gaps[0] = parts[1] - connected
+    return max(gaps, default=0.0)
+
+
+def _sending(calls: list[Bar]) -> float:
+    sends = [call for call in calls if call.kind is Kind.SEND]
+    return sends[-1].end - sends[0].begin if sends else 0.0
+
+
+def _replies(recording: Recording) -> Iterator[float]:
+    """Yield the time of each reply of Redis, from the end of the send to the end of the receive."""
+    for lane in recording.lanes:
+        asked = None
+        for bar in lane.bars:
+            if bar.kind is not Kind.REDIS or (bar.returned or 0) <= 0:
+                continue
+            if bar.name.startswith("send"):
+                asked = bar.end if asked is None else asked
+            elif bar.name.startswith("recv") and asked is not None:
+                yield bar.end - asked
+                asked = None
+
+
+def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
+    """Return how long each client waited for others of these clients, or (None) for replies of
+    Redis to others; clients that did not wait are left out."""
+    times = [_wait(recording, request, clients) for request in recording.requests]
+    return [ms for ms in times if ms >= WAITED_MS]
+
+
+def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
+    """Return how long the tasks that serve a client were in calls for others during its life."""
+
+    def for_others(bar: Bar) -> bool:
+        if clients is None:
+            return bar.kind is Kind.REDIS and bar.request != request.number
+        return bar.kind in FOR_CLIENT and bar.request in clients - {request.number}
+
+    return sum(
+        max(0.0, min(bar.end, request.end) - max(bar.begin, request.begin))
+        for lane in recording.lanes
+        if any(bar.request == request.number for bar in lane.bars)
+        for bar in lane.bars
+        if for_others(bar)
+    )
+
+
+def _cut_off(recording: Recording) -> str:
+    """Return the clients without a response and the tasks that were killed, or an empty text."""
+    lost = [one.number for one in recording.requests if not one.answer[:1].isdigit()]
+    killed = [lane.name for lane in recording.lanes if lane.ended.startswith("killed")]
+    parts = [f"{listed(killed)} {'were' if killed[1:] else 'was'} killed"] if killed else []
+    parts += [f"{_clients(lost)} got no response"] if lost else []
+    return f"; {' and '.join(parts)}" if parts else ""

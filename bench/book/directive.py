@@ -5,7 +5,7 @@
 :: function FILE NAME           one function of it, with its comment
 :: step FILE FILE               two files side by side, the unchanged folded
 :: beside FILE NAME FILE NAME   two functions side by side
-:: timeline SERVER [SCENARIO]   the picture of a recorded trace
+:: timeline SERVER [SCENARIO]   the picture of a recorded trace, and what it shows in words
 :: curve SERVER ...             the newest curve of the last of these servers, with the others'
 """
 
@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from bench.book.curve import curve
+from bench.book.lanes import in_words
 from bench.book.render import annotated, excerpt, step
 from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
@@ -62,6 +63,11 @@ def _html(kind: str, words: Sequence[str], measured: Sequence[Results]) -> str:
             (words[1], words[3]),
         ),
         "curve": lambda: curve(measured, words),
-        "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
+        "timeline": lambda: _timeline(words[0], "".join(words[1:]) or "eight"),
     }
     return made[kind]()
+
+
+def _timeline(server: str, scenario: str) -> str:
+    recording = picture(kept([server], scenario)[0])
+    return figure(recording) + in_words(recording)

@@ -12,11 +12,14 @@ import pytest
 from bench.book import directive, glossary
 from bench.book.curve import NONE_YET, curve, sweeps
 from bench.book.difference import new_lines, side_by_side
+from bench.book.lanes import in_words
 from bench.book.render import step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.store import load
+from bench.timeline.command import kept
+from bench.timeline.page import picture
 
 SOURCE = """\
 /* SPDX-License-Identifier: MIT */
@@ -113,6 +116,21 @@ def test_two_functions_stand_side_by_side_with_their_comments() -> None:
     whole = step(("a.c", "b.c"), (SOURCE, other))
     assert "Here." not in whole
     assert "main" in whole
+
+
+@pytest.mark.parametrize("server", ["iterative", "forking", "preforking", "prethreading", "epoll"])
+def test_a_timeline_is_in_words_too(server: str) -> None:
+    """Each lane is named with its clients, and with its longest wait."""
+    recording = picture(kept([server], "eight")[0])
+    lanes = in_words(recording).partition("In words: ")[2].split("; ")
+    assert len(lanes) == len(recording.lanes)
+    for text, lane in zip(lanes, recording.lanes, strict=True):
+        named = re.match(rf"{lane.name}: clients? ([\d, ]*\d)", text)
+        found = set(map(int, named[1].split(", "))) if named else set()
+        assert found == {bar.request for bar in lane.bars if bar.request}, text
+        waits = [round(bar.end - bar.begin) for bar in lane.bars if bar.waits_for]
+        wait = re.search(r"longest wait (\d+) ms", text)
+        assert (int(wait[1]) if wait else None) == max(waits, default=None), text
 
 
 def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:

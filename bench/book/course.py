@@ -134,7 +134,7 @@ def _slide(name: str, text: str) -> Slide:
 
 def notes(shown: Sequence[Slide]) -> Markup:
     """Return a table: the minutes from the beginning, the slide, what the speaker says."""
-    lines, begin = ["| from minute | slide | |", "|--:|---|---|"], 0
+    lines, begin = ["| from minute | slide | what to say |", "|--:|---|---|"], 0
     for number, one in enumerate(shown, 1):
         lines.append(f"| {begin} | {number}. {one.title} | {one.note} |")
         begin += one.minutes

@@ -182,6 +182,10 @@ fault: ## Learn: make a copy with a fault to find: make fault N=07; a hint: HINT
 	@$(ZEROHTTPD) fault $(N) $(if $(HINT),--hint $(call quoted,HINT)) \
 		$(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
+student-copy: ## Teach: make an archive for students, without solutions and answers; ARGS="--faults 01,08"
+	@$(SETUP) read fault
+	@$(ZEROHTTPD) student-copy $(ARGS)
+
 new: ## Learn: create a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
@@ -272,7 +276,7 @@ help: ##- Contribute: list the commands; ALL=1 lists all
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
-.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline site book slides expected fault hint new grade floor test \
+.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade floor test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- Rules ----

@@ -8,7 +8,7 @@
     directive      the lines of a document that stand for such a piece
     glossary       links from words to their entries
     site           hooks of MkDocs, which makes the web site (mkdocs.yml)
-    course         slides and sheets, with the expected results of the sheets
+    course         slides, speaker notes and sheets, with the expected results of the sheets
 
 The chapters of the book are in docs/tutorial/book/. A directive that quotes a source that does not
 exist is an error.

@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: MIT
-"""The slides and the sheets of docs/teaching/, as two files to show and to print: `make slides`.
+"""The slides, the speaker notes and the sheets of docs/teaching/, as files to show and to print:
+`make slides`.
 
 They are Markdown with directives (bench/book/directive.py), so that pictures and pieces of source
-are those of the book. In slides.md a line `---` begins the next slide.
+are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with its
+minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
 """
 
 import argparse
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
 from bench.book.directive import LINE, html
@@ -23,16 +30,38 @@ from bench.report.page.look import template_of
 from bench.timeline.page import picture_style
 
 TEMPLATES = Path(__file__).parent / "template"
-MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table")
+OPTION = re.compile(r"(?<=[ ;])--[\w-]+")
+SLIDES = "instructor/slides.md"
 BETWEEN = "\n---\n"
+NOTE = re.compile(r"<!-- (\d+) min: (.+?) -->\s*\Z", re.DOTALL)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PRINT_SECONDS = 60
+
+
+class _Renderer(RendererHTML):
+    """Marks options in code, so that no line ends in the middle of `--runs`."""
+
+    def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        return OPTION.sub(r"<span>\g<0></span>", super().fence(tokens, idx, options, env))
+
+
+MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).enable("table")
+
+
+class Slide(NamedTuple):
+    """A slide in Markdown, with its title, and what the speaker says in how many minutes."""
+
+    title: str
+    text: str
+    minutes: int
+    note: str
 
 
 def run(words: Sequence[str]) -> int:
     """Make slides and sheets. Exit status: 0. Raises UserError."""
     parser = argparse.ArgumentParser(
-        prog="zerohttpd slides", description="The slides and sheets of the course, as HTML and PDF."
+        prog="zerohttpd slides",
+        description="The slides, notes and sheets of the course, as HTML and PDF.",
     )
     where = "the folder that they go to (%(default)s)"
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "course", help=where)
@@ -52,16 +81,14 @@ def run(words: Sequence[str]) -> int:
 
 
 def build(folder: Path) -> list[Path]:
-    """Write both files. Raises UserError."""
+    """Write the files: sheets and, unless this is a copy for students, slides and notes. Raises
+    UserError."""
     template = template_of(__file__, "course.html.j2")
     light, dark = styles()
     made = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, title, parts in (
-            ("slides", "Who waits, and where?", slides()),
-            ("sheets", "Exercise sheets", sheets()),
-        ):
+        for name, title, parts in _documents():
             text = template.render(
                 kind=name,
                 title=title,
@@ -77,10 +104,41 @@ def build(folder: Path) -> list[Path]:
     return made
 
 
-def slides() -> list[tuple[str, Markup]]:
-    """Return the title and the HTML of each slide. Raises UserError."""
-    pieces = (COURSE / "slides.md").read_text(encoding="utf-8").split(BETWEEN)
-    return [_part(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
+def _documents() -> list[tuple[str, str, list[tuple[str, Markup]]]]:
+    """Return the name, the title and the parts of each file. Raises UserError."""
+    of_all = [("sheets", "Exercise sheets", sheets())]
+    if not (COURSE / SLIDES).exists():
+        return of_all
+    shown = slides()
+    parts = [_part(f"slide {n}", f"# {one.title}\n{one.text}") for n, one in enumerate(shown, 1)]
+    return [
+        ("slides", "Who waits, and where?", parts),
+        ("notes", "Speaker notes", [("Speaker notes", notes(shown))]),
+        *of_all,
+    ]
+
+
+def slides() -> list[Slide]:
+    """Return the slides. Raises UserError if one has no title or no note."""
+    pieces = (COURSE / SLIDES).read_text(encoding="utf-8").split(BETWEEN)
+    return [_slide(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
+
+
+def _slide(name: str, text: str) -> Slide:
+    note = NOTE.search(text)
+    if note is None:
+        raise UserError(f"the course: {name}: it must end with its note: <!-- 2 min: ... -->")
+    title, rest = _titled(name, text[: note.start()])
+    return Slide(title, rest, int(note[1]), " ".join(note[2].split()))
+
+
+def notes(shown: Sequence[Slide]) -> Markup:
+    """Return a table: the minutes from the beginning, the slide, what the speaker says."""
+    lines, begin = ["| from minute | slide | what to say |", "|--:|---|---|"], 0
+    for number, one in enumerate(shown, 1):
+        lines.append(f"| {begin} | {number}. {one.title} | {one.note} |")
+        begin += one.minutes
+    return Markup(str(MARKDOWN.render("\n".join(lines))) + f"<p>The end: minute {begin}.</p>")
 
 
 def sheets() -> list[tuple[str, Markup]]:
@@ -89,16 +147,22 @@ def sheets() -> list[tuple[str, Markup]]:
     return [_part(file.stem, file.read_text(encoding="utf-8")) for file in files]
 
 
-def _part(name: str, text: str) -> tuple[str, Markup]:
+def _titled(name: str, text: str) -> tuple[str, str]:
+    """Return the title and the rest of a Markdown text. Raises UserError if it has no title."""
     first, _, rest = text.strip().partition("\n")
     if not first.startswith("# "):
         raise UserError(f"the course: {name}: the first line must be its title: # ...")
+    return first.removeprefix("# "), rest
+
+
+def _part(name: str, text: str) -> tuple[str, Markup]:
+    title, rest = _titled(name, text)
     pieces = LINE.split(rest)
     made = [str(MARKDOWN.render(text)) for text in pieces]
     made[1::2] = map(html, pieces[1::2])
     # The corner of a table is no heading: it would be one without words.
     whole = "\n".join(made).replace("<th></th>", "<td></td>")
-    return first.removeprefix("# "), Markup(whole)
+    return title, Markup(whole)
 
 
 def print_pdf(page: Path) -> Path | None:

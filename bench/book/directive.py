@@ -5,7 +5,7 @@
 :: function FILE NAME           one function of it, with its comment
 :: step FILE FILE               two files side by side, the unchanged folded
 :: beside FILE NAME FILE NAME   two functions side by side
-:: timeline SERVER [SCENARIO]   the picture of a recorded trace
+:: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence on what it shows
 :: curve SERVER ...             the newest curve of the last of these servers, with the others'
 """
 
@@ -62,6 +62,11 @@ def _html(kind: str, words: Sequence[str], measured: Sequence[Results]) -> str:
             (words[1], words[3]),
         ),
         "curve": lambda: curve(measured, words),
-        "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
+        "timeline": lambda: _timeline(words[0], "".join(words[1:]) or "eight"),
     }
     return made[kind]()
+
+
+def _timeline(server: str, scenario: str) -> str:
+    recording = picture(kept([server], scenario)[0])
+    return figure(recording)

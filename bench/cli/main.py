@@ -52,6 +52,7 @@ COMMANDS = {
     "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
     "slides": Command("bench.book.course", "make slides and sheets; measure their figures"),
     "fault": Command("bench.faults.give", "make a copy with a fault to find, or print hints"),
+    "student-copy": Command("bench.faults.student", "make an archive without the answers"),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
@@ -145,7 +146,7 @@ def _is_unread(pipe: int) -> bool:
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the command's name."""
-    listed = "\n".join(f"  {name:<10} {command.what}" for name, command in COMMANDS.items())
+    listed = "\n".join(f"  {name:<12} {command.what}" for name, command in COMMANDS.items())
     top = argparse.ArgumentParser(
         prog="zerohttpd",
         usage="zerohttpd COMMAND ...",

@@ -163,14 +163,14 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
         new = archive.with_suffix(f".{os.getpid()}")
         with tarfile.open(new, "w:gz", compresslevel=6) as tar:
             for path, name in members:
-                tar.add(path, name, filter=_of_root)
+                tar.add(path, name, filter=of_root)
         new.replace(archive)  # atomic: another process may be sending it
         stamp.write_text(digest)
     return {"file": str(archive), "digest": digest}
 
 
-def _of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Everything belongs to root on the hosts, and everybody there may read it."""
+def of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Make a file root's, with read permission for all users. A filter of tarfile."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode = 0o755 if member.mode & 0o100 else 0o644

@@ -2,14 +2,14 @@
 """The faults of course/faults/, and a copy of the project with one of them. NN.patch is what is
 wrong, NN.toml what there is to say of it.
 
-The copy lacks whatever would give the fault away: course/faults/, the tests of the faults,
-docs/teaching/instructor/, and git's history; and the solution of the skeleton. The tests that need
-these are not in it, either. All else works in it as it does here: make, the tests, the timeline,
-the report.
+The copy lacks whatever would give the fault away: course/faults/, the tests of the faults and of
+the grader, docs/teaching/instructor/, and git's history; and the solution of the skeleton. All else
+works in it as it does here: make, the tests, the timeline, the report.
 """
 
 import contextlib
 import difflib
+import gzip
 import hashlib
 import shutil
 import subprocess
@@ -55,26 +55,38 @@ class Proof(BaseModel):
     """Tests near by that pass all the same."""
 
 
-class Fault(BaseModel):
-    """What NN.toml says."""
+class Ticket(BaseModel):
+    """The part of NN.toml that a student gets at once. A copy for students has only this part."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
-    name: str
-    """Its plain name. Students see it only with the explanation."""
     server: str
     """The one in which it is to be looked for."""
     complaint: str
     """What a user noticed, in the words of a user."""
-    hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
-    explanation: str
-    incident: Incident | None = None
-    check: Proof
 
     @property
     def patch(self) -> Path:
         """The file with what is wrong: a unified diff against this project."""
-        return FOLDER / f"{self.number}.patch"
+        plain = FOLDER / f"{self.number}.patch"
+        return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the hints and the answer are here. If not, the patch is compressed."""
+        return self.patch.suffix != ".gz"
+
+
+class Fault(Ticket):
+    """What NN.toml says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    """Its plain name. Students see it only with the explanation."""
+    hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
+    explanation: str
+    incident: Incident | None = None
+    check: Proof
 
 
 def numbers() -> list[str]:
@@ -82,15 +94,23 @@ def numbers() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("[0-9][0-9].toml"))
 
 
-def fault(number: str) -> Fault:
-    """The fault of that number, "7" or "07". Raises UserError."""
+def ticket_of(number: str) -> Ticket:
+    """Return the ticket of a fault, "7" or "07". Raises UserError."""
     known = numbers()
     if not known:
         raise UserError(_nothing_here())
     wanted = number.zfill(2)
     if wanted not in known:
         raise UserError(f"there is no fault {number}: there are {known[0]} to {known[-1]}")
-    return declaration(Fault, FOLDER / f"{wanted}.toml", number=wanted)
+    return declaration(Ticket, FOLDER / f"{wanted}.toml", number=wanted)
+
+
+def fault(number: str) -> Fault:
+    """Return the whole fault of that number. Raises UserError, also in a copy for students."""
+    ticket = ticket_of(number)
+    if not ticket.has_answer:
+        raise UserError("this copy for students has no hints and no answers: ask your lecturer")
+    return declaration(Fault, FOLDER / f"{ticket.number}.toml", number=ticket.number)
 
 
 def _nothing_here() -> str:
@@ -108,6 +128,7 @@ LEFT_OUT = (
         f"tests/bench/{name}"
         for name in ("faults/*", "grade/*", "course/*", "book/test_site.py", "book/test_browser.py")
     ),
+    "tests/mutants/*",
 )
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")
 """What a patch may change."""
@@ -139,18 +160,24 @@ def make_copy(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
     try:
-        for name in project_files(ROOT, only_public=False):
-            if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
-                continue
-            target = folder / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):  # git lists new files that are soon gone
-                shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        copy_files(folder)
         (folder / ORIGINAL).write_text(f"{ROOT}\n", encoding="utf-8")
         if (ROOT / ".venv" / ".complete").exists():
             _lend_packages(folder)
     except OSError as error:
         raise UserError(f"cannot make the copy: {error}") from error
+
+
+def copy_files(folder: Path) -> None:
+    """Copy the project's files, without those that would give a fault or an answer away. Raises
+    UserError, OSError."""
+    for name in project_files(ROOT, only_public=False):
+        if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
+            continue
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # git lists new files that are soon gone
+            shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
 def _is_own(name: str) -> bool:
@@ -177,10 +204,11 @@ def apply(patch: Path, folder: Path) -> None:
     """Put a patch into a copy. Raises UserError if it does not fit, every line of it."""
     command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch"]
     try:
-        with patch.open() as lines:
-            done = subprocess.run(
-                [*command, f"--directory={folder}"], stdin=lines, capture_output=True, text=True
-            )
+        lines = patch.read_bytes()
+        text = (gzip.decompress(lines) if patch.suffix == ".gz" else lines).decode("utf-8")
+        done = subprocess.run(
+            [*command, f"--directory={folder}"], input=text, capture_output=True, text=True
+        )
     except OSError as error:
         raise UserError(f"cannot run patch: {error}") from error
     if done.returncode != 0:

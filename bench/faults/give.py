@@ -6,7 +6,16 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.faults.copying import STEPS, Fault, apply, difference, fault, make_copy
+from bench.faults.copying import (
+    STEPS,
+    Fault,
+    Ticket,
+    apply,
+    difference,
+    fault,
+    make_copy,
+    ticket_of,
+)
 from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError
@@ -35,14 +44,14 @@ def run(words: Sequence[str]) -> int:
         help="for maintainers: write the patch anew, from a copy that was edited",
     )
     options = parser.parse_args(words)
-    chosen = fault(options.number)
     if options.renew:
-        renew(chosen, options.renew)
+        renew(fault(options.number), options.renew)
         return 0
     if options.hint:
-        is_answer = options.hint == ANSWER
-        print(answer(chosen) if is_answer else paragraphs(chosen.hints[int(options.hint) - 1]))
+        whole, is_answer = fault(options.number), options.hint == ANSWER
+        print(answer(whole) if is_answer else paragraphs(whole.hints[int(options.hint) - 1]))
         return 0
+    chosen = ticket_of(options.number)
     folder = options.into or COPIES / chosen.number
     make_copy(folder)
     apply(chosen.patch, folder)
@@ -50,10 +59,13 @@ def run(words: Sequence[str]) -> int:
     return 0
 
 
-def ticket(chosen: Fault, folder: Path) -> str:
+def ticket(chosen: Ticket, folder: Path) -> str:
     """Return the text for the student: the complaint, and the commands that help."""
     complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
+    hints = (
+        f"Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; at last HINT=answer"
+    )
     return f"""\
 A copy of the project, with one fault in its C sources, is in {folder}
 A user complains about the server `{server}`:
@@ -66,7 +78,7 @@ Find the fault and fix it there. Commands that help (there, not here):
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
   make test PATIENCE=20 ARGS="tests/e2e --server {server}"
   make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
-Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; at last HINT=answer"""
+{hints if chosen.has_answer else "For a hint ask your lecturer."}"""
 
 
 def answer(chosen: Fault) -> str:

@@ -92,3 +92,21 @@ def test_lines_to_read_are_those_of_the_files() -> None:
     assert len(rows) > 10
     for file, lines in rows:
         assert len((ROOT / file).read_text().splitlines()) == pytest.approx(int(lines), rel=0.1)
+
+
+def test_the_first_hour_has_time_for_its_reading() -> None:
+    """Its four chapters and their servers, at 20 lines or 200 words a minute, fit between its
+    minutes 5 and 40."""
+    text = (ROOT / "docs/tutorial/first-hour.md").read_text()
+    begin, end = (
+        int(re.findall(rf"\*\*Minute (\d+): {what}", text)[0]) for what in ("read", "write")
+    )
+    chapters = re.findall(r"\((book/\d\d-\w+\.md)\)", text)
+    assert len(chapters) == 4
+    words = "".join((ROOT / "docs/tutorial" / name).read_text() for name in chapters)
+    servers = [
+        "floors/first.c",
+        *(f"{name[5:-3].replace('-', '_')}/main.c" for name in chapters[1:]),
+    ]
+    lines = sum(len((ROOT / name).read_text().splitlines()) for name in servers)
+    assert lines / 20 + len(words.split()) / 200 <= end - begin

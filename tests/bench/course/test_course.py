@@ -22,6 +22,7 @@ from bench.records.errors import UserError
 from ..accessible import hindrances
 
 LIMIT_SECONDS = 170
+SESSION_MINUTES = 90
 A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
 """The part of a page inside the margins of 15 mm."""
 CPU = re.compile(r"([\d.]+) us CPU/request")
@@ -146,8 +147,9 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
     assert names == list(CHECKS)
     for name in names:
         text = (course.COURSE / "sheets" / f"{name}.md").read_text()
-        for part in ("Your prediction", "```sh", "Explain it", "**Expected:**", "**The fix"):
+        for part in ("Your prediction", "```sh", "Explain it", "**The fix"):
             assert part in text, f"{name}: {part}"
+        assert "Expected" not in text, f"{name} has an answer"
         assert f"## {name[0]}." in (course.COURSE / "instructor" / "solutions.md").read_text()
 
 
@@ -161,20 +163,21 @@ def test_what_the_session_calls_is_installed_before() -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    return course.build(tmp_path_factory.mktemp("course"))
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the files of `make slides`, by name."""
+    return {page.stem: page for page in course.build(tmp_path_factory.mktemp("course"))}
 
 
-def test_nothing_comes_from_elsewhere(made: list[Path]) -> None:
-    for page in made:
+def test_nothing_comes_from_elsewhere(made: dict[str, Path]) -> None:
+    for page in made.values():
         assert not re.search(r"""(?:src|href)=["'](?:https?:)?//|@import|url\(""", page.read_text())
 
 
 @pytest.mark.browser
-def test_sheets_fit_on_a_page_each(made: list[Path], browser: Browser) -> None:
+def test_sheets_fit_on_a_page_each(made: dict[str, Path], browser: Browser) -> None:
     page = browser.new_page(viewport={"width": int(A4_PIXELS[0]), "height": int(A4_PIXELS[1])})
     page.emulate_media(media="print")
-    page.goto(made[1].as_uri())
+    page.goto(made["sheets"].as_uri())
     heights = page.evaluate("[...document.querySelectorAll('.part')].map(e => e.offsetHeight)")
     page.close()
     assert len(heights) == len(CHECKS)
@@ -182,9 +185,9 @@ def test_sheets_fit_on_a_page_each(made: list[Path], browser: Browser) -> None:
 
 
 @pytest.mark.browser
-def test_slides_are_turned_with_the_keyboard(made: list[Path], browser: Browser) -> None:
+def test_slides_are_turned_with_the_keyboard(made: dict[str, Path], browser: Browser) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 720})
-    page.goto(made[0].as_uri())
+    page.goto(made["slides"].as_uri())
     heights = page.evaluate("[...document.querySelectorAll('.part')].map(e => e.offsetHeight)")
     assert len(heights) == len(course.slides())
     assert max(heights) <= 720, heights
@@ -201,8 +204,10 @@ def test_slides_are_turned_with_the_keyboard(made: list[Path], browser: Browser)
 @pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
-@pytest.mark.parametrize("which", [0, 1], ids=["slides", "sheets"])
-def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, width: int) -> None:
+@pytest.mark.parametrize("which", ["slides", "notes", "sheets"])
+def test_they_hinder_nobody(
+    made: dict[str, Path], browser: Browser, which: str, width: int
+) -> None:
     page = browser.new_page(viewport={"width": width, "height": 800})
     page.goto(made[which].as_uri())
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
@@ -212,27 +217,64 @@ def test_they_hinder_nobody(made: list[Path], browser: Browser, which: int, widt
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_they_are_printed(made: list[Path]) -> None:
+def test_they_are_printed(made: dict[str, Path]) -> None:
     if not any(map(shutil.which, course.BROWSERS)):
         pytest.skip("no browser is installed")
-    pages = []
-    for page in made:
+    pages = {}
+    for name, page in made.items():
         printed = course.print_pdf(page)
         assert printed is not None
-        pages.append(len(re.findall(rb"/Type /Page\b(?!s)", printed.read_bytes())))
-    assert pages == [len(course.slides()), len(CHECKS)]
+        pages[name] = len(re.findall(rb"/Type /Page\b(?!s)", printed.read_bytes()))
+    assert pages.pop("notes") <= 2
+    assert pages == {"slides": len(course.slides()), "sheets": len(CHECKS)}
 
 
-def test_a_slide_without_a_title_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("bad", ["no title\n\n<!-- 1 min: a note -->", "# A title, but no note"])
+def test_a_slide_without_a_title_or_a_note_is_refused(
+    bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "slides.md").write_text("# One\n\n---\n\nno title\n")
+    (tmp_path / "instructor").mkdir()
+    text = f"# One\n\n<!-- 1 min: a note -->\n\n---\n\n{bad}\n"
+    (tmp_path / course.SLIDES).write_text(text)
     monkeypatch.setattr(course, "COURSE", tmp_path)
     with pytest.raises(UserError, match="slide 2"):
         course.slides()
 
 
-@pytest.mark.parametrize("page", sorted(course.COURSE.glob("*.md")), ids=lambda page: page.stem)
+def _plans() -> dict[str, list[list[str]]]:
+    """Return the rows of the plan of each session: minutes, what, with, the one idea."""
+    text = (course.COURSE / "instructor" / "plans.md").read_text()
+    parts = re.split(r"^## (Week \d): .*$", text, flags=re.MULTILINE)[1:]
+    rows = re.compile(r"^\| (\d+) \| (.*) \|$", re.MULTILINE)
+    return {
+        week: [[minutes, *rest.split(" | ")] for minutes, rest in rows.findall(part)]
+        for week, part in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+def test_each_plan_fills_its_session() -> None:
+    plans = _plans()
+    assert list(plans) == [f"Week {n}" for n in (1, 2, 3, 4)]
+    for week, rows in plans.items():
+        assert sum(int(minutes) for minutes, *_ in rows) == SESSION_MINUTES, week
+
+
+def test_plan_slides_and_sheets_have_the_same_minutes() -> None:
+    shown, done = course.slides(), 0
+    for minutes, _, where, _ in _plans()["Week 1"]:
+        found = re.search(r"slides (\d+)(?:, | to )(\d+)", where)
+        assert found is not None, where
+        first, last = int(found[1]), int(found[2])
+        assert first == done + 1
+        done = last
+        assert sum(one.minutes for one in shown[first - 1 : last]) == int(minutes), where
+        for sheet in re.findall(r"sheets/(\S+\.md)", where):
+            title = (course.COURSE / "sheets" / sheet).read_text().partition("\n")[0]
+            assert title.endswith(f"({minutes} minutes)"), title
+    assert done == len(shown)
+
+
+@pytest.mark.parametrize("page", sorted(course.COURSE.rglob("*.md")), ids=lambda page: page.stem)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", page.read_text()):
         assert (page.parent / target).exists(), target

@@ -26,6 +26,7 @@ RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS, SOON_SECONDS = 3, 0.4
 MANY = 30
 """Calls of recv that return 0 above which the server ignores the end of a connection."""
+SHORTEST = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n"
 BAD = (
     b"GET\r\n\r\n",
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
@@ -144,7 +145,13 @@ def bad_requests(scene: Scene) -> None:
 
 
 def pipelined(scene: Scene) -> str | None:
-    """The server answers several requests in one packet."""
+    """The server answers several requests in one packet, and many that are as short as possible."""
+    with scene.client() as client:
+        client.send(SHORTEST * MANY)
+        for number in range(MANY):
+            answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
+            if answer.closes:
+                break
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(18, 24))
     with scene.client() as client:
         client.send(b"".join(request("GET", path) for path in paths))

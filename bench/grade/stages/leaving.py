@@ -32,7 +32,7 @@ from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, WORKERS, Scene
 from bench.grade.site import word
 from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.holding import SETTLE_SECONDS
-from bench.grade.stages.redis import cut_redis, redis_gone
+from bench.grade.stages.redis import cut_redis, redis_gone, returns
 from bench.host.sockets import accept_queue, tcp_sockets
 from bench.load.client import NoAnswer, Response, request
 
@@ -341,6 +341,7 @@ def memory(scene: Scene) -> None:
                 "pages were requested while Redis was down; descriptors without a client or "
                 f"Redis: {before} before, {useless_descriptors(scene)} afterwards",
             )
+    returns(scene, "was down, meanwhile hundreds of pages were requested, and it returned")
 
 
 def require_no_growth(scene: Scene, fault: FaultKind) -> None:

@@ -22,7 +22,7 @@ from bench.load.client import request
 
 RACERS, ROUNDS, LEAVERS = 8, 2, 4
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
-SETTLE_SECONDS = 0.02
+SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 LONG_REMARK = 900
 """The length of a remark; with it a page grows in large steps."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
@@ -110,6 +110,7 @@ def sanitized(scene: Scene) -> str:
             # One client first: many processes that report at once take long.
             _race(slow)
             slow.together([lambda: _race(slow)] * RACERS)
+            _leave_while_redis_works(slow)
             if not _BEGUN.search(slow.said()):
                 mixture(slow)
             _without_redis(slow)
@@ -172,6 +173,30 @@ def _race(scene: Scene) -> None:
             with scene.client() as client:
                 client.send(request("GET", "/guestbook"))
                 client.reset()  # perhaps before Redis has replied
+
+
+def _leave_while_redis_works(scene: Scene) -> None:
+    """Clients leave while their pages wait for Redis, which replies afterwards. Their connections
+    have been used before."""
+    small = next(iter(scene.site.small))
+    with ExitStack() as stack:
+        clients = [
+            stack.enter_context(scene.client())
+            for _ in range(1 if scene.stalled_by == "one" else LEAVERS)
+        ]
+        for client in clients:
+            scene.talk(client, request("GET", small))
+        scene.redis.stop()
+        try:
+            for client in clients:
+                client.send(request("GET", "/guestbook"))
+            scene.watch.sleep(ASKED_SECONDS)
+            for client in clients:
+                client.reset()
+            scene.watch.sleep(ASKED_SECONDS)
+        finally:
+            scene.redis.go_on()
+    scene.get("/guestbook")
 
 
 def _without_redis(scene: Scene) -> None:

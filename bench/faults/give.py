@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.faults.copying import STEPS, Fault, apply, difference, fault, make_copy
+from bench.faults.copying import STEPS, Fault, apply, difference, fault, make_copy, number_for
 from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError
@@ -23,7 +23,9 @@ def run(words: Sequence[str]) -> int:
         description="A copy of the project with a fault in it, for you to find.",
     )
     add = parser.add_argument
-    add("number", help="01 to 15")
+    add("number", nargs="?", help="01 to 15")
+    student = "draw the number from a student's id; the same id always has the same fault"
+    add("--student", metavar="ID", help=student)
     steps = [str(step) for step in range(1, STEPS + 1)]
     hint = f"print hint {', '.join(steps)} or the answer; make no copy"
     add("--hint", choices=[*steps, ANSWER], metavar="STEP", help=hint)
@@ -35,7 +37,10 @@ def run(words: Sequence[str]) -> int:
         help="for maintainers: write the patch anew, from a copy that was edited",
     )
     options = parser.parse_args(words)
-    chosen = fault(options.number)
+    if (options.number is None) == (options.student is None):
+        raise UserError("give a number, 01 to 15, or --student ID, and not both")
+    number = number_for(options.student) if options.student is not None else options.number
+    chosen = fault(number)
     if options.renew:
         renew(chosen, options.renew)
         return 0

@@ -94,7 +94,7 @@ def fault(number: str) -> Fault:
 
 
 def number_for(student: str) -> str:
-    """Return the number of a fault that depends on a student's id. The same id always has the same
+    """Return the number of a fault that depends on a student's id. Equal ids always have the same
     fault. Raises UserError."""
     known = numbers()
     if not known:

@@ -199,7 +199,7 @@ grade: ## Teach: grade a server and name its faults (35 s; installs strace): mak
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
-grade-all: ## Teach: grade a class (30 s each; installs copydetect: 60 MB): make grade-all FOLDER=submissions
+grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB): make grade-all FOLDER=submissions
 	@$(SETUP) build bench trace similar
 	@test -n $(call quoted,FOLDER) || { echo 'give a folder, for example: make grade-all FOLDER=submissions'; exit 1; }
 	@$(BUILD_GRADER)

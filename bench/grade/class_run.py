@@ -134,7 +134,8 @@ class ClassGrading:
             why = child.stderr.strip().splitlines()[-1:]
         except ValidationError:
             why = ["the grader printed no valid result"]
-        reason = printable(" ".join(why).removeprefix("grade: ").replace(str(server), "it"))
+        said = " ".join(why).removeprefix("grade: ")
+        reason = printable(said.replace(f"{server}/", "").replace(str(server), "the folder"))
         return {"state": "not graded", "reason": reason[:300] or f"exit status {status}"}
 
     def _left(self, count: int) -> str:

@@ -10,6 +10,7 @@ without "in folders" (NAME_NUMBER_assignsubmission_file/..., NAME_NUMBER_assigns
 """
 
 import bz2
+import errno
 import gzip
 import hashlib
 import lzma
@@ -41,6 +42,8 @@ MOST_PACKED = 16 << 20
 """Bytes of an archive: its table of contents is read into memory."""
 MOST_FILES = 5000
 CHUNK = 1 << 16
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of this machine, of which no submission is the cause."""
 
 
 class NotGraded(Exception):
@@ -153,6 +156,8 @@ def collect(submission: Submission, into: Path) -> Path:
             server = _server_in(work) or _only_file(work)
         server.rename(into / SERVER)
     except OSError as error:  # e.g. a name that is too long, or a file without read permission
+        if error.errno in NO_ROOM:
+            raise
         raise NotGraded("refused", f"it cannot be copied: {error.strerror}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -219,6 +224,8 @@ def unpack(archive: Path, folder: Path, allowance: Allowance) -> None:
     except NotGraded:
         raise
     except Exception as error:  # a malformed archive can cause any exception of its library
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise
         what = printable(f"{type(error).__name__}: {error}")[:200]
         raise NotGraded("refused", f"its archive cannot be unpacked: {what}") from error
 

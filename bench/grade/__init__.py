@@ -16,9 +16,5 @@ trying      runs one check, repeats it and traces it for a proof
 proof       the lines of a trace that prove a fault
 exam        runs all checks within a minute
 show        prints the grade as text
-submissions finds the submissions of a class; copies and unpacks them within limits
-class_run   grades a class, one submission after another
-class_record  the runs of a class and all its grades, on the disk
-class_pages the CSV and the pages of a class
-similar     finds submissions that share code
+cohort/     grades the submissions of a class
 """

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.class_pages import page_name
-from bench.grade.class_record import ClassRecord, Graded, now
-from bench.grade.similar import SOLUTION, compare
+from bench.grade.cohort.pages import page_name
+from bench.grade.cohort.record import ClassRecord, Graded, now
+from bench.grade.cohort.similar import SOLUTION, compare
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError

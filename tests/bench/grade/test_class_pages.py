@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from bench.grade.class_pages import (
+from bench.grade.cohort.pages import (
     COLUMNS,
     distribution,
     faults,
@@ -18,8 +18,8 @@ from bench.grade.class_pages import (
     worksheet,
     write,
 )
-from bench.grade.class_record import ClassRecord, Graded, now
-from bench.grade.similar import Similarity
+from bench.grade.cohort.record import ClassRecord, Graded, now
+from bench.grade.cohort.similar import Similarity
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.records.errors import UserError
 

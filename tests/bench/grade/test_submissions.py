@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.submissions import (
+from bench.grade.cohort.submissions import (
     MOST_PACKED,
     MOST_UNPACKED,
     SERVER,

@@ -32,7 +32,7 @@ SKELETON = "course/own/main.c"
 SOLUTION = "course/own/solution.c"
 
 
-class Pair(BaseModel):
+class SimilarPair(BaseModel):
     """Two submissions that share code."""
 
     one: str
@@ -52,7 +52,7 @@ class OwnShare(BaseModel):
 class Similarity(BaseModel):
     """The pairs above the threshold, and a sentence on how they were found, or why not."""
 
-    pairs: list[Pair] = []
+    pairs: list[SimilarPair] = []
     little: list[OwnShare] = []
     """The submissions with little code of their own."""
     about: str
@@ -73,7 +73,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
     names, left_out = _write_files(servers, folder)
     variables = [f"{name}={folder}" for name in ("HOME", "TMPDIR", "MPLCONFIGDIR")]
     words = ["env", *variables, "OPENBLAS_NUM_THREADS=1"]
-    words += [sys.executable, "-m", "bench.grade.similar", str(folder), str(THRESHOLD)]
+    words += [sys.executable, "-m", "bench.grade.cohort.similar", str(folder), str(THRESHOLD)]
     child = Child(fenced(words, [ROOT, Path(sys.base_prefix)], [folder]), cwd=ROOT)
     try:
         in_time = child.wait(SECONDS, watch)
@@ -93,7 +93,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
     if left_out:
         about += f" Not compared, because they are too long: {', '.join(left_out)}."
     pairs = [
-        Pair(
+        SimilarPair(
             one=names[a], other=names[b], share_of_one=round(100 * x), share_of_other=round(100 * y)
         )
         for a, b, x, y in found.pairs

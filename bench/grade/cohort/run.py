@@ -18,9 +18,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.grade.class_record import GRADED, ClassRecord, ClassRun, Graded, now
+from bench.grade.cohort.record import GRADED, ClassRecord, ClassRun, Graded, now
+from bench.grade.cohort.submissions import NotGraded, Submission, collect, digest, printable
 from bench.grade.stage import Grade
-from bench.grade.submissions import NotGraded, Submission, collect, digest, printable
 from bench.host.process import Child
 from bench.host.project import ROOT, source_digest
 from bench.host.signals import SignalWatch

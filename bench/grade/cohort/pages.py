@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.grade.class_record import ClassRecord, ClassRun, Graded
-from bench.grade.similar import Similarity
+from bench.grade.cohort.record import ClassRecord, ClassRun, Graded
+from bench.grade.cohort.similar import Similarity
 from bench.records.errors import UserError
 from bench.records.store import replace
 from bench.report.page.look import look, template_of
@@ -32,7 +32,7 @@ class FaultCount:
 
 
 @dataclass(frozen=True)
-class Bar:
+class PointsBar:
     """A class of the distribution of points."""
 
     label: str
@@ -120,7 +120,7 @@ def faults(grades: Sequence[Graded]) -> list[FaultCount]:
     return sorted(found.values(), key=lambda fault: (-len(fault.students), fault.name))
 
 
-def distribution(grades: Sequence[Graded]) -> list[Bar]:
+def distribution(grades: Sequence[Graded]) -> list[PointsBar]:
     """Return how many students have how many per cent of the points."""
     counts: dict[int, int] = defaultdict(int)
     for one in grades:
@@ -129,7 +129,7 @@ def distribution(grades: Sequence[Graded]) -> list[Bar]:
     most = max(counts.values(), default=1)
     labels = [f"{low} to {low + 9}" if low < STEPS[-1] else str(low) for low in STEPS]
     return [
-        Bar(label, counts[low], round(100 * counts[low] / most))
+        PointsBar(label, counts[low], round(100 * counts[low] / most))
         for label, low in zip(labels, STEPS, strict=True)
     ]
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.grade.building import require_limits
-from bench.grade.class_pages import worksheet, write
-from bench.grade.class_record import ClassRecord
-from bench.grade.class_run import ClassGrading, Prepared, work_folder
+from bench.grade.cohort.pages import worksheet, write
+from bench.grade.cohort.record import ClassRecord
+from bench.grade.cohort.run import ClassGrading, Prepared, work_folder
+from bench.grade.cohort.similar import Similarity, compare
+from bench.grade.cohort.submissions import Submission, submissions
 from bench.grade.command import NAMES
-from bench.grade.similar import Similarity, compare
-from bench.grade.submissions import Submission, submissions
 from bench.host.signals import SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import Interrupted, UserError

@@ -3,7 +3,7 @@
 
 # From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
 # have common names, such as NAME or SERVER. They count only on the command line of make.
-$(foreach name,ALL ARGS BIN BUILD FLOOR FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDY TARGET \
+$(foreach name,ALL ARGS BIN BUILD FLOOR FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
 FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
@@ -176,10 +176,10 @@ lab-down:
 	@echo 'make lab-down is now: make lab ARGS=down' >&2
 	@$(MAKE) --no-print-directory lab ARGS='down $(ARGS)'
 
-fault: ## Learn: make a copy with a fault to find: make fault N=07; a hint: HINT=1, 2, 3, answer
-	@test -n $(call quoted,N) || { echo 'give a number, for example: make fault N=07'; exit 1; }
+fault: ## Learn: make a copy with a fault to find: make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
+	@test -n $(call quoted,N)$(call quoted,STUDENT) || { echo 'give a number, for example: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
-	@$(ZEROHTTPD) fault $(N) $(if $(HINT),--hint $(call quoted,HINT)) \
+	@$(ZEROHTTPD) fault $(N) $(if $(STUDENT),--student $(call quoted,STUDENT)) $(if $(HINT),--hint $(call quoted,HINT)) \
 		$(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
 student-copy: ## Teach: make an archive for students, without solutions and answers; ARGS="--faults 01,08"
@@ -194,13 +194,20 @@ new: ## Learn: create a server of your own: make new NAME=08_mine FROM=05_prethr
 # The grader itself builds the graded program, in a sandbox. Make builds the libraries and the seven
 # servers for the comparison.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
+BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
+	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
+	$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a; } >&2
 grade: ## Teach: grade a server and name its faults (35 s; installs strace): make grade SERVER=08_mine
 	@$(SETUP) build bench trace
 	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
-	@$(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) >&2
-	@$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a >&2
-	@$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a >&2
+	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
+
+grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB): make grade-all FOLDER=submissions
+	@$(SETUP) build bench trace similar
+	@test -n $(call quoted,FOLDER) || { echo 'give a folder, for example: make grade-all FOLDER=submissions'; exit 1; }
+	@$(BUILD_GRADER)
+	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
 torture: ##- Benchmark: test the robustness of servers under attack (5 min); ARGS="--servers epoll"
 	@scripts/setup.sh build bench
@@ -276,7 +283,7 @@ help: ##- Contribute: list the commands; ALL=1 lists all
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
-.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade floor test \
+.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade grade-all floor test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- Rules ----

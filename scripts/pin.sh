@@ -14,7 +14,7 @@ cd "$project"
 
 scripts/setup.sh lint
 oldest=$(sed -n 's/^readonly oldest_python=//p' scripts/setup.sh)
-for name in bench hosts test lint site; do # the others use the versions of bench
+for name in bench hosts test lint site similar; do # the others use the versions of bench
     .venv/bin/uv pip compile --quiet --universal --python-version "$oldest" \
         --fork-strategy fewest --generate-hashes --no-emit-index-url --no-emit-find-links \
         --annotation-style line --custom-compile-command scripts/pin.sh \

@@ -3,7 +3,7 @@
 # Makes sure that the tools of one or more groups are there:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
-#                                    lint  site  compare  peers  trace  fault  package:NAME
+#                                    lint  site  compare  peers  trace  fault  similar  package:NAME
 #
 # Prints nothing if nothing is missing. Missing Debian packages are installed with apt-get (through
 # sudo when not root) after a line that names them with the reason; a service that comes with a
@@ -18,7 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
 readonly venv=.venv
-readonly groups="build bench read openloop hosts test sanitize fuzz lint site compare peers trace fault package:NAME"
+readonly groups="build bench read openloop hosts test sanitize fuzz lint site compare peers trace fault similar package:NAME"
 readonly oldest_python=3.10
 readonly oha_version=1.16.0 # an installed one is used if it is 1.4 or newer
 
@@ -235,6 +235,7 @@ look_for_group() {
         need patch "puts a fault into a copy" have patch
         need git "knows which files are the project's" have git
         ;;
+    similar) need_python bench similar ;; # compares the submissions of a class
     compare)
         need golang-go "compiles the Go server to compare with" have go
         ;;

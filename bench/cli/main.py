@@ -55,6 +55,7 @@ COMMANDS = {
     "student-copy": Command("bench.faults.student", "make an archive without the answers"),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
+    "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
     "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
     "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
     "lab": Command("lab.command", "run four one-core hosts on this machine"),

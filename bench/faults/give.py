@@ -14,6 +14,7 @@ from bench.faults.copying import (
     difference,
     fault,
     make_copy,
+    number_for,
     ticket_of,
 )
 from bench.host.project import ROOT
@@ -32,7 +33,9 @@ def run(words: Sequence[str]) -> int:
         description="A copy of the project with a fault in it, for you to find.",
     )
     add = parser.add_argument
-    add("number", help="01 to 15")
+    add("number", nargs="?", help="01 to 15")
+    student = "draw the number from a student's id; the same id always has the same fault"
+    add("--student", metavar="ID", help=student)
     steps = [str(step) for step in range(1, STEPS + 1)]
     hint = f"print hint {', '.join(steps)} or the answer; make no copy"
     add("--hint", choices=[*steps, ANSWER], metavar="STEP", help=hint)
@@ -44,14 +47,17 @@ def run(words: Sequence[str]) -> int:
         help="for maintainers: write the patch anew, from a copy that was edited",
     )
     options = parser.parse_args(words)
+    if (options.number is None) == (options.student is None):
+        raise UserError("give a number, 01 to 15, or --student ID, and not both")
+    number = number_for(options.student) if options.student is not None else options.number
     if options.renew:
-        renew(fault(options.number), options.renew)
+        renew(fault(number), options.renew)
         return 0
     if options.hint:
-        whole, is_answer = fault(options.number), options.hint == ANSWER
+        whole, is_answer = fault(number), options.hint == ANSWER
         print(answer(whole) if is_answer else paragraphs(whole.hints[int(options.hint) - 1]))
         return 0
-    chosen = ticket_of(options.number)
+    chosen = ticket_of(number)
     folder = options.into or COPIES / chosen.number
     make_copy(folder)
     apply(chosen.patch, folder)

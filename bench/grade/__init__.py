@@ -16,4 +16,5 @@ trying      runs one check, repeats it and traces it for a proof
 proof       the lines of a trace that prove a fault
 exam        runs all checks within a minute
 show        prints the grade as text
+cohort/     grades the submissions of a class
 """

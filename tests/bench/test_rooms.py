@@ -75,7 +75,9 @@ def test_packages_that_are_imported_are_asked_for() -> None:
     names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
     own = {"bench", "lab", *sys.stdlib_module_names, "tomllib"}  # or tomli
     others = {name.partition(".")[0] for name in names} - own
-    lists = "".join((ROOT / f"requirements/{name}.in").read_text() for name in ("bench", "site"))
+    lists = "".join(
+        (ROOT / f"requirements/{name}.in").read_text() for name in ("bench", "site", "similar")
+    )
     asked = re.findall(r"^[\w-]+", lists, re.MULTILINE)
     packages = _packages()  # tomli is there for older Pythons only
     needed = {packages.get(name, name).lower() for name in others}

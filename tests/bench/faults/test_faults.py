@@ -104,6 +104,14 @@ def test_there_are_fifteen_and_each_is_whole() -> None:
         assert f"def {name}(" in tests
 
 
+def test_a_student_s_id_always_draws_the_same_fault_and_a_class_draws_all() -> None:
+    drawn = [copying.number_for(f"student{number}") for number in range(300)]
+    assert drawn == [copying.number_for(f" Student{number}") for number in range(300)]
+    assert set(drawn) == set(numbers())
+    with pytest.raises(UserError):
+        give.run(["07", "--student", "ada"])
+
+
 def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The ticket does not name the fault, and no patch, list or history is in the copy."""
     copy = tmp_path / "copy"

@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+"""Grade the submissions of a class.
+
+command     the command line of grade-all
+submissions finds the submissions; copies and unpacks them within limits
+run         grades one submission after another
+record      the runs of a class and all its grades, on the disk
+similar     finds submissions that share code
+pages       the CSV, Moodle's worksheet and the pages
+"""

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: MIT
+"""The command `zerohttpd grade-all`, which `make grade-all` runs."""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.grade.building import require_limits
+from bench.grade.cohort.pages import worksheet, write
+from bench.grade.cohort.record import ClassRecord
+from bench.grade.cohort.run import ClassGrading, Prepared, work_folder
+from bench.grade.cohort.similar import Similarity, compare
+from bench.grade.cohort.submissions import Submission, submissions
+from bench.grade.command import NAMES
+from bench.host.signals import SignalWatch
+from bench.load.ab import require_ab
+from bench.records.errors import Interrupted, UserError
+from bench.records.store import replace
+from bench.records.values import each_of
+
+
+def run(words: Sequence[str]) -> int:
+    """Grade a class and return 0, whatever the points are. Raises UserError or Interrupted."""
+    options = _parser().parse_args(words)
+    only = each_of("stage", options.only, NAMES)
+    folder = Path(options.folder).resolve()
+    output = (options.into or folder.with_name(f"{folder.name}-grades")).resolve()
+    found = _submissions(folder, output)
+    if options.moodle:
+        worksheet(_text_of(options.moodle), [])  # an error now, not after the grading
+    require_ab()
+    require_limits()
+    command = shlex.join(["zerohttpd", "grade-all", *words])
+    with SignalWatch() as watch, ClassRecord(output) as record, work_folder(output) as work:
+        this = record.begin(options.seed)
+        _say(f"{len(found)} submissions, run {this.number}, seed {this.seed}, into {output}")
+        grading = ClassGrading(record, this, work, watch, _say, only, options.again)
+        students = [one.student for one in found]
+        similar = Similarity(about="Not compared yet: this run was interrupted.")
+        try:
+            prepared = grading.prepare(found)
+            grading.grade(prepared)
+            similar = _similar(prepared, work, watch)
+            record.finish()
+        except Interrupted:
+            _say("Interrupted. Repeat the command to continue this run.")
+            raise
+        finally:
+            write(record, students, similar, command)
+        if options.moodle:
+            text = worksheet(_text_of(options.moodle), record.latest(students))
+            replace(output / "moodle.csv", text)
+    _say(f"Similar pairs: {len(similar.pairs)}. Open {output / 'index.html'}")
+    return 0
+
+
+def _submissions(folder: Path, output: Path) -> list[Submission]:
+    if not folder.is_dir():
+        raise UserError(f"{folder} is not a folder; give the folder with all submissions")
+    if output.is_relative_to(folder):
+        raise UserError(f"--into: {output} is in the folder of the submissions; give another one")
+    found = submissions(folder)
+    if not found:
+        raise UserError(f"{folder} has no submission: no folder, archive or C file")
+    return found
+
+
+def _text_of(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise UserError(f"--moodle: {file} cannot be read: {error}") from error
+
+
+def _similar(prepared: Sequence[Prepared], work: Path, watch: SignalWatch) -> Similarity:
+    """Compare the submissions. Of those with the same files only the first is compared."""
+    servers = {one.key: one for one in reversed(prepared) if one.server}
+    first = sorted(servers.values(), key=lambda one: one.student)
+    room = work / "similar"
+    room.mkdir()
+    return compare({one.student: one.server for one in first if one.server}, room, watch)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd grade-all",
+        description="Grade the submissions of a class, one after another. A second call grades "
+        "only what is missing or has changed.",
+    )
+    add = parser.add_argument
+    add(
+        "folder",
+        metavar="FOLDER",
+        help="folder of the submissions: a folder, an archive or a C file for each student",
+    )
+    add(
+        "--into",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the results and of the earlier grades (default: FOLDER-grades)",
+    )
+    moodle = (
+        "a grading worksheet of Moodle (CSV); writes moodle.csv with the grades, for its upload"
+    )
+    add("--moodle", type=Path, metavar="FILE", help=moodle)
+    add("--seed", type=int, metavar="N", help="seed of all requests (default: a new one each run)")
+    add("--again", action="store_true", help="also grade what has not changed, with the new seed")
+    add(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="STAGE",
+        help=f"grade only these stages (default: all): {', '.join(NAMES)}",
+    )
+    return parser

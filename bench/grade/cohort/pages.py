@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Write the results of a class: a CSV, a page for the lecturer, and a page for each student."""
+
+import csv
+import hashlib
+import io
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.grade.cohort.record import ClassRecord, ClassRun, Graded
+from bench.grade.cohort.similar import Similarity
+from bench.records.errors import UserError
+from bench.records.store import replace
+from bench.report.page.look import look, template_of
+
+COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
+STEPS = tuple(range(0, 101, 10))
+"""Lower limits of the classes of the distribution, in per cent; the last has only 100."""
+
+
+@dataclass(frozen=True)
+class FaultCount:
+    """A fault, and the students whose servers have it."""
+
+    name: str
+    title: str
+    students: list[str]
+
+
+@dataclass(frozen=True)
+class PointsBar:
+    """A class of the distribution of points."""
+
+    label: str
+    count: int
+    share: int
+    """Its length, in per cent of the longest."""
+
+
+def write(
+    record: ClassRecord, students: Sequence[str], similar: Similarity, command: str = ""
+) -> None:
+    """Write or replace all pages and the CSV. `students`: those who have a submission now."""
+    grades = sorted(record.latest(students), key=lambda one: one.student)
+    replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
+    pages = record.folder / "students"
+    pages.mkdir(exist_ok=True)
+    for one in grades:
+        replace(pages / page_name(one.student), student_page(one, record))
+    page = class_page(grades, len(students), record.runs[-1], similar, command)
+    replace(record.folder / "index.html", page)
+
+
+def table(grades: Sequence[Graded]) -> str:
+    """Return the CSV. A text that a spreadsheet would take for a formula begins with an apostrophe.
+    A student without a grade has no points."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(COLUMNS)
+    for one in grades:
+        points = (one.grade.points, one.grade.of) if one.grade else ("", "")
+        faults = " ".join(found.fault for found in one.findings)
+        state = f"same files as {one.same_as}" if one.same_as else one.state
+        texts = [safe(text) for text in (one.student, faults, state, one.reason)]
+        writer.writerow([texts[0], *points, texts[1], one.seconds, *texts[2:]])
+    return out.getvalue()
+
+
+def safe(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text
+
+
+def worksheet(text: str, grades: Sequence[Graded]) -> str:
+    """Return Moodle's grading worksheet (a CSV) with all grades that there are, scaled to the
+    maximum grade. Moodle's importer finds a participant by the number at the end of `Identifier`;
+    the name of a downloaded submission ends with the same number. Raises UserError."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    columns = list(rows[0]) if rows else []
+    if missing := {"Identifier", "Grade"} - {*columns}:
+        raise UserError(f"the worksheet has no column {', '.join(sorted(missing))}; its language "
+                        "in Moodle must be English")  # fmt: skip
+    percents = {_number(one.student, r"_(\d+)$"): one.percent for one in grades if one.grade}
+    for row in rows:
+        percent = percents.get(_number(row["Identifier"], r"(\d+)$"))
+        if percent is not None:
+            most = float(row.get("Maximum grade") or 100)
+            row["Grade"] = f"{percent * most / 100:.2f}"
+    out = io.StringIO()
+    writer = csv.DictWriter(out, columns)
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _number(name: str, pattern: str) -> str:
+    """Return the number at the end of a name, or the name if it has none."""
+    found = re.search(pattern, name)
+    return found[1] if found else name
+
+
+def page_name(student: str) -> str:
+    """Return the file name of a student's page: readable, plain ASCII, and unique."""
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", student).strip("-")[:40]
+    return f"{plain}-{hashlib.sha256(student.encode()).hexdigest()[:8]}.html"
+
+
+def faults(grades: Sequence[Graded]) -> list[FaultCount]:
+    """Return all faults that were found, the most frequent first. Consequences of another fault are
+    not counted."""
+    found: dict[str, FaultCount] = {}
+    for one in grades:
+        for finding in one.findings:
+            new = FaultCount(finding.fault, finding.title, [])
+            found.setdefault(finding.fault, new).students.append(one.student)
+    return sorted(found.values(), key=lambda fault: (-len(fault.students), fault.name))
+
+
+def distribution(grades: Sequence[Graded]) -> list[PointsBar]:
+    """Return how many students have how many per cent of the points."""
+    counts: dict[int, int] = defaultdict(int)
+    for one in grades:
+        if one.percent is not None:
+            counts[one.percent // 10 * 10] += 1
+    most = max(counts.values(), default=1)
+    labels = [f"{low} to {low + 9}" if low < STEPS[-1] else str(low) for low in STEPS]
+    return [
+        PointsBar(label, counts[low], round(100 * counts[low] / most))
+        for label, low in zip(labels, STEPS, strict=True)
+    ]
+
+
+def class_page(
+    grades: Sequence[Graded], of: int, run: ClassRun, similar: Similarity, command: str
+) -> str:
+    """Return the page of the class as HTML."""
+    graded = [one for one in grades if one.grade]
+    first = next((one.grade for one in graded if one.grade), None)
+    return template_of(__file__, "class.html.j2").render(
+        title=f"Grades of a class, run {run.number}",
+        grades=grades,
+        graded=graded,
+        of=of,
+        run=run,
+        faults=faults(grades),
+        bars=distribution(grades),
+        page_name=page_name,
+        isolation=first.isolation if first else [],
+        similar=similar,
+        command=command,
+        **look([]),
+    )
+
+
+def student_page(latest: Graded, record: ClassRecord) -> str:
+    """Return the page of a student as HTML. It names no other student."""
+    return template_of(__file__, "student.html.j2").render(
+        title=latest.student,
+        latest=latest,
+        history=list(record.history(latest.student)),
+        **look([]),
+    )

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: MIT
+"""Find the submissions of a class, and copy the server of each into a folder of its own.
+
+The submissions are untrusted. Only regular files are read, and no link is followed. Archives are
+unpacked member by member, within limits of bytes and files.
+
+Layouts: a folder, an archive or a C file for each student; `gh classroom clone student-repos`
+(folders ASSIGNMENT-USER, clones of a repository); Moodle's "Download all submissions" with and
+without "in folders" (NAME_NUMBER_assignsubmission_file/..., NAME_NUMBER_assignsubmission_file_...).
+"""
+
+import bz2
+import errno
+import gzip
+import hashlib
+import lzma
+import os
+import re
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Protocol, cast
+
+from bench.grade.building import MOST_BYTES
+from bench.host.project import ROOT
+
+SERVER = "08_mine"
+"""The folder that the students hand in, and the name under which each server is graded."""
+MOODLE = re.compile(r"(.+_\d+)_assignsubmission_[a-z]+(?:_(.+))?", re.DOTALL)
+SKIPPED = {".git", ".venv", "build", "node_modules", "__MACOSX"}
+"""Folders that have no source files."""
+NO_SUBMISSION = (".csv", ".json", ".html")
+"""Endings of files that a lecturer may keep next to the submissions."""
+MOST_UNPACKED = 64 << 20
+"""Bytes of a submission, unpacked: it may be the whole project."""
+MOST_PACKED = 16 << 20
+"""Bytes of an archive: its table of contents is read into memory."""
+MOST_FILES = 5000
+CHUNK = 1 << 16
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+"""Errors of this machine, of which no submission is the cause."""
+
+
+class NotGraded(Exception):
+    """A submission cannot be graded. `state`: the reason in a word or two."""
+
+    def __init__(self, state: str, reason: str) -> None:
+        super().__init__(reason)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The files and folders that a student has handed in."""
+
+    student: str
+    """The printable name of the student, unique in the class."""
+    parts: tuple[tuple[str, Path], ...]
+    """The name of each part within the submission, and its path."""
+
+
+class Readable(Protocol):
+    """A file that can be read in pieces."""
+
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+@dataclass
+class Allowance:
+    """The bytes and files that one submission may still have."""
+
+    content: int = MOST_UNPACKED
+    files: int = MOST_FILES
+
+    def take(self, size: int, files: int = 0) -> None:
+        """Subtract these. Raise NotGraded if too little is left."""
+        self.content -= size
+        self.files -= files
+        if self.content < 0:
+            raise NotGraded("refused", f"it has more than {MOST_UNPACKED >> 20} MB, unpacked")
+        if self.files < 0:
+            raise NotGraded("refused", f"it has more than {MOST_FILES} files")
+
+
+class Limited:
+    """A file whose content is taken from an allowance while it is read."""
+
+    def __init__(self, file: Readable, allowance: Allowance) -> None:
+        self._file, self._allowance = file, allowance
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes. Raises NotGraded."""
+        found = self._file.read(size)
+        self._allowance.take(len(found))
+        return found
+
+
+OPENED_BY: dict[str, Callable[[Path], object]] = {
+    ".tar.gz": gzip.open,
+    ".tgz": gzip.open,
+    ".tar.bz2": bz2.open,
+    ".tar.xz": lzma.open,
+    ".tar": lambda path: path.open("rb"),
+}
+ARCHIVES = (".zip", *OPENED_BY)
+
+
+def printable(name: str) -> str:
+    """Return a name with escapes in place of backslashes and of characters that are not printable;
+    different names stay different."""
+    return "".join(
+        c if c.isprintable() and c != "\\" else c.encode("unicode_escape", "surrogatepass").decode()
+        for c in name
+    )
+
+
+def submissions(folder: Path) -> list[Submission]:
+    """Return all submissions of a folder, by student."""
+    found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.name.lower().endswith(NO_SUBMISSION):
+            continue
+        if moodle := MOODLE.fullmatch(path.name):
+            found[moodle[1]].append((moodle[2] or path.name, path))
+        else:
+            found[_student(path)].append((path.name, path))
+    return [Submission(printable(name), tuple(parts)) for name, parts in found.items()]
+
+
+def _student(path: Path) -> str:
+    """Return the name of a file or folder, without the ending of an archive or a C file."""
+    if path.is_dir() and not path.is_symlink():
+        return path.name
+    ending = next((e for e in (*ARCHIVES, ".c") if path.name.lower().endswith(e)), "")
+    return path.name[: len(path.name) - len(ending)] or path.name
+
+
+def collect(submission: Submission, into: Path) -> Path:
+    """Copy the server of a submission to the folder `into`/SERVER and return that. Raises
+    NotGraded."""
+    work = into / "parts"
+    work.mkdir(parents=True)
+    allowance = Allowance()
+    try:
+        for name, path in submission.parts:
+            _copy_part(path, work if path.is_dir() else work / name, allowance)
+        server = _server_in(work)
+        if server is None:
+            for number, archive in enumerate(_files(work, ARCHIVES)):
+                unpack(archive, work / f"unpacked-{number}", allowance)
+            server = _server_in(work) or _only_file(work)
+        server.rename(into / SERVER)
+    except OSError as error:  # e.g. a name that is too long, or a file without read permission
+        if error.errno in NO_ROOM:
+            raise
+        raise NotGraded("refused", f"it cannot be copied: {error.strerror}") from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    size = sum(file.lstat().st_size for file in (into / SERVER).rglob("*"))
+    if size > MOST_BYTES:
+        reason = f"the server has {size >> 10} KB; at most {MOST_BYTES >> 10} KB of sources"
+        raise NotGraded("refused", reason)
+    return into / SERVER
+
+
+def digest(folder: Path) -> str:
+    """Return a hash of the names and contents of all files of a folder."""
+    found = hashlib.sha256()
+    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = file.read_bytes()
+        name = os.fsencode(file.relative_to(folder))
+        found.update(b"%d %s%d " % (len(name), name, len(content)) + content)
+    return found.hexdigest()[:16]
+
+
+def _copy_part(path: Path, target: Path, allowance: Allowance) -> None:
+    """Copy a file, or the regular files of a folder."""
+    if path.is_symlink():
+        raise NotGraded("refused", "it is a symbolic link")
+    if not path.is_dir():
+        _copy_file(path, target, allowance)
+        return
+    for here, folders, files in os.walk(path):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        for name in files:
+            source = Path(here, name)
+            _copy_file(source, target / source.relative_to(path), allowance)
+
+
+def _copy_file(source: Path, target: Path, allowance: Allowance) -> None:
+    found = source.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        return
+    if source.name.lower().endswith(ARCHIVES) and found.st_size > MOST_PACKED:
+        raise NotGraded("refused", f"its archive has more than {MOST_PACKED >> 20} MB")
+    # The file may have been replaced by a link or a FIFO since.
+    opened = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(opened, "rb") as file:
+        _write(Limited(file, allowance), target, allowance)
+
+
+def _write(source: Readable, target: Path, allowance: Allowance) -> None:
+    allowance.take(0, files=1)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("wb") as out:
+        while chunk := source.read(CHUNK):
+            out.write(chunk)
+
+
+def unpack(archive: Path, folder: Path, allowance: Allowance) -> None:
+    """Unpack the regular files of an archive into a new folder. Raises NotGraded."""
+    try:
+        name = archive.name.lower()
+        if name.endswith(".zip"):
+            _unpack_zip(archive, folder, allowance)
+        else:
+            opener = next(opener for ending, opener in OPENED_BY.items() if name.endswith(ending))
+            _unpack_tar(cast(IO[bytes], opener(archive)), folder, allowance)
+    except NotGraded:
+        raise
+    except Exception as error:  # a malformed archive can cause any exception of its library
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise
+        what = printable(f"{type(error).__name__}: {error}")[:200]
+        raise NotGraded("refused", f"its archive cannot be unpacked: {what}") from error
+
+
+def _unpack_zip(archive: Path, folder: Path, allowance: Allowance) -> None:
+    with zipfile.ZipFile(archive) as opened:
+        for member in opened.infolist():
+            target = _inside(folder, member.filename)
+            if not member.is_dir() and not stat.S_ISLNK(member.external_attr >> 16):
+                with opened.open(member) as source:
+                    _write(Limited(source, allowance), target, allowance)
+
+
+def _unpack_tar(file: IO[bytes], folder: Path, allowance: Allowance) -> None:
+    # As a stream: the allowance also limits the bytes of headers and of skipped members.
+    limited = cast(IO[bytes], Limited(file, allowance))
+    with file, tarfile.open(fileobj=limited, mode="r|") as opened:
+        for member in opened:
+            target = _inside(folder, member.name)
+            source = opened.extractfile(member) if member.isreg() else None
+            if source is not None:
+                _write(source, target, allowance)
+
+
+def _inside(folder: Path, name: str) -> Path:
+    """Return the path of a member of an archive. Raise NotGraded if it is outside of the folder."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts:
+        raise NotGraded("refused", f"its archive has a path out of its folder: {printable(name)}")
+    return folder / path
+
+
+def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
+    """Return the files with one of these endings, without the project's own servers."""
+    own = {path.parent.name for path in ROOT.glob("[0-9][0-9]_*/main.c")} - {SERVER}
+
+    def found() -> Iterator[Path]:
+        for here, folders, files in os.walk(folder):
+            folders[:] = sorted(set(folders) - own - {"course", "floors", "lib", "ops", "tests"})
+            yield from (Path(here, n) for n in sorted(files) if n.lower().endswith(tuple(endings)))
+
+    return list(found())
+
+
+def _server_in(folder: Path) -> Path | None:
+    """Return the folder with main.c: the one called SERVER, or the one next to the top. Raise
+    NotGraded if there are several."""
+    found = [file.parent for file in _files(folder, ("main.c",)) if file.name == "main.c"]
+    found = [one for one in found if one.name == SERVER] or found
+    top = min((len(one.parts) for one in found), default=0)
+    first = [one for one in found if len(one.parts) == top]
+    if len(first) > 1:
+        names = ", ".join(printable(str(one.relative_to(folder))) for one in first[:4])
+        reason = f"several folders have a main.c: {names}; call the right one {SERVER}"
+        raise NotGraded("unclear", reason)
+    return first[0] if first else None
+
+
+def _only_file(folder: Path) -> Path:
+    """Return a new folder whose main.c is the only C file. Raise NotGraded if there is not one."""
+    sources = _files(folder, (".c",))
+    if len(sources) != 1:
+        names = [printable(file.name) for file in sources or _files(folder, ("",))]
+        there = f"it has {', '.join(names[:4])}" if names else "it has no regular file"
+        raise NotGraded("no main.c", f"there is no main.c and not one C file; {there}")
+    alone = folder / "alone"
+    alone.mkdir()
+    sources[0].rename(alone / "main.c")
+    return alone

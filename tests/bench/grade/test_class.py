@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""Grade a class: its results, a second run, a run that is killed, similar submissions."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from bench.grade.cohort.pages import page_name
+from bench.grade.cohort.record import ClassRecord, Graded, now
+from bench.grade.cohort.similar import SOLUTION, compare
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+
+from .archives import zipped
+
+SKELETON = (ROOT / "course" / "own" / "main.c").read_text()
+BROKEN = "int main(void) { return 0 }\n"
+SECONDS = 150
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    command = [sys.executable, "-m", "bench", "grade-all", str(folder), "--only", "serves"]
+    return [*command, *more]
+
+
+def run(folder: Path, *more: str) -> Path:
+    """Grade a class and return the folder of the results."""
+    done = subprocess.run(
+        words(folder, *more), cwd=ROOT, capture_output=True, text=True, timeout=SECONDS
+    )
+    assert done.returncode == 0, done.stderr
+    return folder.with_name(f"{folder.name}-grades")
+
+
+def hand_in(folder: Path, student: str, text: str) -> None:
+    """Write the main.c of a student, or replace it."""
+    (folder / student).mkdir(parents=True, exist_ok=True)
+    (folder / student / "main.c").write_text(text)
+
+
+def rows(results: Path) -> dict[str, dict[str, str]]:
+    """Return the lines of the CSV by student."""
+    text = (results / "grades.csv").read_text(encoding="utf-8-sig")
+    return {row["id"]: row for row in csv.DictReader(text.splitlines())}
+
+
+def recorded(results: Path) -> ClassRecord:
+    """Return the record as a later run reads it."""
+    with ClassRecord(results) as record:
+        return record
+
+
+def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: Path) -> None:
+    """About 8 s: two compiled servers, one of them twice, and four that are not graded."""
+    folder = tmp_path / "class"
+    hand_in(folder, "ada", SKELETON)
+    hand_in(folder, "ben", SKELETON)
+    hand_in(folder, "=cmd|'calc'!A0", BROKEN)
+    (folder / "eve").symlink_to("/etc")
+    zipped(folder / "mal.zip", {"../../mal.c": b"x", "main.c": BROKEN.encode()})
+    (folder / "tom").mkdir()
+
+    results = run(folder)
+    found = rows(results)
+    assert found["ada"]["points"] == found["ben"]["points"] == "3"
+    assert found["ada"]["faults"] == "fixed-answer"
+    assert found["'=cmd|'calc'!A0"]["faults"] == "does-not-compile"
+    assert [found[name]["state"] for name in ("eve", "mal", "tom")] == ["refused"] * 2 + [
+        "no main.c"
+    ]
+    assert all(found[name]["reason"] for name in ("eve", "mal", "tom"))
+    assert not list(tmp_path.rglob("mal.c"))
+    record = recorded(results)
+    assert record.students["ben"][0].same_as == "ada"
+    assert {one[0].seed for one in record.students.values()} == {record.runs[0].seed}
+    assert "ada" not in (results / "students" / page_name("ben")).read_text()
+    pages = {page.name for page in (results / "students").iterdir()}
+    assert pages == {page_name(name) for name in record.students}
+
+    hand_in(folder, "ben", BROKEN)
+    run(folder)
+    record = recorded(results)
+    assert [(one.run, one.grade.points) for one in record.history("ben") if one.grade] == [
+        (1, 3),
+        (2, 0),
+    ]
+    assert [len(one) for name, one in record.students.items() if name != "ben"] == [1] * 5
+    assert record.runs[0].seed != record.runs[1].seed
+
+
+def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> None:
+    """About 10 s: the run is killed (kill -9) after the first of three grades."""
+    folder, results = tmp_path / "class", tmp_path / "class-grades"
+    for name in ("ada", "ben", "cyd"):
+        hand_in(folder, name, f"{SKELETON}/* {name} */\n")
+    killed = subprocess.Popen(words(folder), cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    assert any("[  1/3]" in line for line in killed.stdout)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait(timeout=20)
+    killed.stdout.close()
+    temporary = Path((results / ".temporary").read_text().strip())
+    assert temporary.is_dir()
+    deadline = time.monotonic() + 20  # the kernel ends the grader after its parent
+    while str(temporary) in processes():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+    run(folder)
+    record = recorded(results)
+    assert len(record.runs) == 1
+    assert record.runs[0].finished
+    assert {name: len(one) for name, one in record.students.items()} == {
+        "ada": 1,
+        "ben": 1,
+        "cyd": 1,
+    }
+    assert not temporary.exists()
+
+
+def processes() -> str:
+    """Return the command lines of all processes."""
+    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_line_that_was_not_written_whole_is_not_read(tmp_path: Path) -> None:
+    one = Graded(student="ada", run=1, seed=1, when=now())
+    with ClassRecord(tmp_path) as record:
+        record.begin(1)
+        record.add(one)
+    with (tmp_path / "grades.jsonl").open("a") as file:
+        file.write(one.model_dump_json()[:40])
+    with ClassRecord(tmp_path) as record:
+        record.add(one)
+    assert recorded(tmp_path).students == {"ada": [one, one]}
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
+    with ClassRecord(tmp_path), pytest.raises(UserError, match="another run"):
+        ClassRecord(tmp_path).__enter__()
+
+
+@pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")
+def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Path) -> None:
+    """About 2 s. The servers of the project have no code of their own."""
+    solution = (ROOT / SOLUTION).read_text()
+    servers = {name: tmp_path / name for name in ("copy", "07_epoll", "03_preforking")}
+    for name, server in servers.items():
+        source = ROOT / name / "main.c"
+        renamed = solution.replace("client", "guest").replace("    ", "  ")
+        hand_in(tmp_path, server.name, source.read_text() if source.exists() else renamed)
+    work = tmp_path / "work"
+    work.mkdir()
+    with SignalWatch() as watch:
+        similar = compare(servers, work, watch)
+    assert [(one.one, one.share_of_one > 80) for one in similar.pairs] == [("copy", True)], similar
+    assert {one.student: one.share for one in similar.little} == {"07_epoll": 0, "03_preforking": 0}
+    shutil.rmtree(work)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""Find and copy submissions: the layouts of Moodle and GitHub Classroom, and hostile ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bench.grade.cohort.submissions import (
+    MOST_PACKED,
+    MOST_UNPACKED,
+    SERVER,
+    NotGraded,
+    Submission,
+    collect,
+    digest,
+    printable,
+    submissions,
+)
+from bench.host.project import ROOT
+
+from .archives import tarred, zipped
+
+TEXT = b"int main(void) { return 0; }\n"
+
+
+def only(folder: Path) -> Submission:
+    (found,) = submissions(folder)
+    return found
+
+
+def server_of(folder: Path, into: Path) -> Path:
+    """Return the copied server of the only submission of a folder."""
+    return collect(only(folder), into)
+
+
+def written(path: Path, content: bytes = TEXT) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+LAYOUTS: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "folder": ("ada", lambda at: written(at / "ada" / "main.c")),
+    "folder in a folder": ("ada", lambda at: written(at / "ada" / SERVER / "main.c")),
+    "C file": ("ada", lambda at: written(at / "ada.c")),
+    "C file of another name": ("ada", lambda at: written(at / "ada" / "server.c")),
+    "tar": ("ada", lambda at: tarred(at / "ada.tar.gz", {f"./{SERVER}/main.c": TEXT})),
+    "zip": ("ada", lambda at: zipped(at / "ada.ZIP", {f"{SERVER}/main.c": TEXT})),
+    "Moodle": (
+        "Ada Lovelace_47",
+        lambda at: written(at / "Ada Lovelace_47_assignsubmission_file" / "main.c"),
+    ),
+    "Moodle, flat": (
+        "Ada Lovelace_47",
+        lambda at: written(at / "Ada Lovelace_47_assignsubmission_file_main.c"),
+    ),
+    "Moodle, flat archive": (
+        "Ada Lovelace_47",
+        lambda at: zipped(at / "Ada Lovelace_47_assignsubmission_file_x.zip", {"main.c": TEXT}),
+    ),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_each_layout_gives_the_server(layout: str, tmp_path: Path) -> None:
+    student, make = LAYOUTS[layout]
+    folder = tmp_path / "class"
+    folder.mkdir()
+    make(folder)
+    assert only(folder).student == student
+    server = server_of(folder, tmp_path / "out")
+    assert server.name == SERVER
+    assert [file.name for file in server.iterdir()] == ["main.c"]
+    assert (server / "main.c").read_bytes() == TEXT
+
+
+def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: Path) -> None:
+    """As `gh classroom clone student-repos` makes it, from a template that is this project."""
+    clone = tmp_path / "class" / "project-ada"
+    clone.mkdir(parents=True)
+    files = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    for name in files:
+        written(clone / name, (ROOT / name).read_bytes())
+    written(clone / ".git" / "big", b"x" * (1 << 20))
+    written(clone / SERVER / "main.c")
+    assert (server_of(tmp_path / "class", tmp_path / "out") / "main.c").read_bytes() == TEXT
+
+
+def test_the_parts_of_a_student_are_one_submission(tmp_path: Path) -> None:
+    for name in ("main.c", "util.c"):
+        written(tmp_path / "class" / f"Ada_47_assignsubmission_file_{name}")
+    written(tmp_path / "class" / "worksheet.csv")
+    server = server_of(tmp_path / "class", tmp_path / "out")
+    assert sorted(file.name for file in server.iterdir()) == ["main.c", "util.c"]
+
+
+BOMB = b"\0" * (MOST_UNPACKED + 1)
+HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
+    "link": ("refused", lambda at: (at / "eve").symlink_to("/etc")),
+    "link to a file": ("no main.c", lambda at: _linked(at / "eve", "/etc/passwd")),
+    "FIFO": ("no main.c", lambda at: _fifo(at / "eve")),
+    "sparse file": ("refused", lambda at: _sparse(at / "eve" / "main.c", 1 << 40)),
+    "large archive": ("refused", lambda at: _sparse(at / "eve.zip", MOST_PACKED + 1)),
+    "large server": ("refused", lambda at: written(at / "eve" / "main.c", b" " * (2 << 20))),
+    "zip out of its folder": ("refused", lambda at: zipped(at / "e.zip", {"../main.c": TEXT})),
+    "zip with a Windows path": ("refused", lambda at: zipped(at / "e.zip", {"..\\main.c": TEXT})),
+    "tar to the root": ("refused", lambda at: tarred(at / "e.tgz", {"/main.c": TEXT})),
+    "tar through a link": (
+        "no main.c",
+        lambda at: tarred(at / "e.tgz", {"out/a": TEXT, "out/b": TEXT}, {"out": "/tmp"}),
+    ),
+    "zip bomb": ("refused", lambda at: zipped(at / "e.zip", {"main.c": BOMB})),
+    "tar bomb": ("refused", lambda at: tarred(at / "e.tgz", {"main.c": BOMB})),
+    "too many files": (
+        "refused",
+        lambda at: zipped(at / "e.zip", {f"{n}.h": b"" for n in range(6000)}),
+    ),
+    "no zip": ("refused", lambda at: written(at / "e.zip", b"PK\3\4 no zip")),
+    "cut tar": ("refused", lambda at: written(at / "e.tgz", b"\x1f\x8b\x08\0\0")),
+    "long name": ("refused", lambda at: zipped(at / "e.zip", {"x" * 300 + ".c": TEXT})),
+    "empty": ("no main.c", lambda at: (at / "eve").mkdir()),
+    "two servers": (
+        "unclear",
+        lambda at: (written(at / "eve" / "a" / "main.c"), written(at / "eve" / "b" / "main.c")),
+    ),
+}
+
+
+def _linked(folder: Path, target: str) -> None:
+    folder.mkdir()
+    (folder / "main.c").symlink_to(target)
+
+
+def _fifo(folder: Path) -> None:
+    folder.mkdir()
+    os.mkfifo(folder / "main.c")
+
+
+def _sparse(file: Path, size: int) -> None:
+    written(file, b"")
+    os.truncate(file, size)
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_submission_has_a_reason_and_leaves_nothing(case: str, tmp_path: Path) -> None:
+    """The slowest, the bombs, take about 0.5 s each."""
+    state, make = HOSTILE[case]
+    folder = tmp_path / "class"
+    folder.mkdir()
+    make(folder)
+    before = set(tmp_path.rglob("*"))
+    with pytest.raises(NotGraded) as refused:
+        server_of(folder, tmp_path / "out")
+    assert (refused.value.state, bool(str(refused.value))) == (state, True)
+    left = set(tmp_path.rglob("*")) - before
+    assert {path for path in left if path.is_file() and SERVER not in path.parts} == set()
+
+
+def test_names_of_students_are_printable_and_stay_different() -> None:
+    names = ["Ünal 李", "a\nb", "a\\nb", "\u202eevil", os.fsdecode(b"\xff"), "\\udcff"]
+    shown = [printable(name) for name in names]
+    assert shown[0] == names[0]
+    assert len(set(shown)) == len(names)
+    assert all(name.isprintable() and name.encode() for name in shown)
+
+
+def test_the_same_files_have_the_same_digest(tmp_path: Path) -> None:
+    for name, content in (("one", TEXT), ("two", TEXT), ("other", TEXT + b" ")):
+        written(tmp_path / name / "main.c", content)
+    one, two, other = (digest(tmp_path / name) for name in ("one", "two", "other"))
+    assert one == two != other

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from bench.grade.sandbox import Limits, confined, give
+from bench.host.programs import ended_well
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.subjects.subject import Subject, discover, server_subject
@@ -50,6 +51,14 @@ def require_limits() -> None:
             f"no program can be graded here: {done.stderr.strip()}. If your own limits are below "
             "those of a grading (ulimit -Ha shows them), raise them or grade as root"
         )
+
+
+def can_build(flag: str, folder: Path) -> bool:
+    """Return whether an empty program can be built with this flag of gcc, in the folder, and run."""
+    source, program = folder / "empty.c", folder / "empty"
+    source.write_text("int main(void) { return 0; }\n")
+    built = ended_well(["gcc", flag, str(source), "-o", str(program)])
+    return built and ended_well(confined([str(program)], Limits(address_space=None), [program]))
 
 
 class Built:

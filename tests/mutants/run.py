@@ -104,7 +104,8 @@ def grade(job: Job, seconds: float) -> Result | str:
         if job.mutant:
             job.mutant.apply(root)
         words = [sys.executable, "-m", "bench", "grade", job.server, "--json"]
-        commands = [*LIBRARIES, words] if job.mutant and "lib/" in job.mutant.file else [words]
+        in_library = job.mutant and job.mutant.file.startswith(("lib/", "ops/"))
+        commands = [*LIBRARIES, words] if in_library else [words]
         for command in commands:
             try:
                 done = subprocess.run(

@@ -6,18 +6,17 @@ import signal
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from bench.grade.building import COMPILE_SECONDS, NotBuilt
+from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
 from bench.grade.check import Stage, Trial
 from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED, SANITIZER_ERROR
 from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
-from bench.grade.sandbox import Limits, confined
+from bench.grade.sandbox import Limits
 from bench.grade.scene import FORM, SMALL_BUFFER, Scene
 from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.holding import hold
 from bench.grade.stages.mixing import mixture
 from bench.grade.stages.redis import redis_gone, spoil_guestbook
 from bench.host.process import StartError
-from bench.host.programs import ended_well
 from bench.load.client import request
 
 RACERS, ROUNDS, LEAVERS = 8, 2, 4
@@ -142,10 +141,7 @@ def sanitized(scene: Scene) -> str:
 
 def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
     """Raise NotHere if even an empty program cannot be built with the sanitizer and run."""
-    source, program = scene.folder / "empty.c", scene.folder / "empty"
-    source.write_text("int main(void) { return 0; }\n")
-    built = ended_well(["gcc", sanitizer.flag, str(source), "-o", str(program)])
-    if not built or not ended_well(confined([str(program)], Limits(address_space=None), [program])):
+    if not can_build(sanitizer.flag, scene.folder):
         raise NotHere(f"programs with {sanitizer.name} do not compile or do not run here")
 
 

@@ -54,11 +54,12 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether an empty program can be built with this flag of gcc, in the folder, and run."""
+    """Return whether an empty program can be built in the folder, with a flag of gcc, and run."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
-    return built and ended_well(confined([str(program)], Limits(address_space=None), [program]))
+    runs = confined([str(program)], Limits(address_space=None), [program])
+    return built is not None and ended_well(runs) is not None
 
 
 class Built:

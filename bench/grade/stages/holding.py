@@ -194,6 +194,23 @@ def kept(scene: Scene) -> None:
                 )
     if scene.stalled_by != "one":
         released(scene)
+        idle_again(scene)
+
+
+def idle_again(scene: Scene) -> None:
+    """A client keeps its connection after a large response, which the server sent in pieces. Raises
+    Failed if the server does not sleep then."""
+    with scene.client(SMALL_BUFFER) as client:
+        scene.talk(client, request("GET", scene.site.big[0]))
+        share = scene.busy_share(SETTLE_SECONDS)
+        if share > BUSY_SHARE:
+            raise Failed(
+                SPINS,
+                f"a client received {scene.site.big[0]} and kept its connection; one thread ran or "
+                f"waited for a CPU for {share:.0%} of the time",
+                client.port,
+                sure=False,
+            )
 
 
 def released(scene: Scene) -> None:

@@ -6,7 +6,7 @@ results to the page; each uses only those above it:
 
     study                     servers under test, scenarios, and their data points
     usl                       the scalability law, and its fit for each server
-    hosts, topology           what each host did and which was the limit; the drawing of them
+    hosts, topology           what each host did and which was the limit; the paths of requests
     holding, across           the levels that each server passes; effects of a changed condition
     instances                 several instances behind nginx
     findings, findings_across the titles of the charts; cost relative to the baseline

@@ -18,12 +18,11 @@ LINE = 92
 """Characters in a line of a title."""
 
 
-def write_charts(study: Study, made: Catalogue, folder: Path, topology: str) -> list[Path]:
-    """Write all charts as they are when the page opens, the rates of every scenario, and the
-    drawing of the hosts if there is one. Return the paths."""
+def write_charts(study: Study, made: Catalogue, folder: Path) -> list[Path]:
+    """Write all charts as they are when the page opens, and the rates of every scenario. Return the
+    paths."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
-    drawn += [("topology", topology)] if topology else []
     return [path for name, svg in drawn for path in _write(svg, folder / name)]
 
 

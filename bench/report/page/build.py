@@ -8,7 +8,7 @@ from bench.records.errors import UserError
 from bench.records.store import file_of, load, replace
 from bench.report.charts.catalogue import catalogue
 from bench.report.charts.export import write_charts
-from bench.report.page import cost, export, topology
+from bench.report.page import cost, export
 from bench.report.page.page import render
 from bench.report.page.torture import markdown
 from bench.report.page.torture import render as render_torture
@@ -45,7 +45,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
     written = _write(texts)
     try:
-        return written + write_charts(study, made, page.parent / "charts", topology.picture(study))
+        return written + write_charts(study, made, page.parent / "charts")
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
 

@@ -6,7 +6,6 @@ Every count and every time is bounded here, whatever the page asks for, and `sto
 
 import contextlib
 import http.client
-import math
 import select
 import socket
 import threading
@@ -63,6 +62,23 @@ class Visit:
     answer: str = ""
     """The status, or why there is none."""
     good: bool = False
+
+    def seconds(self, now: float) -> float:
+        """Return how long it has waited."""
+        return (now if self.end is None else self.end) - self.begin
+
+
+class Waits(NamedTuple):
+    """The longest waits of visitors in seconds, and what else is going on."""
+
+    page: float
+    """For the guestbook."""
+    file: float
+    still: float
+    """Of those that still wait."""
+    silent: int
+    """The number of silent clients."""
+    redis_is_slow: bool
 
 
 @dataclass
@@ -182,28 +198,22 @@ class Clients:
     # ---- What the page shows ----
 
     @property
-    def silent_count(self) -> int:
-        """How many silent clients there are."""
-        return len(self._silent)
-
-    @property
     def is_redis_slow(self) -> bool:
         """Whether this makes Redis slow just now."""
         return time.monotonic() < self._slow_until
 
-    def longest(self, path: str = "", recent: float = math.inf, *, waiting: bool = False) -> float:
-        """Return for how many seconds the slowest visitor has waited: of all or of those with this
-        path, that still wait or were served in the last `recent` seconds."""
+    def waits(self, recent: float) -> "Waits":
+        """Return how long visitors wait, or have waited who were served in the last `recent`
+        seconds."""
         now = time.monotonic()
         with self._lock:
-            return max(
-                (
-                    (visit.end or now) - visit.begin
-                    for visit in self._visits
-                    if path in ("", visit.path)
-                    and (visit.end is None or (not waiting and visit.end > now - recent))
-                ),
-                default=0.0,
+            visits = [v for v in self._visits if v.end is None or v.end > now - recent]
+            return Waits(
+                max((v.seconds(now) for v in visits if v.path == GUESTBOOK), default=0.0),
+                max((v.seconds(now) for v in visits if v.path == FILE), default=0.0),
+                max((v.seconds(now) for v in visits if v.end is None), default=0.0),
+                len(self._silent),
+                self.is_redis_slow,
             )
 
     def names(self) -> dict[int, OwnClient]:

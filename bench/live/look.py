@@ -10,7 +10,7 @@ from typing import NamedTuple
 from bench.live import connections, tasks, waits
 from bench.live.clients import Clients
 from bench.live.tasks import Counters
-from bench.live.verdict import verdict
+from bench.live.verdict import RECENT_SECONDS, verdict
 from bench.live.waits import Sleeps
 from bench.records.store import Json
 
@@ -68,6 +68,7 @@ class Look:
         names = self.clients.names()
         self._sleeps.see(found, now)
         groups = waits.groups_of(found, seen, names, self._sleeps, now)
+        waited = self.clients.waits(RECENT_SECONDS)
         self._alone &= len(found) == 1
         self._has_loop |= any(group.kind == "all" for group in groups)
         return said | {
@@ -75,7 +76,7 @@ class Look:
             "threads": len(found),
             "groups": [asdict(group) for group in groups],
             "clients": [asdict(group) for group in connections.groups_of(seen, names, now)],
-            "verdict": verdict(groups, self.clients, alone=self._alone, has_loop=self._has_loop),
+            "verdict": verdict(groups, waited, alone=self._alone, has_loop=self._has_loop),
             "connections": seen.states,
             "queue": {"waiting": seen.queue, "room": seen.room, "unread": seen.unread},
             "rate": self._rate(now),

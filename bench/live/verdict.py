@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the page says of a server in a sentence: only what it has seen."""
 
-from bench.live.clients import FILE, GUESTBOOK, Clients
+from bench.live.clients import Waits
 from bench.live.waits import TaskGroup
 
 STUCK_SECONDS = 1.0
@@ -12,30 +12,27 @@ SLOW_SECONDS = 0.2
 """A guestbook that takes longer waits for Redis."""
 
 
-def verdict(groups: list[TaskGroup], clients: Clients, *, alone: bool, has_loop: bool) -> str:
+def verdict(groups: list[TaskGroup], waits: Waits, *, alone: bool, has_loop: bool) -> str:
     """Return a sentence or two; empty if there is nothing to say. `alone`: no second thread has
     been seen; `has_loop`: a thread was in a call that waits for several clients."""
     threads = sum(group.count for group in groups)
     held = sum(group.count for group in groups if group.silent)
-    stuck = clients.longest(waiting=True) > STUCK_SECONDS
-    redis = _redis(clients, alone=alone, has_loop=has_loop)
+    stuck = waits.still > STUCK_SECONDS
+    redis = _redis(waits, alone=alone, has_loop=has_loop)
     if held:
         who = f"{held} of {threads} threads {'is' if held == 1 else 'are'}"
         who = "The only process is" if alone else who
-        first = f"{who} held by {'a silent client' if held == 1 else 'silent clients'}."
-        return (
-            f"{first} Visitors wait."
-            if stuck
-            else f"{first} {redis or 'The others serve the visitors.'}"
-        )
-    if redis or stuck or not (clients.silent_count and has_loop):
+        others = "" if alone else redis or "The others serve the visitors."
+        by = "a silent client" if held == 1 else "silent clients"
+        return f"{who} held by {by}. {'Visitors wait.' if stuck else others}".rstrip()
+    if redis or stuck or not (waits.silent and has_loop):
         return redis
     return "A loop waits for all clients at once: the silent ones block no other client."
 
 
-def _redis(clients: Clients, *, alone: bool, has_loop: bool) -> str:
-    page, file = (clients.longest(path, RECENT_SECONDS) for path in (GUESTBOOK, FILE))
-    if not clients.is_redis_slow or page < SLOW_SECONDS:
+def _redis(waits: Waits, *, alone: bool, has_loop: bool) -> str:
+    page, file = waits.page, waits.file
+    if not waits.redis_is_slow or page < SLOW_SECONDS:
         return ""
     if file > page / 4:
         why = (

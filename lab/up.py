@@ -89,6 +89,17 @@ def _start_keeper(lab: plan.LabPlan) -> None:
             stderr=errors,
             start_new_session=True,
         )
+    try:
+        _instruct(keeper, lab, log)
+    except BaseException:
+        # Before it has the lab's mark, remains.clear() would not find it, and it would go on.
+        keeper.kill()
+        keeper.wait()
+        raise
+
+
+def _instruct(keeper: subprocess.Popen[bytes], lab: plan.LabPlan, log: Path) -> None:
+    """Send the plan to the keeper, and wait until the lab is up. Raise LabError if it fails."""
     assert keeper.stdin is not None
     assert keeper.stdout is not None
     deadline = time.monotonic() + UP_SECONDS
@@ -97,7 +108,6 @@ def _start_keeper(lab: plan.LabPlan) -> None:
     keeper.stdin.close()
     said = _hear(keeper.stdout.fileno(), deadline, log)
     if said.failed:
-        keeper.wait()
         raise LabError(said.failed)
 
 

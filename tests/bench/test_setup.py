@@ -2,6 +2,7 @@
 """scripts/setup.sh installs the command of this checkout in .venv."""
 
 import hashlib
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -115,3 +116,14 @@ def test_pip_installs_into_venv_whatever_its_configuration_says(
     (found,) = (one / ".venv").glob("lib/python*/site-packages/tiny.py")
     assert found.is_file()
     assert not elsewhere.exists()
+
+
+def test_groups_can_be_installed_together() -> None:
+    """No two groups pin a package to different versions: pip installs them in one call."""
+    pins: dict[str, set[str]] = {}
+    for file in sorted((ROOT / "requirements").glob("*.txt")):
+        found = re.findall(r"^([\w.-]+)==(\S+)( ; .*)?", file.read_text(), re.MULTILINE)
+        for name, version, marker in found:
+            pins.setdefault(f"{name}{marker.strip(chr(92)).strip()}", set()).add(version)
+    assert len(pins) > 50
+    assert {name: versions for name, versions in pins.items() if len(versions) > 1} == {}

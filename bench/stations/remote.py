@@ -144,6 +144,12 @@ class RemoteStation:
             self._give_up(f"the agent on {self.name} sent an incomplete reply to {name}")
             raise HostLost(self.lost) from None
 
+    def notice_end(self) -> None:
+        """Mark the host as lost if its agent has ended. Its Redis ends with it, so the first error
+        may be one of Redis."""
+        if self._process is not None and self._process.poll() is not None:
+            self._give_up(f"the agent on {self.name} has ended")
+
     def _give_up(self, why: str) -> None:
         self.lost = why
         self.close(LOST_SECONDS)

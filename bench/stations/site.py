@@ -102,8 +102,15 @@ class Site:
     @property
     def lost(self) -> str:
         """Which host is lost, and why; empty if none is."""
-        remote = (one for one in self._stations.values() if isinstance(one, RemoteStation))
-        return next((one.lost for one in remote if one.lost), "")
+        return next((one.lost for one in self._remote() if one.lost), "")
+
+    def notice_ends(self) -> None:
+        """Mark the hosts as lost whose agents have ended."""
+        for one in self._remote():
+            one.notice_end()
+
+    def _remote(self) -> list[RemoteStation]:
+        return [one for one in self._stations.values() if isinstance(one, RemoteStation)]
 
     # ---- Before the runs ----
 

@@ -62,6 +62,8 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
         run.reason = Reason(label="no Redis", text=str(stopped))
     except OSError as stopped:
         run.reason = Reason(label="system error", text=str(stopped))
+    if run.state == "failed":
+        bench.site.notice_ends()
     if bench.site.lost:  # it is the cause of any other error
         run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)

@@ -11,7 +11,8 @@ stage       the results of checks and stages
 waiting     how the server's threads wait
 scene       what a check works with: files, a Redis, a running server, clients
 descriptors which descriptors a server has open
-stages/     the checks: answering, holding, leaving, redis, ending, loading, racing; and their order
+stages/     the checks: answering, bad_input, ending, holding, leaving, limits, loading, mixing,
+            racing, redis; and their order
 trying      runs one check, repeats it and traces it for a proof
 proof       the lines of a trace that prove a fault
 exam        runs all checks within a minute

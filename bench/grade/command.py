@@ -63,13 +63,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     seeds = "repeat a grading: the seed of its random files and requests (default: a new one)"
     add("--seed", type=int, metavar="N", help=seeds)
-    add(
+    add_only(parser)
+    add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
+    add("--schema", action="store_true", help="print the JSON Schema of the output of --json")
+    return parser
+
+
+def add_only(parser: argparse.ArgumentParser) -> None:
+    """Add the option that selects stages."""
+    parser.add_argument(
         "--only",
         nargs="+",
         default=[],
         metavar="STAGE",
         help=f"grade only these stages (default: all): {', '.join(NAMES)}",
     )
-    add("--json", action="store_true", help="print the whole grade as JSON, for other programs")
-    add("--schema", action="store_true", help="print the JSON Schema of the output of --json")
-    return parser

@@ -12,7 +12,7 @@ from bench.grade.cohort.record import ClassRecord
 from bench.grade.cohort.run import ClassGrading, Prepared, work_folder
 from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
-from bench.grade.command import NAMES
+from bench.grade.command import NAMES, add_only
 from bench.host.signals import SignalWatch
 from bench.load.ab import require_ab
 from bench.records.errors import Interrupted, UserError
@@ -110,11 +110,5 @@ def _parser() -> argparse.ArgumentParser:
     add("--moodle", type=Path, metavar="FILE", help=moodle)
     add("--seed", type=int, metavar="N", help="seed of all requests (default: a new one each run)")
     add("--again", action="store_true", help="also grade what has not changed, with the new seed")
-    add(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="STAGE",
-        help=f"grade only these stages (default: all): {', '.join(NAMES)}",
-    )
+    add_only(parser)
     return parser

@@ -15,7 +15,7 @@ from bench.grade.scene import FORM, SMALL_BUFFER, Scene
 from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.holding import hold
 from bench.grade.stages.mixing import mixture
-from bench.grade.stages.redis import redis_gone, spoil_guestbook
+from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
 from bench.host.process import StartError
 from bench.load.client import request
 
@@ -182,16 +182,13 @@ def _leave_while_redis_works(scene: Scene) -> None:
         ]
         for client in clients:
             scene.talk(client, request("GET", small))
-        scene.redis.stop()
-        try:
+        with redis_silent(scene):
             for client in clients:
                 client.send(request("GET", "/guestbook"))
             scene.watch.sleep(ASKED_SECONDS)
             for client in clients:
                 client.reset()
             scene.watch.sleep(ASKED_SECONDS)
-        finally:
-            scene.redis.go_on()
     scene.get("/guestbook")
 
 

@@ -53,6 +53,16 @@ def redis_gone(scene: Scene) -> Iterator[None]:
         scene.redis.start_again()
 
 
+@contextlib.contextmanager
+def redis_silent(scene: Scene) -> Iterator[None]:
+    """Let Redis reply to nothing meanwhile, and to all commands afterwards."""
+    scene.redis.stop()
+    try:
+        yield
+    finally:
+        scene.redis.go_on()
+
+
 def spoil_guestbook(scene: Scene) -> None:
     """Give the guestbook's key another type, so that Redis replies with an error."""
     with connect(scene.redis.url) as client:
@@ -86,13 +96,10 @@ def stopped(scene: Scene) -> None:
     first = next(iter(links))
     scene.patience = REPLY_SECONDS
     several = 1 if scene.stalled_by == "one" else STUCK
-    scene.redis.stop()
-    try:
+    with redis_silent(scene):
         statuses = scene.together(
             [lambda: scene.ask_for(f"/go/{first}", REDIS_STOPS_ALL)] * several
         )
-    finally:
-        scene.redis.go_on()
     if set(statuses) != {503}:
         raise Failed(
             REDIS_STOPS_ALL, f"Redis did not reply; /go/{first} was answered {statuses}, not 503"

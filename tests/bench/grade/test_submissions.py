@@ -66,12 +66,18 @@ LAYOUTS: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
+def made(make: Callable[[Path], object], place: Path) -> Path:
+    """Return a folder of submissions, which `make` has filled."""
+    folder = place / "class"
+    folder.mkdir()
+    make(folder)
+    return folder
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_each_layout_gives_the_server(layout: str, tmp_path: Path) -> None:
     student, make = LAYOUTS[layout]
-    folder = tmp_path / "class"
-    folder.mkdir()
-    make(folder)
+    folder = made(make, tmp_path)
     assert only(folder).student == student
     server = server_of(folder, tmp_path / "out")
     assert server.name == SERVER
@@ -153,9 +159,7 @@ def _sparse(file: Path, size: int) -> None:
 def test_a_hostile_submission_has_a_reason_and_leaves_nothing(case: str, tmp_path: Path) -> None:
     """The slowest, the bombs, take about 0.5 s each."""
     state, make = HOSTILE[case]
-    folder = tmp_path / "class"
-    folder.mkdir()
-    make(folder)
+    folder = made(make, tmp_path)
     before = set(tmp_path.rglob("*"))
     with pytest.raises(NotGraded) as refused:
         server_of(folder, tmp_path / "out")

@@ -60,8 +60,8 @@ def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
 ) -> "_Running":
     """Start a server and its Redis; both end with the stack. May raise UserError, Interrupted."""
-    url = options.redis
-    own = stack.enter_context(ExistingRedis(url) if url else PrivateRedis((), watch))
+    redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
+    own = stack.enter_context(redis)
     own.prepare()
     url = own.url
     if options.redis_delay:

@@ -57,6 +57,11 @@ class Traffic(NamedTuple):
     sent_ago: float
     """Seconds since the last one, in steps of the kernel's timer: 1 to 10 ms."""
 
+    @property
+    def peer_was_last(self) -> bool:
+        """Whether the other side has sent last. False if both did in one step of the timer."""
+        return not self.sent or self.received_ago < self.sent_ago
+
 
 class Socket(NamedTuple):
     """A TCP socket."""

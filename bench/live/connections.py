@@ -76,7 +76,7 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
     for one in tcp_sockets(remote=redis_port, traffic=True) if redis_port else ():
         if one.inode:
             found.redis.add(one.inode)
-            found.asks_redis |= _asks(one)
+            found.asks_redis |= one.traffic is not None and not one.traffic.peer_was_last
     return found
 
 
@@ -121,9 +121,11 @@ def _phase(one: Socket) -> ConnectionWait:
         )
     if one.unsent:
         return ConnectionWait.READER
-    if one.traffic is not None and not one.traffic.received:
+    if one.traffic is None:
+        return ConnectionWait.RESPONSE
+    if not one.traffic.received:
         return ConnectionWait.NOTHING
-    return ConnectionWait.RESPONSE if one.traffic is None or _owed(one) else ConnectionWait.IDLE
+    return ConnectionWait.RESPONSE if one.traffic.peer_was_last else ConnectionWait.IDLE
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> ConnectionWait:
@@ -135,18 +137,6 @@ def _phase_of(known: OwnClient, seen: Sockets) -> ConnectionWait:
         if known.path == GUESTBOOK and seen.asks_redis
         else ConnectionWait.RESPONSE
     )
-
-
-def _owed(one: Socket) -> bool:
-    """Return whether the other side has sent last."""
-    there = one.traffic
-    return there is not None and (not there.sent or there.received_ago < there.sent_ago)
-
-
-def _asks(one: Socket) -> bool:
-    """Return whether this side may have sent last."""
-    there = one.traffic
-    return there is not None and there.sent > 0 and there.sent_ago <= there.received_ago
 
 
 def _waited(one: Socket, known: OwnClient | None, phase: ConnectionWait, now: float) -> float:

@@ -83,7 +83,7 @@ class Look:
         }
 
     def forget(self) -> None:
-        """Begin the rate anew, because nothing was looked at for a while."""
+        """Start the rate again, because there was no look for a while."""
         self._before = None
 
     def _rate(self, now: float) -> dict[str, Json]:

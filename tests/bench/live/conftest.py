@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""`make serve` for tests, with real servers and a real Redis."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.timing import PATIENCE
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+SERVE = (sys.executable, "-m", "bench", "serve")
+
+
+@dataclass(frozen=True)
+class Served:
+    """What `make serve` has started."""
+
+    program: subprocess.Popen[str]
+    pid: int
+    address: tuple[str, int]
+    live: tuple[str, int]
+    redis: str
+    """The URL of its Redis."""
+
+    def ask(self, path: str = "/files/small.txt") -> int:
+        """Send one request to the server; return its status."""
+        client = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request("GET", path, headers={"Connection": "close"})
+            return client.getresponse().status
+
+    def live_answer(self, method: str, path: str, **headers: str) -> int:
+        """Send one request to the helper; return its status."""
+        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request(method, path, headers=headers)
+            return client.getresponse().status
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Yield what the page is sent of the first server, while this is read."""
+        return (event["servers"][0] for event in self.every())
+
+    def every(self) -> Iterator[dict[str, Any]]:
+        """Yield the events for the page while this is read."""
+        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        with contextlib.closing(client):
+            client.request("GET", "/live/events")
+            response = client.getresponse()
+            while line := response.readline():
+                if line.startswith(b"data: "):
+                    yield json.loads(line.removeprefix(b"data: "))
+
+    def end(self) -> str:
+        """Send Ctrl-C; return what it has printed."""
+        self.program.send_signal(signal.SIGINT)
+        said, _ = self.program.communicate(timeout=PATIENCE)
+        assert self.program.returncode == 0, said
+        return said
+
+
+Serve = Callable[..., Served]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Return a function that starts `make serve` with a server; all end with the test."""
+    begun: list[subprocess.Popen[str]] = []
+
+    def start(names: str, *words: str) -> Served:
+        command = [*SERVE, *names.split(), "--port", "0", "--live-port", "0", *words]
+        program = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=REPOSITORY
+        )
+        begun.append(program)
+        said = ""
+        assert program.stdout is not None
+        for line in program.stdout:
+            said += line
+            if "/live" in line:
+                break
+        found = re.search(r"^pid +(\d+)$(?s:.*)Open (\S+) (?s:.*?)(http\S+/live)$", said, re.M)
+        assert found, said
+        places = [urlsplit(url) for url in found.groups()[1:]]
+        addresses = [(str(place.hostname), place.port or 0) for place in places]
+        redis = re.search(r"^redis +(\S+)$", said, re.M)
+        assert redis, said
+        return Served(program, int(found[1]), *addresses, redis[1])
+
+    yield start
+    for program in begun:
+        if program.poll() is None:
+            program.send_signal(signal.SIGINT)
+            program.communicate(timeout=PATIENCE)

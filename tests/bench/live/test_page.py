@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: MIT
+"""The page /live in a real browser."""
+
+from __future__ import annotations
+
+import re
+import select
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from redis import Redis
+
+from bench.live.web import PAGES_MOST
+from tests.bench.accessible import hindrances
+from tests.e2e.timing import PATIENCE, undisturbed, wait_until
+
+from .conftest import Serve, Served
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
+    """Return a function that opens a server's page; it must have no error and no request to another
+    host."""
+    complaints: list[str] = []
+    asked: set[str] = set()
+    hosts: set[str] = set()
+    pages: list[Page] = []
+
+    def open_(served: Served, **how: Any) -> Page:
+        page = browser.new_page(**how)
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text))
+        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
+        hosts.add(f"127.0.0.1:{served.live[1]}")
+        page.goto(f"http://127.0.0.1:{served.live[1]}/live")
+        expect(page.locator("#state")).to_have_text("live")
+        return page
+
+    yield open_
+    for page in pages:
+        page.close()
+    assert complaints == []
+    assert asked == hosts
+
+
+def answered_soon(served: Served) -> bool:
+    """Return whether a request is answered within two seconds; a silent client has ten."""
+    with socket.create_connection(served.address, timeout=PATIENCE) as client:
+        client.sendall(b"GET /files/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        return bool(select.select([client], [], [], 2.0)[0])
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_one_silent_client_holds_the_iterative_server_up(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("iterative")
+    page = opened(served)
+    row = page.locator(".groups tbody tr")
+
+    def hold_it_up() -> None:
+        expect(row).to_contain_text("the next client")
+        page.get_by_role("button", name="A silent client").click()
+        expect(row).to_contain_text(re.compile(r"recvfrom.*silent client \d"))
+        assert not answered_soon(served)
+        expect(page.locator(".verdict")).to_contain_text("held by a silent client. Visitors wait.")
+        expect(page.locator(".longest")).to_have_class(re.compile("bad"))
+        expect(page.locator(".visits .waits")).not_to_have_count(0)
+
+    undisturbed(9, hold_it_up)  # the server ends a silent client after ten seconds
+    page.keyboard.press("u")
+    expect(page.locator(".longest")).not_to_have_class(re.compile("bad"))
+    expect(row).to_contain_text("the next client")
+    assert served.ask() == 200
+
+
+@pytest.mark.browser
+def test_one_silent_client_holds_nobody_up_in_the_event_loop(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("epoll")
+    page = opened(served)
+    page.keyboard.press("s")
+    expect(page.locator("#doing")).to_contain_text("1 silent client")
+    expect(page.locator(".groups tbody tr")).to_contain_text("the first client that is ready")
+    assert served.ask() == 200
+    expect(page.locator(".verdict")).to_contain_text("block no other client")
+    expect(page.locator(".open")).not_to_have_text("0")
+    page.get_by_role("button", name="Undo").click()
+    expect(page.locator("#doing")).not_to_contain_text("silent client")
+
+
+@pytest.mark.browser
+def test_who_gets_an_error_is_marked_as_the_page_explains(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    served = serve("epoll")
+    page = opened(served)
+    Redis.from_url(served.redis).shutdown(nosave=True)
+
+    def colours() -> set[str]:
+        return {
+            place.evaluate(f"one => getComputedStyle(one).{how}")
+            for place, how in (
+                (page.locator(".visits .failed").first, "fill"),
+                (page.locator(".how .failed"), "color"),
+                (page.locator(".mark.waiting"), "backgroundColor"),
+            )
+        }
+
+    # An element that the page has just replaced has no colour.
+    wait_until(lambda: len(colours()) == 1, "all three have one colour")
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
+    first = serve("epoll")
+    page = browser.new_page()
+    page.goto(f"http://127.0.0.1:{first.live[1]}/live")
+    expect(page.locator("#state")).to_have_text("live")
+    first.end()
+    expect(page.locator("#state")).to_contain_text("no contact")
+    page.keyboard.press("s")  # has no effect
+    second = serve("threading", "--live-port", str(first.live[1]))
+    assert second.live == first.live
+    expect(page.locator("h1")).to_have_text("threading")
+    expect(page.locator(".groups")).to_contain_text("accept4")
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_who_opens_one_page_too_many_is_told(serve: Serve, browser: Browser) -> None:
+    served = serve("epoll")
+    context = browser.new_context()
+    pages = [context.new_page() for _ in range(PAGES_MOST + 1)]
+    for page in pages:
+        page.goto(f"http://127.0.0.1:{served.live[1]}/live")
+        told = "too many of these pages" if page is pages[-1] else "live"
+        expect(page.locator("#state")).to_contain_text(told)
+    pages[0].keyboard.press("s")
+    expect(pages[0].locator("#doing")).to_contain_text("1 silent client")
+    pages[1].close()
+    expect(pages[-1].locator("#state")).to_have_text("live")
+    context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+def test_page_fits_everywhere(serve: Serve, opened: Callable[..., Page]) -> None:
+    served = serve("preforking")
+    for width in (360, 1200):
+        for scheme in ("light", "dark"):
+            size = {"width": width, "height": 800}
+            assert_fits(opened(served, viewport=size, color_scheme=scheme), scheme)
+
+
+def assert_fits(page: Page, scheme: str) -> None:
+    expect(page.locator(".groups")).to_contain_text("children")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    if scheme == "light":
+        assert hindrances(page) == []  # in both
+    page.emulate_media(forced_colors="active")
+    marks = page.locator(".mark").evaluate_all(
+        "all => all.map(m => getComputedStyle(m).backgroundColor)"
+    )
+    assert len(set(marks)) == 3
+    page.emulate_media(media="print", forced_colors="none")
+    expect(page.locator(".actions")).to_be_hidden()
+    expect(page.locator(".groups")).to_be_visible()
+
+
+@pytest.mark.browser
+def test_two_servers_side_by_side_and_each_connection(
+    serve: Serve, opened: Callable[..., Page]
+) -> None:
+    """The lecture in one minute; 10 s."""
+    served = serve("iterative epoll")
+    page = opened(served, viewport={"width": 1500, "height": 1000})
+    one, loop = (page.locator(f"[data-server={name}]") for name in ("iterative", "epoll"))
+
+    def disturb() -> None:
+        page.keyboard.press("s")
+        for panel in (one, loop):
+            held = panel.locator(".clients tr", has_text="silent client")
+            expect(held).to_contain_text("the rest of its request")
+        expect(one.locator(".verdict")).to_contain_text("Visitors wait.")
+        expect(one.locator(".clients")).to_contain_text(re.compile(r"visitors\s*to be accepted"))
+        expect(one.locator(".connections .queue")).not_to_have_count(0)
+        expect(loop.locator(".verdict")).to_contain_text("block no other client")
+        expect(loop.locator(".connections .queue")).to_have_count(0)
+
+    undisturbed(9, disturb)  # the server ends a silent client after ten seconds
+    left, right = one.bounding_box(), loop.bounding_box()
+    assert left is not None
+    assert right is not None
+    assert left["y"] == right["y"]
+    assert left["x"] < right["x"]
+    signs = page.evaluate("order")
+    explained = page.locator(".legend .sign").evaluate_all(
+        "all => all.map(one => one.classList[1])"
+    )
+    assert set(signs) == set(explained)

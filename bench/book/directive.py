@@ -62,11 +62,6 @@ def _html(kind: str, words: Sequence[str], measured: Sequence[Results]) -> str:
             (words[1], words[3]),
         ),
         "curve": lambda: curve(measured, words),
-        "timeline": lambda: _timeline(words[0], "".join(words[1:]) or "eight"),
+        "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
     }
     return made[kind]()
-
-
-def _timeline(server: str, scenario: str) -> str:
-    recording = picture(kept([server], scenario)[0])
-    return figure(recording)

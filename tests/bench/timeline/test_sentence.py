@@ -47,7 +47,7 @@ def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
 
 
 def bar(begin: float, end: float, kind: Kind, client: int | None, returned: int | None = 9) -> Bar:
-    waits = "somebody" if returned is None else ""
+    waits = "a client" if returned is None else ""
     name = "sendto" if kind is SEND else "recvfrom"
     facts = {"request": client, "returned": returned, "waits_for": waits, "text": "", "stack": []}
     return Bar(begin=begin, end=end, name=name, kind=kind, **facts)

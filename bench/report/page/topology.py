@@ -16,9 +16,8 @@ ROLE_WORDS = {
 
 
 def part(study: Study, _: Catalogue) -> dict[str, object]:
-    """Return the title and the text; None if all ran on one machine."""
-    hosts = study.results.hosts
-    return {"topology": {"title": title(study), "words": words(study)} if hosts else None}
+    """Return the text; empty if all ran on one machine."""
+    return {"topology": words(study) if study.results.hosts else ""}
 
 
 def title(study: Study) -> str:

@@ -3,7 +3,7 @@
 
 # From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
 # have common names, such as NAME or SERVER. They count only on the command line of make.
-$(foreach name,ALL ARGS BIN BUILD FLOOR FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
+$(foreach name,ALL ARGS BIN BUILD FILE FLOOR FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
 FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
@@ -34,10 +34,12 @@ FLOOR ?= build/floor
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags, with the linker's
 # options. If its main.c does not get through the preprocessor here, or the linker does not find its
-# library, it is left out.
-ldflags = $(if $(wildcard $(1)/ldflags),$(file <$(1)/ldflags))
-try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(filter -l%,$(call ldflags,$(1))),echo 'int main(void) \
-	{ return 0; }' | $(LINK) -xc - $(filter -l%,$(call ldflags,$(1))) -o /dev/null,:)
+# library, it is left out. The options are quoted, and neither they nor the names of its files are
+# expanded twice: every make reads them, with your rights, and a student may have written them.
+ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
+libraries = $(filter '-l%,$(call ldflags,$(1)))
+try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \
+	{ return 0; }' | $(LINK) -xc - $(call libraries,$(1)) -o /dev/null,:)
 LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/ldflags),$(if \
 	$(shell unset $(filter-out SHELLOPTS BASHOPTS BASH_FUNC_%,$(FOREIGN)); ($(call try,$(patsubst %/,%,$(dir $(file))))) 2>/dev/null && echo fits),,$(patsubst %/,%,$(dir $(file)))))
 FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
@@ -77,6 +79,7 @@ ARGS ?=
 quoted = '$(subst ','\'',$(value $(1)))'
 
 all: $(SERVERS:%=$(BIN)/%) ## Learn: build the servers into this folder (10 s; needs gcc and the headers of uthash)
+	@: # otherwise make reports that there is nothing to do
 	@$(foreach folder,$(LEFT_OUT),{ $(call try,$(folder)); } 2>&1 | sed -n -e 's/.*error: \(#error \)*/$(call name,$(folder)) is left out: /p' \
 		-e 's/.*\(cannot find -l[^:]*\).*/$(call name,$(folder)) is left out: the linker \1/p' | head -n 1;)
 
@@ -121,6 +124,12 @@ serve: ## Learn: run servers, each with its own Redis, and the page /live: make 
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
+
+study: ##- Benchmark: measure a study of your own: make study FILE=my.toml
+	@$(SETUP) build bench
+	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
+	@$(MAKE) --no-print-directory all floor
+	@$(ZEROHTTPD) run $(call quoted,FILE) $(ARGS)
 
 measure: ##- Benchmark: measure CPU and memory against nginx, Go and the baselines (installs them)
 	@$(SETUP) build bench compare
@@ -176,13 +185,13 @@ lab-down:
 	@echo 'make lab-down is now: make lab ARGS=down' >&2
 	@$(MAKE) --no-print-directory lab ARGS='down $(ARGS)'
 
-fault: ## Learn: make a copy with a fault to find: make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
+fault: ##- Learn: make a copy with a fault to find: make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
 	@test -n $(call quoted,N)$(call quoted,STUDENT) || { echo 'give a number, for example: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) fault $(N) $(if $(STUDENT),--student $(call quoted,STUDENT)) $(if $(HINT),--hint $(call quoted,HINT)) \
 		$(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
-student-copy: ## Teach: make an archive for students, without solutions and answers; ARGS="--faults 01,08"
+student-copy: ##- Teach: make an archive for students, without solutions and answers; ARGS="--faults 01,08"
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
@@ -197,7 +206,7 @@ SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
 	$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a; } >&2
-grade: ## Teach: grade a server and name its faults (35 s; installs strace): make grade SERVER=08_mine
+grade: ## Teach: grade a server and name its faults (25 s; installs strace): make grade SERVER=08_mine
 	@$(SETUP) build bench trace
 	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
 	@$(BUILD_GRADER)
@@ -218,8 +227,8 @@ floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ##- Benchmark: 
 
 # The lab needs root. For other users its tests are skipped, and its packages are not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
-test: ## Contribute: run the tests of a commit (6 min; installs 355 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests (before a merge; 15 min); ARGS=--every-server repeats the shared ones in each server
+test: ## Contribute: run the tests of a commit (5 min; installs 355 MB); ARGS="-k guestbook --server epoll"
+test-all: ##- Contribute: run all tests (before a merge; 16 min); ARGS=--every-server repeats the shared ones in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
@@ -269,7 +278,7 @@ fuzz: ##- Contribute: fuzz the parsers and whole exchanges (1 min; installs clan
 		$(PYTHON) -m pytest -q tests/properties --hypothesis-profile=search || exit 1; \
 		test $$(date +%s) -lt $$end; do :; done
 
-lint: ## Contribute: check layout, types, words and warnings of all sources (installs clang-tidy, shellcheck)
+lint: ##- Contribute: check layout, types, words and warnings of all sources (installs clang-tidy, shellcheck)
 	@$(SETUP) build lint
 	@scripts/lint.sh
 
@@ -283,16 +292,16 @@ help: ##- Contribute: list the commands; ALL=1 lists all
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
-.PHONY: all debug plain tsan bench lab lab-down doctor report serve measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade grade-all floor test \
+.PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade grade-all floor test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- Rules ----
 
 define server_rule
-$(BIN)/$(call name,$(1)): $(call objects,$(sort $(wildcard $(1)/*.c))) $$(ARCHIVE)
+$(BIN)/$(call name,$(1)): $$(call objects,$$(sort $$(wildcard $(1)/*.c))) $$(ARCHIVE)
 	@mkdir -p $$(@D)
 	$$(call say,LD,$$@)
-	$$(Q)$$(LINK) $$^ $(call ldflags,$(1)) $$(LDLIBS) -o $$@
+	$$(Q)$$(LINK) $$^ $$(call ldflags,$(1)) $$(LDLIBS) -o $$@
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
@@ -345,7 +354,7 @@ $(FLOOR)/%.so: floors/%.c Makefile
 $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(filter -l%,$(call ldflags,$*)) $(LDLIBS) -o $@
+	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
 $(FLOOR)/10_coroutines: lib/net/coroutine/stack.c lib/net/coroutine/stack.h
 
 # The version is in pyproject.toml only.

@@ -20,12 +20,12 @@
  * switch, no lock.  For one client at a time no server is cheaper.  But while
  * it waits for Redis the CPU is idle, even if the queue is long.
  *
- * What happens at the limit?  The backlog fills; then the kernel drops
- * connection requests and the clients' kernels repeat them: after 1, 2, 4 ...
- * seconds, or on Linux from 6.5 on after 1 second five times, then 2, 4 ...
- * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls delays all
- * others until its timeout.  For the same reason no connection is kept alive
- * here: one idle browser would own the server.
+ * What happens at the limit?  The backlog fills.  Then the kernel drops
+ * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...
+ * seconds.  Linux 6.5 and newer repeats each second at first
+ * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls delays all others
+ * until its timeout.  So no connection is kept alive here: one idle browser
+ * would block all other clients.
  *
  * What to try: let one client send half a request, and see what another gets
  * meanwhile.  docs/tutorial/book/01-iterative.md has the commands, and what to

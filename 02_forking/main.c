@@ -26,9 +26,9 @@
  * rest wait in the backlog.  If fork() fails, the accepted client waits until a
  * child ends.  In both cases no connection is kept alive.
  *
- * A lesson of its own: who owns a socket after fork()?  Both.  So a connection
- * to Redis can outlive its child, if the parent knows in which state the child
- * left it (net/redis/lending.h).  net/children.c notices a child's end.
+ * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
+ * Redis can outlive its child, if the parent knows in which state the child
+ * left it (net/redis/lending.h).  The file net/children.c reaps children.
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * who notices; then do it with 04.  The commands:
@@ -59,7 +59,7 @@ static bool others_wait(const struct worker *worker) {
 }
 
 /* The parent calls this each time it has slept. */
-static void look_after_children(void) {
+static void reap_children(void) {
     size_t slot;
 
     while (children_reap(&children, false, &slot)) {
@@ -70,7 +70,7 @@ static void look_after_children(void) {
 
 /* The parent formats the date: if each child did, copy-on-write would copy
    pages. */
-static void fork_for(struct worker *worker, const struct client *client) {
+static void fork_child(struct worker *worker, const struct client *client) {
     struct redis_pool redis;
     size_t slot;
     pid_t child;
@@ -81,7 +81,7 @@ static void fork_for(struct worker *worker, const struct client *client) {
            !server_is_out_of_time()) {
         server_report_exhausted("processes");
         children_sleep(&children, -1, RETRY_DELAY);
-        look_after_children();
+        reap_children();
     }
     if (child == 0) {
         worker->redis = &redis;
@@ -107,9 +107,9 @@ int main(int argc, char **argv) {
     server_ready(&server);
     while (server_keep_accepting()) {
         bool comes = children_sleep(&children, server.listener, REDIS_IDLE);
-        look_after_children();
+        reap_children();
         if (comes && server_accept(&server, 0, &client))
-            fork_for(&worker, &client);
+            fork_child(&worker, &client);
     }
 
     children_end(&children);

@@ -17,13 +17,13 @@
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
- * flags, but no request: if one worker crashes, only its client is affected,
- * and the parent forks another.
+ * flags, but no request.  A crash of a worker affects only its client, and the
+ * parent forks another worker.
  *
- * What does it cost?  A process each, made once: memory (most of it shared
- * with the parent until one of them writes to it), one connection to Redis (if
- * Redis has too few, only while it is used: see net/redis/lending.h), and a
- * switch of processes whenever one waits.
+ * What does it cost?  A process for each worker, forked once: its memory is
+ * shared with the parent until one of them writes to it.  Each has a connection
+ * to Redis; if Redis has too few, only while it is used (net/redis/lending.h).
+ * The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While any waits there and no worker is free, no
@@ -61,7 +61,7 @@ static struct children workers;
    count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait for which no worker is free?  The backlog is checked
+/* Does a connection wait although no worker is free?  The backlog is checked
    only when all are busy, because that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
@@ -100,10 +100,10 @@ static bool start_worker(struct server *server) {
     children_exit(&workers, number, &redis);
 }
 
-/* Waits for a worker to die, which none should, and forks another in its place.
-   The pause limits the rate of forks if each worker dies at once.  A failed
-   fork is logged and retried.  A worker that Redis has rejected wakes the
-   parent. */
+/* Waits until a worker has ended (after a crash), and forks another in its
+   place.  The pause limits the rate of forks if each worker dies at once.  A
+   failed fork is logged and retried.  A worker that Redis has rejected wakes
+   the parent. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -138,7 +138,7 @@ int main(int argc, char **argv) {
     children_end(&workers);
     /* Ctrl-C goes to all processes of the group.  All workers may have handled
        it and ended before the parent: it serves clients that came since then.
-     */
+   */
     redis_pool_init(&redis, &server.redis, false);
     work(&server, 0, &redis);
     redis_pool_destroy(&redis);

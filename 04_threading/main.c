@@ -17,19 +17,19 @@
  * for the next client.
  *
  * Where does a half-done request live?  On the stack of its thread's
- * blocking_serve().  All threads share one memory: data that several of them
- * use (the pool, the cache of open files) needs a lock, and a crash of one
- * thread ends all.
+ * blocking_serve().  All threads share one memory.  Data that several threads
+ * use (the pool, the cache of open files) needs a lock.  A crash of one thread
+ * ends all.
  *
- * What does it cost?  A thread created and ended for each connection: a stack
- * and the kernel's record of it, but no new address space, so it is far cheaper
- * than a fork.
+ * What does it cost?  A thread created and ended for each connection.  It has a
+ * stack and a record in the kernel, but no new address space, so it is far
+ * cheaper than a fork.
  *
- * What happens at the limit?  With CHILDREN_LIMIT threads alive, or as many as
- * there are descriptors and memory for, the main thread sleeps in sem_wait()
- * until one ends; the rest wait in the backlog.  If the system allows fewer
- * threads, a client that was accepted waits until a thread ends.  Meanwhile no
- * connection is kept alive.
+ * What happens at the limit?  CHILDREN_LIMIT, the descriptors and the memory
+ * limit the number of threads.  At the limit the main thread sleeps in
+ * sem_wait() until one ends; the rest wait in the backlog.  If the system
+ * allows fewer threads, a client that was accepted waits until a thread ends.
+ * Meanwhile no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
@@ -133,7 +133,7 @@ static bool create_thread(struct server *server, const struct client *client,
     return error == 0;
 }
 
-/* Wakes the sleeping threads, so that they see that the server stops: a signal
+/* Wakes the sleeping threads, so that they see that the server stops.  A signal
    for the process wakes only one thread, so it is passed on to each.  Returns
    false when no thread is left. */
 static bool wake_threads(void) {

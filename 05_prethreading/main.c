@@ -25,20 +25,21 @@
  * thread ends all: no process is left to start another, as the parent of 03
  * does.
  *
- * What does it cost?  A thread each, made once: a stack, and a switch whenever
- * one waits; it is cheaper than between processes, because the address space
- * stays.  The threads open as many connections to Redis as they use at once.
- * Locks cost, too: two for each connection (put, take), one for each thread
- * that wakes, two for each file that it borrows, two for each page that asks
- * Redis, and one for each request after which the connection might be kept.
+ * What does it cost?  A thread for each worker, created once: a stack, and a
+ * switch whenever one waits.  The switch is cheaper than between processes,
+ * because the address space stays.  The threads open as many connections to
+ * Redis as they use at once.  Locks cost, too: two for each connection (put,
+ * take), one for each thread that wakes, two for each file that it borrows, two
+ * for each page that asks Redis, and one for each request after which the
+ * connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While any waits there and no thread is free, no
  * connection is kept alive; a connection that was idle before holds its thread
- * until IDLE_TIMEOUT.  The queue is why this server holds more connections than
- * the kernel's backlog (net.core.somaxconn, usually 4,096) has room for.
- * 03_preforking has no queue, since processes cannot easily hand on a
- * connection; there each worker accepts for itself.
+ * until IDLE_TIMEOUT.  With the queue this server can hold more connections
+ * than the kernel's backlog (net.core.somaxconn, usually 4,096).  03_preforking
+ * has no queue, because processes cannot easily hand on a connection: each
+ * worker accepts for itself.
  *
  * What to try: more clients than workers, and where they wait, here and in 03.
  * The commands, and what to expect: docs/tutorial/book/05-prethreading.md.
@@ -107,7 +108,7 @@ static void queue_put(const struct client *client) {
     DL_APPEND(queue.first, slot);
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
-    /* Wakes one thread, and not the whole herd. */
+    /* Wakes one thread, not all: no thundering herd. */
     pthread_cond_signal(&queue.changed);
 }
 
@@ -139,7 +140,7 @@ static void queue_close(void) {
 }
 
 /* Does a connection wait for which no thread is free?  The queue alone does not
-   show it: a free thread may not have woken yet, and if the queue is full, a
+   show it.  A free thread may not have woken yet; if the queue is full, a
    connection may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {
     int room;
@@ -184,7 +185,7 @@ static bool start_thread(struct server *server, struct thread *threads,
     return error == 0;
 }
 
-/* Wakes the sleeping threads, so that they see that the server stops: a signal
+/* Wakes the sleeping threads, so that they see that the server stops.  A signal
    for the process wakes only one thread, so it is passed on to each. */
 static void wake_threads(const struct thread *threads, size_t count) {
     for (size_t i = 0; i < count; i++)

@@ -22,8 +22,8 @@
  *
  * What does it cost?  The array is the program's, so a change of interest is
  * an assignment and costs no system call.  But each poll() hands all of it to
- * the kernel, which looks at every descriptor, and the program then looks for
- * the ready ones: the cost of one event grows with the number of connections,
+ * the kernel, which checks every descriptor; then the program searches for the
+ * ready ones.  So the cost of one event grows with the number of connections,
  * idle ones too.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting

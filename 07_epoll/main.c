@@ -21,10 +21,10 @@
  * in a queue, because all share one connection to it and replies come in order.
  *
  * What does it cost?  The kernel keeps the set between calls, so the cost of
- * epoll_wait() depends on what is ready, not on what is watched: ten thousand
- * idle connections cost some memory and no time.  Each change of interest is a
- * system call, which is why a connection whose request is already there is
- * served without ever entering the set.
+ * epoll_wait() depends only on what is ready.  Ten thousand idle connections
+ * cost some memory and no time.  Each change of interest is a system call,
+ * which is why a connection whose request is already there is served without
+ * ever entering the set.
  *
  * What happens at the limit?  At the limit of descriptors it stops accepting
  * until a client leaves; the rest wait in the backlog.  It uses only one core:

@@ -63,8 +63,9 @@ struct ring_conn {
     struct event_conn base;   /* first: a pointer to it is one to all of this */
     enum operation operation; /* the only one in flight, unless it waits for
                                  Redis */
-    enum timeout expired;     /* this timeout was over: it was cancelled */
-    struct msghdr message;    /* what is being sent, in two parts */
+    enum timeout
+        expired; /* this timeout has expired, so the operation was cancelled */
+    struct msghdr message; /* what is being sent, in two parts */
     struct iovec parts[2];
 };
 
@@ -134,10 +135,10 @@ static void prepare_send(struct io_uring_sqe *sqe, struct ring_conn *conn,
  * The kernel sends all of it, however long the client takes (MSG_WAITALL).
  *
  * Where no response follows, shutdown(2) and close(2) remain system calls.  As
- * operations of the ring they cost more CPU time: the close 4 % of a short
- * request, because its result is one more entry of a queue; both in a chain a
- * fifth to two fifths, because the kernel gives a shutdown to a worker thread
- * (course/experiments/chain.toml).
+ * operations of the ring they cost more CPU time.  The close costs 4 % of a
+ * short request more, because its result is one more entry of a queue.  Both in
+ * a chain cost 13 to 40 % more, because the kernel gives a shutdown to a worker
+ * thread (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,
                        struct pending pending) {
@@ -204,7 +205,7 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
 
 /* Takes the bytes that a receive operation has put into a buffer; or, if
    `bytes` is NULL, what is in the socket now.  They fit: begin_receive().
-   Returns the result of the operation or of that look: a number of bytes, or
+   Returns the result of the operation or of that read: a number of bytes, or
    minus errno. */
 static int take_bytes(struct ring_conn *conn, const char *bytes, int result) {
     size_t size;
@@ -223,11 +224,11 @@ static int take_bytes(struct ring_conn *conn, const char *bytes, int result) {
 }
 
 /*
- * Looks into the socket itself in two cases.  If all buffers were in use
- * (ENOBUFS), the next operation of this client might find none either.  If the
- * client's time was over, its bytes may have come while the server was
- * suspended (SIGSTOP): with DEFER_TASKRUN they complete an operation only
- * inside io_uring_enter(), and this one was cancelled before.
+ * Reads the socket itself in two cases.  If all buffers were in use (ENOBUFS),
+ * the next operation of this client might find none either.  If the client
+ * timed out, its bytes may have come while the server was suspended (SIGSTOP).
+ * With DEFER_TASKRUN they complete an operation only inside io_uring_enter(),
+ * and this one was cancelled before.
  */
 static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, int result) {
@@ -279,7 +280,8 @@ static void operation_completed(struct loop *loop, struct ring_conn *conn,
 /* ---- Accepting ---- */
 
 /* A multishot operation accepts clients until it is cancelled, or until the
-   completion queue is full: so it may accept that many more than the limit. */
+   completion queue is full.  So it may exceed the limit by the length of that
+   queue. */
 static bool may_use_multishot(const struct evented *evented) {
     return evented->count + COMPLETIONS < evented->limit;
 }
@@ -366,20 +368,17 @@ static bool watch(void *context, struct event_source *source,
     return true;
 }
 
-/* Takes the replies that are there; or none will come. */
-static void take_replies(struct loop *loop, bool works) {
+static void take_replies(struct loop *loop) {
     struct event_conn *conn;
 
-    if (!works)
-        evented_fail_redis(&loop->evented);
     while ((conn = evented_take_reply(&loop->evented)) != NULL)
         drive(loop, (struct ring_conn *)conn);
 }
 
 /* ---- Rounds ---- */
 
-/* Cancels what a client did not do in time.  It is disconnected when that is
-   complete. */
+/* Cancels the operations of clients that have timed out.  It is disconnected
+   when that is complete. */
 static void cancel_expired(struct loop *loop, struct ring_conn *conn) {
     conn->expired = conn->base.awaited;
     evented_stop_waiting(&loop->evented, &conn->base);
@@ -396,8 +395,8 @@ static void dispatch(struct loop *loop, const struct io_uring_cqe *cqe) {
     if (operation == ACCEPT) {
         accepted(loop, cqe->res, (cqe->flags & IORING_CQE_F_MORE) != 0);
     } else if (operation > ACCEPT) {
-        if (!loop->ends) /* then no client waits for a reply any more */
-            take_replies(loop, ring_redis_done(&loop->redis, cqe));
+        ring_redis_completed(&loop->redis, cqe);
+        take_replies(loop);
         ring_give_back(cqe, &ring->for_redis);
     } else {
         operation_completed(
@@ -426,9 +425,10 @@ static void run_round(struct loop *loop) {
     struct event_conn *conn;
 
     prepare_accept(loop);
-    take_replies(loop, ring_redis_look(&loop->redis));
-    take_replies(loop,
-                 redis_pipeline_check(&loop->evented.redis, loop->evented.now));
+    ring_redis_receive_late(&loop->redis);
+    take_replies(loop);
+    redis_pipeline_check(&loop->evented.redis, loop->evented.now);
+    take_replies(loop);
     ring_redis_begin(&loop->redis);
     wait_and_complete(loop);
     while ((conn = evented_expired(&loop->evented)) != NULL)
@@ -455,13 +455,10 @@ static bool keep_running(struct loop *loop) {
 /* Every operation in flight completes before its memory is freed. */
 static void loop_free(struct loop *loop) {
     struct evented *evented = &loop->evented;
-    struct event_conn *conn;
 
     loop->ends = true;
-    while ((conn = evented->first_waiter) != NULL) {
-        evented->first_waiter = conn->next_waiter;
-        drive(loop, (struct ring_conn *)conn);
-    }
+    redis_pipeline_close(&evented->redis);
+    take_replies(loop);
     struct io_uring_sqe *sqe = ring_get_sqe(&loop->ring);
     io_uring_prep_cancel64(sqe, 0,
                            IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);

@@ -175,13 +175,12 @@ static void take_back(struct buffer_ring *buffers) {
 }
 
 /*
- * SINGLE_ISSUER, DEFER_TASKRUN (since Linux 6.0 and 6.1): only this thread uses
- * the ring, and the kernel continues an operation only while the thread is in
- * io_uring_enter(), and does not interrupt it elsewhere.
+ * SINGLE_ISSUER (since Linux 6.0): only this thread uses the ring.
+ * DEFER_TASKRUN (since Linux 6.1): the kernel continues an operation only while
+ * the thread is in io_uring_enter(), and does not interrupt it elsewhere.
  * SUBMIT_ALL: an entry that fails does not keep those after it from the kernel.
- * CQSIZE: the size of the completion queue is given.
- * R_DISABLED: the ring starts disabled, because only then restrictions can be
- * set.
+ * CQSIZE: the size of the completion queue is given.  R_DISABLED: the ring
+ * starts disabled, because only then restrictions can be set.
  */
 void ring_init(struct ring *ring) {
     struct io_uring_params params = {

@@ -74,24 +74,24 @@ void ring_redis_begin(struct ring_redis *redis) {
         await_writable(redis, socket);
 }
 
-bool ring_redis_look(struct ring_redis *redis) {
+void ring_redis_receive_late(struct ring_redis *redis) {
     struct redis_pipeline *pipeline = &redis->evented->redis;
     int64_t now = redis->evented->now;
 
-    return redis_pipeline_deadline(pipeline) > now || !redis->receiving ||
-           redis_pipeline_fill(pipeline, now);
+    if (redis_pipeline_deadline(pipeline) <= now && redis->receiving)
+        redis_pipeline_fill(pipeline, MSG_DONTWAIT, now);
 }
 
 /* ---- Done ---- */
 
-static bool received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
+static void received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
     struct redis_pipeline *pipeline = &redis->evented->redis;
     int result = cqe->res;
     size_t size;
 
     redis->receiving = (cqe->flags & IORING_CQE_F_MORE) != 0;
     if (result == -ENOBUFS || result == -ECANCELED)
-        return true; /* it is begun again */
+        return; /* it is begun again */
     if (result > 0) {
         char *room = redis_pipeline_room(pipeline, &size);
         if (room == NULL)
@@ -100,24 +100,25 @@ static bool received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
             memcpy(room, ring_bytes(cqe, &redis->ring->for_redis),
                    (size_t)result);
     }
-    return redis_pipeline_received(pipeline, result, redis->evented->now);
+    redis_pipeline_received(pipeline, result, redis->evented->now);
 }
 
-bool ring_redis_done(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
+void ring_redis_completed(struct ring_redis *redis,
+                          const struct io_uring_cqe *cqe) {
     uint64_t user_data = io_uring_cqe_get_data64(cqe);
     enum operation operation = (enum operation)(user_data % OPERATIONS);
 
     if (user_data - operation != redis->generation)
-        return true; /* of a connection that is closed */
-    if (operation == REDIS_RECEIVE)
-        return received(redis, cqe);
-    if (operation == REDIS_SEND) {
+        return; /* of a connection that is closed */
+    if (operation == REDIS_RECEIVE) {
+        received(redis, cqe);
+    } else if (operation == REDIS_SEND) {
         redis->sending = false;
         redis->writable = cqe->res >= 0;
-        return redis_pipeline_sent(&redis->evented->redis, cqe->res,
-                                   redis->evented->now);
+        redis_pipeline_sent(&redis->evented->redis, cqe->res,
+                            redis->evented->now);
+    } else {
+        redis->awaiting_writable = false;
+        redis->writable = true; /* or the send operation reports the error */
     }
-    redis->awaiting_writable = false;
-    redis->writable = true; /* or the send operation will say why not */
-    return true;
 }

@@ -24,7 +24,8 @@ enum operation {
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t generation; /* of this connection; older ones had others */
+    uint64_t generation; /* of this connection; older connections had other
+                            numbers */
     bool receiving, sending, awaiting_writable; /* in flight */
     bool writable;                              /* as far as is known */
 };
@@ -36,19 +37,17 @@ void ring_redis_init(struct ring_redis *redis, struct ring *ring,
    its completions are ignored. */
 void ring_redis_forget(struct ring_redis *redis);
 
-/* If no reply has come in time, looks once more: while the server was suspended
-   (SIGSTOP), one may have come that the kernel has not yet received.  Returns
-   false if the connection has failed. */
-bool ring_redis_look(struct ring_redis *redis);
+/* After the timeout of a reply: reads the socket once more.  A reply may have
+   come while the server was suspended (SIGSTOP). */
+void ring_redis_receive_late(struct ring_redis *redis);
 
 /* Begins what is needed now.  Call it last in a loop iteration: no command may
    be added until the kernel has read the buffer of commands, because that would
    move it. */
 void ring_redis_begin(struct ring_redis *redis);
 
-/* One of its operations is complete.  Returns false if the connection has
- * failed.
- */
-bool ring_redis_done(struct ring_redis *redis, const struct io_uring_cqe *cqe);
+/* One of its operations is complete. */
+void ring_redis_completed(struct ring_redis *redis,
+                          const struct io_uring_cqe *cqe);
 
 #endif

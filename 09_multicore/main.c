@@ -21,8 +21,8 @@
  *
  * What does it cost?  For each core a process, which takes 80 KB of its own
  * while it has no client, and a connection to Redis.  A request costs as much
- * CPU time as in 07, or some more: two loops gather fewer events for one system
- * call than one loop would.
+ * CPU time as in 07, or some more, because two loops get fewer events from each
+ * system call than one loop would.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
  * its part of the memory.  A handler that computes delays only the clients of
@@ -30,15 +30,15 @@
  * parent forks another.
  *
  * Why processes, and not threads?  Because of the crash, and because they share
- * no data but counters, so that the loop of 07 needs no lock.  Speed is no
- * reason: on two cores a version with threads took about the same CPU time per
- * request.
+ * no data but counters, so that the loop of 07 needs no lock.  Speed makes no
+ * difference: on two cores a version with threads took about the same CPU time
+ * per request.
  *
  * Which worker gets a connection?  The first of the kernel's list that sleeps
  * in epoll_wait(): so none stays in the backlog while a worker sleeps.  But
  * on a quiet server that is always the same worker.  If all its connections are
  * kept and then become busy, one core does all the work.  With --listener-each
- * every worker has a socket and a backlog of its own (SO_REUSEPORT), and the
+ * every worker has a socket and a backlog of its own (SO_REUSEPORT).  The
  * kernel chooses by a hash of the client's address and port.  So the workers
  * get equal shares, and a connection may wait for a busy one.
  *
@@ -153,7 +153,7 @@ static bool start_worker(struct server *server) {
     children_exit(&workers, number, &unused);
 }
 
-/* Forks workers in place of those that have died, which none should, and waits
+/* Forks workers in place of those that have ended (after a crash), and waits
    for the next.  The pause limits the rate of forks if each worker dies at
    once.  A failed fork is logged and retried. */
 static void replace_workers(struct server *server) {

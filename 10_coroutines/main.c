@@ -25,13 +25,11 @@
  *
  * What does it cost?  A switch is 15 instructions on x86-64, and no system
  * call.  An idle connection keeps its stack: 64 KB of addresses, of which the
- * first page (4 KB) is used, or five after /sorted.  As in 05 each exchange
- * that asks Redis has a connection to it, and sends each command by itself: 12
- * system calls for a guestbook page, where 07 makes 5 with its shared one.  No
- * lock is ever contended.
+ * first page (4 KB) is used, or five after /sorted.  The commands of all
+ * coroutines go over one connection to Redis (redis.c), as in 07.
  *
- * What happens at the limit?  At the limit of descriptors or of memory for
- * stacks, or with COROUTINES_LIMIT connections, the accept loop waits until a
+ * What happens at the limit?  COROUTINES_LIMIT, the descriptors and the memory
+ * for stacks limit the connections.  At the limit the accept loop waits until a
  * client leaves; the rest wait in the backlog.  It uses only one core, and a
  * coroutine that computes delays all others, as in 07 (Go interrupts it by a
  * timer, and has several loops).  A stack cannot grow.  If it overflows, the
@@ -41,11 +39,11 @@
  * they take, here, in 04 and in 07.  The commands, and what to expect:
  * docs/tutorial/book/14-coroutines.md.
  *
- * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak __wrap_recv' -ex
- * continue -ex 'break switch_pointers' -ex continue -ex backtrace`, and then
- * `curl localhost:8000/guestbook`: a connection that waits for Redis.  The list
- * goes from the switch through recv() and blocking_serve(), as in 04, to
- * begin(), where its own stack ends.
+ * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak
+ * redis_pool_call' -ex continue -ex 'break switch_pointers' -ex continue -ex
+ * backtrace`, and then `curl localhost:8000/guestbook`: a connection that waits
+ * for Redis.  The list goes from the switch through redis_pool_call() and
+ * blocking_serve(), as in 05, to begin(), where its own stack ends.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -82,8 +80,8 @@ static void serve(void *context) {
     blocking_serve(&worker, &client);
 }
 
-/* Returns true if one more client may be accepted.  Its stack is made before,
-   so that a client for which there is no memory waits in the backlog. */
+/* Returns true if one more client may be accepted.  Its stack is allocated
+   first: a client for which there is no memory waits in the backlog. */
 static bool has_room(void) {
     if (coroutines_alive() >= room) {
         coroutines_wait_for_end();
@@ -96,10 +94,10 @@ static bool has_room(void) {
     return false;
 }
 
-/* Reserves two descriptors more, for Redis and a file, for as many connections
-   as 04 serves at once. */
+/* Reserves one descriptor more, for a file, for as many connections as 04
+   serves at once. */
 static size_t room_for_clients(void) {
-    size_t most = server_room_for_clients(CHILDREN_LIMIT, 2);
+    size_t most = server_room_for_clients(CHILDREN_LIMIT, 1);
 
     if (most > COROUTINES_LIMIT)
         most = COROUTINES_LIMIT;
@@ -113,13 +111,13 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     room = room_for_clients();
-    redis_pool_init(&redis, &server.redis, true);
     worker = (struct worker){.server = &server,
                              .counters = server.counters,
                              .redis = &redis,
                              .others_wait = others_wait};
     server_accept_without_waiting(&server);
-    coroutines_begin(room, server.listener);
+    coroutines_begin(room, server.listener, &worker.cached_time);
+    redis_pool_init(&redis, &server.redis, true);
 
     server_ready(&server);
     /* As in 04.  While blocking_accept() waits, the event loop runs. */
@@ -129,7 +127,7 @@ int main(int argc, char **argv) {
 
     while (coroutines_alive() > 0)
         coroutines_wait_for_end();
-    coroutines_end();
     redis_pool_destroy(&redis);
+    coroutines_end();
     return server_end(&server);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 02_forking: a child for each connection.  The parent reaps
-   after each accept, so at rest the last children may stay as zombies.
+   after each accept, so an idle server may keep its last children as zombies.
 
    Connections to Redis outlive the children.  The parent lends one to each
    child, which inherits its descriptor.  It is free again when the child has

@@ -46,9 +46,9 @@ int main(int argc, char **argv) {
             if (watched[i].revents != 0)
                 loop_serve(watched[i].fd);
         if (watched[REDIS].revents != 0)
-            loop_hear_redis();
+            loop_receive_redis();
         if (watched[LISTENER].revents != 0)
             loop_accept();
-        loop_tell_redis();
+        loop_send_redis();
     }
 }

@@ -44,10 +44,10 @@ int main(int argc, char **argv) {
             if (descriptor == loop.floor.listener)
                 loop_accept();
             else if (descriptor == loop.redis)
-                loop_hear_redis();
+                loop_receive_redis();
             else
                 loop_serve(descriptor);
         }
-        loop_tell_redis();
+        loop_send_redis();
     }
 }

@@ -94,7 +94,7 @@ static void received(int client, int result) {
         loop_answer(client);
 }
 
-static void begin_hearing_redis(void) {
+static void begin_receive_redis(void) {
     struct io_uring_sqe *sqe = begin();
 
     io_uring_prep_recv(sqe, loop.redis, loop.replies + loop.replies_length,
@@ -102,15 +102,15 @@ static void begin_hearing_redis(void) {
     is(sqe, REDIS, 0);
 }
 
-static void hear_redis(int result) {
+static void redis_received(int result) {
     if (result <= 0)
         floor_give_up("Redis");
     loop_take_replies((size_t)result);
-    begin_hearing_redis();
+    begin_receive_redis();
 }
 
 /* The kernel copies them before io_uring_enter() returns (MSG_DONTWAIT). */
-static void tell_redis(void) {
+static void begin_send_redis(void) {
     struct io_uring_sqe *sqe = begin();
 
     io_uring_prep_send(sqe, loop.redis, loop.commands, loop.commands_length,
@@ -159,7 +159,7 @@ static void complete(const struct io_uring_cqe *cqe) {
             begin_accept();
         break;
     case REDIS:
-        hear_redis(cqe->res);
+        redis_received(cqe->res);
         break;
     case REDIS_SEND:
         if (cqe->res != client)
@@ -196,11 +196,11 @@ int main(int argc, char **argv) {
     start_ring();
     begin_accept();
     if (loop.redis >= 0)
-        begin_hearing_redis();
+        begin_receive_redis();
     for (;;) {
         unsigned head, done = 0;
         if (loop.commands_length > 0)
-            tell_redis();
+            begin_send_redis();
         io_uring_submit_and_wait(&ring, 1);
         io_uring_for_each_cqe(&ring, head, cqe) {
             complete(cqe);

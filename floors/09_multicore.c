@@ -48,11 +48,11 @@ __attribute__((noreturn)) static void work(const struct floor *floor) {
             if (descriptor == floor->listener)
                 loop_accept();
             else if (descriptor == loop.redis)
-                loop_hear_redis();
+                loop_receive_redis();
             else
                 loop_serve(descriptor);
         }
-        loop_tell_redis();
+        loop_send_redis();
     }
 }
 

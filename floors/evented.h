@@ -4,9 +4,9 @@
  * 09): a client's few states.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
- * room for more.  It soon has, because it always keeps reading.  A client that
- * leaves while it waits for Redis is noticed when it is answered; until then
- * each loop iteration reports it, and the loop never sleeps.
+ * room for more.  It soon has, because it always keeps reading.  If a client
+ * leaves while it waits for Redis, the loop closes it when the reply comes.
+ * Until then each iteration reports it, and the loop never sleeps.
  */
 #ifndef FLOOR_EVENTED_H
 #define FLOOR_EVENTED_H
@@ -77,7 +77,7 @@ static inline void loop_accept(void) {
         loop_serve(client);
 }
 
-static inline void loop_hear_redis(void) {
+static inline void loop_receive_redis(void) {
     /* NOLINTNEXTLINE: without Redis there is nothing to watch and to read */
     ssize_t got = recv(loop.redis, loop.replies + loop.replies_length,
                        sizeof loop.replies - loop.replies_length, MSG_DONTWAIT);
@@ -89,7 +89,7 @@ static inline void loop_hear_redis(void) {
 }
 
 /* Sends all commands of a loop iteration in one write, at its end. */
-static inline void loop_tell_redis(void) {
+static inline void loop_send_redis(void) {
     size_t sent = 0;
 
     while (sent < loop.commands_length) {

@@ -12,9 +12,9 @@
  * start any program, and two that only set something: setsockopt and, for
  * signal(), rt_sigaction.)
  *
- * The rest of this project adds what it lacks: it reads once and hopes that the
- * whole request came (TCP may bring it in pieces), gives every request the same
- * answer, and while one client sends nothing, all others wait.
+ * It has three faults that the rest of this project removes.  It reads once,
+ * although TCP may deliver a request in pieces.  It gives every request the
+ * same answer.  While one client sends nothing, all others wait.
  */
 #include <arpa/inet.h>
 #include <signal.h>
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
         (unsigned short)(argc > 1 ? strtoul(argv[1], NULL, 10) : 8000));
     char request[4096];
 
-    /* A client that has gone must not end us when we write to it. */
+    /* A write to a client that has left must not end the server. */
     signal(SIGPIPE, SIG_IGN);
     for (;;) {
         int client = accept(listener, NULL, NULL); /* sleeps until one comes */
@@ -69,7 +69,7 @@ int main(int argc, char **argv) {
         /* Sleeps until the client sends a request. */
         if (read(client, request, sizeof request) > 0 &&
             write(client, response, strlen(response)) < 0)
-            perror("write"); /* it has gone meanwhile: no reason to end */
+            perror("write"); /* the client has left: continue */
         close(client);
     }
 }

@@ -2,15 +2,15 @@
 /*
  * Shared code of the baselines.
  *
- * A baseline is the minimal program of its architecture: it accepts, reads
- * once, sends Redis the commands of its options (redis.h), writes an answer
- * made at the start, and closes (or keeps the connection).  No parsing, no
+ * A baseline is the minimal program of its architecture.  It accepts, reads
+ * once, sends Redis the commands of its options (redis.h), and writes an answer
+ * made at the start.  Then it closes or keeps the connection.  No parsing, no
  * application, no timeouts, no orderly end.  It is not a lower bound: a server
  * with fewer or cheaper system calls can cost less.
  *
- * Simplifications: one read is taken for one whole request, which is true for
- * ab and for no real client.  Connections are kept for all clients or for none,
- * whatever a client requests.
+ * Simplifications: one read is treated as one whole request, which is true for
+ * ab, but for no real client.  Connections are kept for all clients or for
+ * none, whatever a client requests.
  *
  * The listening socket is that of the servers: same backlog, same options
  * except the timeouts.
@@ -104,8 +104,8 @@ static inline void floor_die_with(pid_t parent) {
         _exit(EXIT_FAILURE);
 }
 
-/* Forks processes that work, and waits for SIGTERM and then for them, because a
-   process' CPU time is added to its parent's when it is waited for. */
+/* Forks worker processes; waits for SIGTERM and then for the workers.  A
+   worker's CPU time is added to its parent's when it is waited for. */
 static inline int floor_fork_workers(const struct floor *floor, size_t count,
                                      void (*work)(const struct floor *)) {
     sigset_t terminate;
@@ -142,7 +142,7 @@ static inline size_t floor_number(const char *text, size_t least, size_t most) {
     unsigned long number = strtoul(text, &end, 10);
 
     if (end == text || *end != '\0' || number < least || number > most) {
-        fprintf(stderr, "%s: '%s' is no number from %zu to %zu\n",
+        fprintf(stderr, "%s: '%s' is not a number from %zu to %zu\n",
                 program_invocation_short_name, text, least, most);
         exit(EXIT_FAILURE);
     }

@@ -74,7 +74,7 @@ static inline void floor_find_redis(struct floor_redis *redis, char *where) {
         floor_refuse("is not HOST:PORT", where);
     *port++ = '\0';
     if (getaddrinfo(where, port, &wanted, &found) != 0)
-        floor_refuse("is no host that is known", where);
+        floor_refuse("is not a known host", where);
     memcpy(&redis->address, found->ai_addr, found->ai_addrlen);
     redis->address_length = found->ai_addrlen;
     freeaddrinfo(found);

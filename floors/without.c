@@ -20,7 +20,7 @@
  *     cache     the check of a kept file: it seems to be another, and so each
  *               is opened, and read if it is small
  *     date      the field Date, kept for a second: time() returns now and one
- *               second later in turns, so it is made anew each time
+ *               second later alternately, so it is formatted each time
  *     pipeline  one call for an event loop's commands to Redis: each has its
  *               own
  *
@@ -74,7 +74,8 @@ static bool is_without(const char *name) {
 
 static void set_each_option(int socket) {
     static const struct timeval receive = {.tv_sec = REQUEST_TIMEOUT / 1000},
-                                sending = {.tv_sec = SEND_LOOK / 1000};
+                                sending = {.tv_sec =
+                                               SEND_CHECK_INTERVAL / 1000};
     int on = 1;
 
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -190,7 +191,8 @@ int fstatat(int folder, const char *restrict name, struct stat *restrict status,
 
     if (!is_without("cache"))
         return next(folder, name, status, flags);
-    *status = (struct stat){.st_mode = S_IFREG}; /* like none that is known */
+    *status = (struct stat){.st_mode = S_IFREG}; /* differs from any file that
+                                                    the server knows */
     return 0;
 }
 

@@ -39,12 +39,12 @@ struct call {
 #endif
 
 /* For serving with calls that sleep.  A connection to Redis begins without
-   waiting: poll waits for it, and fcntl then makes its calls block.  poll also
-   checks whether a client waits in the backlog. */
+   waiting: poll waits for it, and fcntl then makes its calls block.  The call
+   poll also checks the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
-/* Children: to fork them, be one, signal them and wait for them.  musl makes
-   the call fork if it exists, glibc never; and its children, since 1.2.4, get
-   their number by set_tid_address. */
+/* Children: calls of the parent and of the child.  The C library musl uses fork
+   if it exists, glibc never.  With musl 1.2.4 and newer, a child gets its
+   number from set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
@@ -58,13 +58,13 @@ struct call {
    With openat glibc reads two things.  The number of processors limits its
    heaps (/sys/devices/system/cpu/online, else /proc/stat).  When a heap
    shrinks, it reads whether memory may be overcommitted
-   (/proc/sys/vm/overcommit_memory).  Landlock rejects both, and glibc goes on
-   with its defaults. */
+   (/proc/sys/vm/overcommit_memory).  Landlock rejects both, and glibc uses its
+   defaults. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rseq), CALL(set_robust_list), CALL(exit), CALL(openat)
-/* To create one: clone3 since glibc 2.34, clone before.  With the first one the
-   C library installs the handler of a signal of its own. */
+/* To create one: clone3 since glibc 2.34, clone before.  With the first thread
+   the C library installs a signal handler for internal use. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam between the two storeys.
+ * The interface between the two storeys.
  *
- * lib/ is a whole web server.  A real machine adds more: too few descriptors,
- * processes and Redis connections, too little memory, slow readers of the log,
- * attackers.  What that takes is in ops/, behind the functions of this header.
+ * lib/ is a complete web server.  On a real machine it also meets shortages
+ * (descriptors, processes, Redis connections, memory), slow readers of the log,
+ * and attackers.  The code for these is in ops/; this header declares it.
  *
  *     make all      links ops/, the second storey
  *     make plain    links lib/plain/: the same functions, most in a line or two
  *
- * A first reading of lib/ needs only what each function promises.
+ * A first reading of lib/ needs only these comments.
  */
 #ifndef OPS_H
 #define OPS_H
@@ -25,12 +25,9 @@
 
 /* ---- The start and the end of a server, in this order ---- */
 
-/* Right after the command line was read. */
-void ops_start(void);
-
-/* Before any fork: what processes share.  `workers`: how many there are at
-   most, children included. */
-void ops_share(size_t workers);
+/* Right after the command line was read.  `workers`: how many processes serve
+   at most. */
+void ops_start(size_t workers);
 
 /* When all files are open: drops the rights to others.  Of TCP the port of
    Redis is left (0: none).  `log`: standard output is the access log. */
@@ -51,21 +48,21 @@ void ops_end(void);
 /* ---- How many clients there may be ---- */
 
 /* Returns how many clients there are descriptors for, at least 1.  At most
-   `served` of them are served at once, and each of these takes `more`
-   descriptors in addition to its own: a connection to Redis, a file. */
+   `served` of them are served at once.  Each of these takes `more` additional
+   descriptors: a connection to Redis, a file. */
 size_t server_room_for_clients(size_t served, size_t more);
 
-/* Returns for how many of at most `most` clients there is memory, at least 1.
-   Each takes `real` bytes of memory, and `each` bytes of this process'
-   addresses; 0: it gets a process of its own. */
+/* Returns the number of clients for which there is memory, 1 to `most`.  Each
+   takes `real` bytes of memory, and `each` bytes of this process' addresses; 0:
+   it gets a process of its own. */
 size_t server_room_in_memory(size_t most, size_t each, size_t real);
 
-/* Something has run out, as errno shows: clients wait until another one ends.
+/* A resource has run out, as errno shows: clients wait until another one ends.
    Logs that. */
 void server_report_exhausted(const char *what);
 
-/* Has something run out just now, in any process?  Then no connection is kept
-   alive, or the first clients could keep out all others. */
+/* Has a resource run out recently, in any process?  Then no connection is kept
+   alive, so that the first clients cannot block all others. */
 bool server_is_under_pressure(void);
 
 /* ---- Memory ---- */
@@ -74,7 +71,7 @@ bool server_is_under_pressure(void);
    nothing, if a limit forbids it. */
 bool budget_take(size_t bytes);
 void budget_return(size_t bytes);
-void budget_own(size_t slot);   /* a forked child: its slot */
+void budget_set_slot(size_t slot); /* a forked child: its slot */
 void budget_reset(size_t slot); /* that child has ended: returns all it took */
 
 /* Objects of one size, which live long: the connections of an event loop. */
@@ -93,7 +90,7 @@ void slab_free(struct slab *slab); /* all were given back */
 /* Before the first fork of a server that forks many children. */
 void memory_prepare_forks(void);
 
-/* What an event loop has to do for memory_trim(). */
+/* The state of memory_trim() in an event loop. */
 struct trim {
     unsigned exchanges; /* count them here */
     int64_t next_at;    /* clock_milliseconds(): not before then */
@@ -115,7 +112,7 @@ struct cache *cache_create(const char *folder, bool texts);
 void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
 
 /* Borrows the regular file of that name, relative to the folder, as it is in
-   that loop iteration (app/cached_time.h).  Errors are those of file_open(). */
+   that loop iteration (app/response.h).  Errors are those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct cache *cache, struct file *file);
@@ -130,10 +127,10 @@ void output_line(int descriptor, const char *line, size_t length);
 void output_text(int descriptor, const char *text, size_t length);
 
 /* A rate-limited message of the log, all zero at first, in memory that all
-   processes share: what comes again too soon is counted for the next line. */
+   processes share.  Messages that come too soon are only counted. */
 struct log_limit {
     _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
-    _Atomic unsigned untold;
+    _Atomic unsigned suppressed;
 };
 
 /* Claims the next line.  Of all callers at once, one gets true and logs; then
@@ -149,8 +146,8 @@ __attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
 
 struct exchange;
 
-/* One worker's counters, in a cache line of their own: cores that write to the
-   same line take it away from each other. */
+/* One worker's counters, in a separate cache line: writes of several cores to
+   one line are slow (false sharing). */
 struct counters {
     _Alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t responses[6]; /* by the first digit of their status */
@@ -163,8 +160,8 @@ struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* What is printed about the workers: nothing; the least, median and most
-   requests, and how many workers had none; that, and the requests of each. */
+/* Three kinds of output about the workers: nothing; the least, median and most
+   requests and the number of idle workers; that, and the requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
 /* Prints the sums, and the CPU time of this process and of its ended children.
@@ -177,20 +174,19 @@ void statistics_print(const struct counters *counters, size_t workers,
 struct redis_server;
 struct resp_reply;
 
-/* Is this first reply on a connection how Redis says that it has no connection
-   to spare (its maxclients)?  It then closes, and has done nothing. */
+/* Does Redis report with this first reply on a connection that it has no free
+   connection (maxclients)?  It then closes, and has executed nothing. */
 bool redis_is_refusal(const struct resp_reply *reply);
 
-/* Does that errno, of redis_connect_start(), mean a shortage on our side,
-   perhaps not for long: descriptors, ports, memory, or room in the queue of a
-   Unix socket? */
+/* Does that errno of redis_connect_start() mean a shortage on our side, perhaps
+   a short one?  Descriptors, ports, memory, or the queue of a Unix socket. */
 bool redis_is_shortage(int error);
 
 /* Are connections to Redis scarce?  Then idle ones are closed. */
 bool redis_is_scarce(int64_t now);
 
-/* No connection is available now: because Redis sent this refusal or, if it is
-   NULL, because of a shortage of our own, which is in errno.  Logs that. */
+/* Reports that no connection is available now: Redis sent this refusal.  If it
+   is NULL, errno shows a shortage of our own.  Logs that. */
 void redis_report_refusal(const struct redis_server *server,
                           const struct resp_reply *refusal, int64_t now);
 

@@ -1,50 +1,58 @@
 /* SPDX-License-Identifier: MIT */
-#include "budget.h"
-
+/*
+ * Limits for the memory of large responses: of all processes together, and of
+ * each process.
+ *
+ * A client that does not read keeps its response in our memory.  Without a
+ * limit, a crowd of such clients takes all memory that the machine or the
+ * control group grants, and the kernel kills the server.
+ *
+ * Only responses of more than LARGE_RESPONSE bytes count, so small ones cost
+ * nothing here and are served while the budget is exhausted.
+ */
 #include "ops.h"
+#include "start.h"
 
+/* There is no limit before budget_init(). */
+static _Atomic size_t only_one;
 static struct {
-    size_t limit, own_limit;
+    size_t limit, process_limit;
     _Atomic size_t *taken;
     size_t slots; /* the number of counters */
     size_t slot;  /* the counter of this process */
-} budget;
+} budget = {SIZE_MAX, SIZE_MAX, &only_one, 1, 0};
 
-void budget_init(size_t limit, size_t own_limit, _Atomic size_t *taken,
+void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots) {
     budget.limit = limit;
-    budget.own_limit = own_limit;
+    budget.process_limit = process_limit;
     budget.taken = taken;
     budget.slots = slots;
     budget.slot = 0;
 }
 
-void budget_own(size_t slot) {
+void budget_set_slot(size_t slot) {
     budget.slot = slot;
 }
 
 bool budget_take(size_t bytes) {
     size_t taken = 0;
 
-    if (budget.taken == NULL)
-        return true;
     /* First our own part, then the sum: so if two processes call this at once,
        at least one sees both parts, and the limit holds. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], bytes) + bytes;
     for (size_t i = 0; i < budget.slots; i++)
         taken += atomic_load(&budget.taken[i]);
-    if (own <= budget.own_limit && taken <= budget.limit)
+    if (own <= budget.process_limit && taken <= budget.limit)
         return true;
     budget_return(bytes);
     return false;
 }
 
 void budget_return(size_t bytes) {
-    if (budget.taken != NULL)
-        atomic_fetch_sub(&budget.taken[budget.slot], bytes);
+    atomic_fetch_sub(&budget.taken[budget.slot], bytes);
 }
 
 void budget_reset(size_t slot) {
-    if (budget.taken != NULL)
-        atomic_store(&budget.taken[slot], 0);
+    atomic_store(&budget.taken[slot], 0);
 }

@@ -3,13 +3,13 @@
  * The files below one folder, kept between requests: small ones in memory, the
  * others open.
  *
- * A hit costs one system call, which checks whether the file is still the same,
- * at most once in an iteration of an event loop; a miss opens it.
+ * A hit costs one system call, which checks whether the file is unchanged, at
+ * most once in an iteration of an event loop.  A miss opens the file.
  *
- * One cache serves all threads of a process: a lock guards the table, and a
- * file stays until its last borrower gives it back.  A limited number of files
- * that are not borrowed stays open (OPEN_FILES); when the process runs out of
- * descriptors, none.
+ * One cache serves all threads of a process.  A lock guards the table, and a
+ * file stays until its last borrower returns it.  A limited number of files
+ * that are not borrowed stays open (OPEN_FILES).  If the process runs out of
+ * descriptors, none does.
  */
 #include "app/file.h"
 #include "limits.h"
@@ -23,13 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* If memory is short, uthash would exit by default.  With this setting it only
-   does not keep the file, which does no harm. */
+/* If memory is short, uthash exits by default.  With this setting the file is
+   not kept, which is harmless. */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 #include <utlist.h>
 
-/* What the cache knows of a file. */
+/* An entry of the cache: one file. */
 struct entry {
     struct file *file;
     int borrowed;   /* under the lock, as all that follows */
@@ -99,7 +99,7 @@ static void drop(struct cache *cache, struct entry *entry) {
 
 static void drop_idle(struct cache *cache, size_t limit) {
     while (cache->idle != NULL && cache->idle_count > limit)
-        drop(cache, cache->idle); /* NOLINT: what is dropped has left it */
+        drop(cache, cache->idle); /* NOLINT: a dropped entry is not in it */
 }
 
 static void give_back(struct cache *cache, struct entry *entry) {
@@ -130,20 +130,17 @@ static bool is_same(const struct stat *a, const struct stat *b) {
 }
 
 /* May the file be kept?  Its descriptor, yes.  Its text only if a later change
-   is certain to have another time than the last one.  Files are dated by a
-   clock that may tick only 100 times a second, on some file systems once in two
-   seconds: a second change within a tick is not seen.  (A write through a
-   mapping, mmap(2), is dated when it begins, and not with each byte.) Templates
-   are kept in any case: otherwise 02, started right after a change, would read
-   one in each child. */
+   certainly gets a later time: the clock of a file system may tick once in two
+   seconds.  Templates are always kept: otherwise 02, if it starts right after a
+   change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
-           file->status.st_ctim.tv_sec + FILE_SETTLES <= time(NULL);
+           file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
 }
 
 /* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it; or the same one, if another thread was faster.  A file
-   that may change unseen is for this borrower only. */
+   name, and borrows it.  If another thread was faster, borrows its file.  A
+   file that may change undetected is for this borrower only. */
 static struct entry *keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
@@ -181,9 +178,8 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return hit ? entry : NULL;
 }
 
-/* Forgets the name together with the file: kept open, a deleted file would use
-   the disk until the server ends.  (A file that is not requested again does,
-   until others have pushed it out.) Returns NULL, with that errno. */
+/* Closes the file as well: if it was deleted it would use the disk.  Returns
+   NULL, with that errno. */
 static struct file *forget(struct cache *cache, const char *name, int error) {
     struct entry *entry;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Least privilege: the rights that a server drops once it has started, so that
- * an attacker who takes it over can do little more than the server itself.
+ * Least privilege: a started server drops the rights that it does not need.  So
+ * an attacker who controls it can do little more than the server itself.
  *
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
@@ -101,10 +101,9 @@ void ops_print_calls(const struct call *calls) {
 
 /* ---- Files and ports: Landlock ---- */
 
-/* As in linux/landlock.h, which may be too old on this system to have all of
-   it.  A C library may be too old to number its calls (musl 1.2.2), so the
-   kernel's header does.  An older kernel takes a longer structure if the fields
-   that it does not know are zero. */
+/* As in linux/landlock.h, which may be too old here to have all of it.  An
+   older kernel takes a longer structure if the fields it does not know are
+   zero. */
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
@@ -141,7 +140,7 @@ static int allow_port(int ruleset, int port) {
 }
 
 /* The kernel's version of Landlock: landlock(7) lists what each added. */
-static struct ruleset all_that_is_known(int version) {
+static struct ruleset all_known_rights(int version) {
     static const int rights_to_files[] = {13, 14, 15, 15, 16};
     int last = version < 5 ? version : 5;
 
@@ -153,10 +152,10 @@ static struct ruleset all_that_is_known(int version) {
 }
 
 /*
- * Leaves the calling thread, and all that it creates, only the files in public/
- * and templates/ below the root, and of TCP the port of Redis (0: none).
- * Returns 2 when that is so; 1 when this kernel supports only the files (before
- * 6.7), 0 when it does not support it (before 5.13); -1 with errno set when it
+ * Limits the calling thread, and all that it creates, to the files in public/
+ * and templates/ below the root, and to the TCP port of Redis (0: none).
+ * Returns 2 if both are limited, 1 if only the files (kernel before 6.7), 0 if
+ * the kernel supports neither (before 5.13).  Returns -1 with errno set if it
  * failed.
  */
 static int confine_files_and_ports(const char *root, int redis_port) {
@@ -164,7 +163,7 @@ static int confine_files_and_ports(const char *root, int redis_port) {
                                LANDLOCK_CREATE_RULESET_VERSION);
     if (version < 1)
         return 0;
-    struct ruleset known = all_that_is_known(version);
+    struct ruleset known = all_known_rights(version);
     int ruleset =
         (int)syscall(__NR_landlock_create_ruleset, &known, sizeof known, 0);
     if (ruleset < 0)
@@ -267,10 +266,10 @@ static int load_filter(const struct call *own) {
 }
 
 /*
- * Leaves the whole process, with all present and later threads, only the calls
- * that lib/ needs, and these.  Any other returns ENOSYS, as from a kernel that
- * does not have it, and is logged on standard error.  Returns how many calls
- * are left, 0 when this kernel or processor does not support it, -1 with errno.
+ * Limits the whole process, with all present and later threads, to the calls
+ * that lib/ needs, and these.  Any other call returns ENOSYS, as in an older
+ * kernel, and is logged on standard error.  Returns how many calls are left, 0
+ * when this kernel or processor does not support it, -1 with errno.
  */
 static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,

@@ -35,9 +35,9 @@ void descriptors_raise_limit(void) {
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         server_fatal("cannot ask for the limit of descriptors: %s",
                      strerror(errno));
-    if (limit.rlim_max < DESCRIPTORS_LEAST)
+    if (limit.rlim_max < DESCRIPTORS_MINIMUM)
         server_fatal("%ju descriptors are too few; allow it %d (ulimit -n)",
-                     (uintmax_t)limit.rlim_max, DESCRIPTORS_LEAST);
+                     (uintmax_t)limit.rlim_max, DESCRIPTORS_MINIMUM);
     limit.rlim_cur =
         limit.rlim_max < DESCRIPTORS_LIMIT ? limit.rlim_max : DESCRIPTORS_LIMIT;
     (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */

@@ -7,17 +7,15 @@
 
 /* ---- Memory ---- */
 
-/* Large responses together may take 1/MEMORY_SHARE of what the machine or the
-   control group grants, and those of one process 1/MEMORY_SHARE of its
-   RLIMIT_AS or RLIMIT_DATA.  The rest is for connections, small responses,
-   Redis' replies and the kernel. */
+/* All large responses together may take 1/MEMORY_SHARE of the memory that the
+   machine or the control group grants; those of one process 1/MEMORY_SHARE of
+   its RLIMIT_AS or RLIMIT_DATA. */
 #define MEMORY_SHARE    4
-/* Left for files and Redis, if memory is limited.  Without this, the last
-   clients would be accepted but find no memory for their requests, and would be
-   rejected. */
+/* Left for files and Redis, if memory is limited: otherwise the last clients
+   would be accepted, but find no memory for their requests. */
 #define RESERVED_MEMORY (512 * 1024)
-/* The largest request of a server without Redis' reply: a page of 333 KB, twice
-   while it is made, and a block of connections of an event loop. */
+/* The memory for the largest request without Redis: two copies of a page of 333
+   KB, and a block of connections of an event loop. */
 #define REQUEST_MEMORY  (1024 * 1024)
 /* A block of this size or more goes back to the kernel when it is freed; this
    is glibc's own first value (mallopt(3), M_MMAP_THRESHOLD). */
@@ -26,45 +24,44 @@
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
 /* The main thread's stack.  With 32 KB some of the seven servers crashed at
    their start, with 48 KB none.  The environment is on this stack, too. */
-#define STACK_LEAST     (64 * 1024)
+#define STACK_MINIMUM   (64 * 1024)
 /* After this number of exchanges an event loop gives back unused memory, at
-   most once in a TRIM_INTERVAL (milliseconds).  TRIM_REST bytes stay at the
+   most once in a TRIM_INTERVAL (milliseconds).  TRIM_PAD bytes stay at the
    heap's end, for the next exchanges. */
 #define TRIM_AFTER      100
 #define TRIM_INTERVAL   500
-#define TRIM_REST       (128 * 1024)
+#define TRIM_PAD        (128 * 1024)
 
 /* ---- Descriptors and files ---- */
 
 /* With fewer there is hardly room for a client in addition to the standard
    three, the folders, the listener, the loop, Redis and a file. */
-#define DESCRIPTORS_LEAST    16
+#define DESCRIPTORS_MINIMUM  16
 /* Descriptors that clients may not take: files, Redis, the standard three.  If
    the system allows few, at most half of all. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
 /* Of all descriptors, files that no client receives have at most 1/8. */
 #define OPEN_FILES_SHARE     8
-/* A file that has changed within this number of seconds is always read anew. */
-#define FILE_SETTLES         3
+/* A file that changed within this number of seconds is always read again. */
+#define FILE_SETTLE_TIME     3
 
 /* ---- Shortages and the log, in milliseconds ---- */
 
 /* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long.  While the shortage lasts, the server retries every
-   RETRY_DELAY, and each failure starts this time again. */
+   kept alive for this long. */
 #define SHORTAGE          1000
-/* After Redis rejects a connection (maxclients), or ports or the system's open
-   files run out, servers close idle connections to Redis for this long.  (06
-   and 07 keep their only one.) */
+/* Servers close idle connections to Redis for this long after Redis has
+   rejected one (maxclients), or ports or the system's open files have run out.
+   (06 and 07 keep their only one.) */
 #define REDIS_SCARCE      5000
 /* The most threads that connect to Redis at once.  Its backlog has room for
    511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE 128
-/* How long the start and the end of a server wait for the reader of what they
-   print.  A line printed meanwhile waits for none (output.c). */
+/* How long a server waits for the reader of its output when it starts and when
+   it ends.  Between them, no line waits (output.c). */
 #define OUTPUT_TIMEOUT    1000
-/* How long the log writer sleeps after it has emptied its pipe.  The capacity
-   of 10,000 lines is enough at ten times the rate of the fastest server. */
-#define WRITER_REST       10
+/* How long the log writer sleeps after it has emptied its pipe.  The pipe holds
+   10,000 lines, enough at ten times the rate of the fastest server. */
+#define WRITER_PAUSE      10
 
 #endif

@@ -36,8 +36,8 @@ static void read_limit(const char *folder, const char *name, uint64_t *least) {
 }
 
 /* A group has the limits of all groups above it too.  In a container the path
-   may be that of the host, and not exist here: then only the limits at the top
-   are found, which are the container's. */
+   may be that of the host, and not exist here.  Then only the limits at the top
+   apply, which are those of the container. */
 static void read_limits(const char *root, const char *hierarchy, char *group,
                         uint64_t *least) {
     char folder[PATH_MAX];
@@ -103,7 +103,7 @@ size_t memory_of_process(void) {
 /* ---- What there is room for ---- */
 
 /* Untouched memory costs nothing, so all can be allocated at once. */
-static bool is_there(size_t size) {
+static bool can_allocate(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -113,17 +113,11 @@ static bool is_there(size_t size) {
     return true;
 }
 
-/* If memory is limited (ulimit -v, -d), two habits of glibc would leave none
-   for the requests.
-
-   It makes heaps for threads, up to eight a processor, of 64 MB of addresses
-   each.  With M_ARENA_MAX all threads share one.
-
-   It also keeps the stacks of threads that have ended, up to 40 MB of them.
-   These may be more than we counted: some threads are still ending when others
-   have begun in their slots.  So the heap takes its part at the start.  We
-   allocate and free one block larger than the heap's free rest, so the heap
-   grows now, by M_TOP_PAD more, and keeps that memory. */
+/* If memory is limited (ulimit -v, -d), glibc could use all of it for heaps of
+   threads (64 MB of addresses each) and for stacks of threads that have ended
+   (up to 40 MB).  With M_ARENA_MAX all threads share one heap.  It takes its
+   part at the start: one block larger than its free rest makes it grow now, by
+   M_TOP_PAD more. */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     struct rlimit addresses;
@@ -153,7 +147,7 @@ size_t memory_init(void) {
 }
 
 void memory_need(size_t size) {
-    if (!is_there(size + RESERVED_MEMORY))
+    if (!can_allocate(size + RESERVED_MEMORY))
         server_fatal("cannot get the %zu bytes of memory that one client and "
                      "the reserve need; raise the limit (ulimit -v, -d)",
                      size + RESERVED_MEMORY);
@@ -167,7 +161,7 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
 
     if (most > clients)
         most = clients > 0 ? (size_t)clients : 1;
-    while (each > 0 && most > 1 && !is_there(most * each + RESERVED_MEMORY))
+    while (each > 0 && most > 1 && !can_allocate(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
     memory_need(each);
     keep_memory_for_requests();
@@ -176,16 +170,16 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
 
 /* ---- What goes back ---- */
 
-/* free(3) gives the heap's end back to the kernel by itself, but only the part
-   that is unused up to the end.  malloc_trim(3) finds free pages everywhere
-   (since glibc 2.8).  musl has no such call and needs none: it keeps little. */
+/* free(3) returns only the unused part at the heap's end to the kernel,
+   malloc_trim(3) also free pages elsewhere (since glibc 2.8).  The C library
+   musl keeps little. */
 int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
     if (trim->exchanges < TRIM_AFTER || busy)
         return INT64_MAX;
     if (now < trim->next_at)
         return trim->next_at;
 #ifdef __GLIBC__
-    malloc_trim(TRIM_REST);
+    malloc_trim(TRIM_PAD);
 #endif
     *trim = (struct trim){.next_at = now + TRIM_INTERVAL};
     return INT64_MAX;
@@ -193,10 +187,9 @@ int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
 
 /* ---- What children find ---- */
 
-/* Allocates a block of each size that a request needs, and frees it.  So it is
-   in glibc's list of freed blocks (tcache, since glibc 2.26), where every child
-   finds it.  Otherwise each child would split new blocks off the heap: that
-   writes to three more pages, which the kernel then copies for the child. */
+/* Leaves a block of each size that a request needs in glibc's list of freed
+   blocks (tcache, since glibc 2.26).  A child that splits new blocks off the
+   heap writes to three more pages, which the kernel then copies. */
 void memory_prepare_forks(void) {
     static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
                                    SHORT_PATH};

@@ -7,10 +7,10 @@
 #include <stdint.h>
 
 /*
- * The memory that all our processes together may have, in bytes: the least of
- * the machine's memory and the limits of the control group (versions 1 and 2)
- * and of the groups above it.  `root` is put before each path that is read: ""
- * except in a test.
+ * The memory that all processes of the server together may use, in bytes.  It
+ * is the least of the machine's memory and the limits of the control group
+ * (versions 1 and 2) and its parents.  `root` is put before each path that is
+ * read: "" except in a test.
  */
 uint64_t memory_granted(const char *root);
 

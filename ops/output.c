@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standard output and standard error: lines are printed, but no reader can stop
- * the service.  Each write(2) returns at once.  A line that cannot be written
- * now is dropped and counted; the next line is preceded by the count.
+ * Standard output and standard error: no reader can stop the service.  Each
+ * write(2) returns at once.  A line that cannot be written now is dropped and
+ * counted; the next line is preceded by the count.
  *
  * How the write is kept from waiting depends on what the descriptor is:
  *
- *     pipe, terminal   opened anew (/proc/self/fd/N) with O_NONBLOCK.  The flag
+ *     pipe, terminal   reopened (/proc/self/fd/N) with O_NONBLOCK.  The flag
  *                      belongs to the open file description, which we share
  *                      with other programs: the shell would get it, too.
  *     socket           MSG_DONTWAIT for each line
@@ -15,18 +15,14 @@
  *                      never waits.  Only the access log has one.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
- * log writer as well.  Rare lines on a standard error that is a file are
- * written directly: the kernel keeps them in memory, but a file system that
- * hangs stops the process.  A production server sends all lines to a log
- * writer.
- *
- * The log writer is not confined (confine.c): it is forked before.  It
- * only copies bytes from the pipe to the file.
+ * log writer as well.  If standard error is a file, its rare lines are written
+ * directly: a file system that hangs stops the process.  The log writer is not
+ * confined (confine.c).
  */
 #include "limits.h"
 #include "ops.h"
 #include "process/clock.h"
-#include "process/log.h"
+#include "process/shared.h"
 #include "start.h"
 
 #include <errno.h>
@@ -47,14 +43,14 @@
    another one print the count. */
 struct loss {
     _Atomic unsigned lines; /* dropped since the last count was printed */
-    _Atomic bool torn;      /* the last line was written in part */
+    _Atomic bool partial;   /* the last line was written in part */
 };
 
 static struct loss own[STDERR_FILENO + 1], *losses = own;
 static struct {
     bool is_socket;
     bool is_file;
-    bool needs_writer; /* it could not be opened anew */
+    bool needs_writer; /* it could not be opened again */
     pid_t writer;      /* the process that writes for us; 0: none does */
 } outputs[STDERR_FILENO + 1];
 
@@ -90,19 +86,18 @@ void output_open(void) {
 /* ---- The log writer ---- */
 
 /* The pipe's capacity.  More needs a privilege (pipe(7), pipe-max-size). */
-#define WRITER_ROOM (1024 * 1024)
+#define WRITER_PIPE_SIZE (1024 * 1024)
 
 /* Is the pipe no longer open for writing in any process? */
-static bool is_left(int pipe) {
+static bool has_no_writer(int pipe) {
     struct pollfd entry = {.fd = pipe};
 
     return poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
 }
 
 /* Copies bytes until no process has the pipe open for writing.  After it has
-   emptied the pipe it sleeps for WRITER_REST.  So most writes of the server
-   find no reader that sleeps in read(2), and need not wake one.  While the disk
-   is full it tries again: the pipe fills, and the server counts what it drops.
+   emptied the pipe it sleeps, so most writes of the server need not wake it.
+   While the disk is full it tries again, and the server counts what it drops.
  */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
@@ -113,13 +108,13 @@ static void copy(int pipe, int file) {
             ssize_t more = write(file, bytes + done, (size_t)(count - done));
             if (more > 0)
                 done += more;
-            else if (is_left(pipe))
+            else if (has_no_writer(pipe))
                 return;
             else
-                poll(NULL, 0, WRITER_REST);
+                poll(NULL, 0, WRITER_PAUSE);
         }
         if (count < (ssize_t)sizeof bytes)
-            poll(NULL, 0, WRITER_REST);
+            poll(NULL, 0, WRITER_PAUSE);
     }
 }
 
@@ -144,7 +139,8 @@ static int start_writer(int descriptor) {
 
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -1;
-    (void)fcntl(ends[1], F_SETPIPE_SZ, WRITER_ROOM); /* else it has 64 KB */
+    (void)fcntl(ends[1], F_SETPIPE_SZ,
+                WRITER_PIPE_SIZE); /* else it has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
     outputs[descriptor].writer = fork();
@@ -176,7 +172,7 @@ void output_close(void) {
         close(i); /* the last descriptor of the pipe: the writer ends */
         while (waitpid(outputs[i].writer, NULL, WNOHANG) == 0 &&
                clock_milliseconds() < until)
-            poll(NULL, 0, WRITER_REST);
+            poll(NULL, 0, WRITER_PAUSE);
     }
 }
 
@@ -188,36 +184,37 @@ static ssize_t write_now(int descriptor, const char *text, size_t length) {
     return write(descriptor, text, length);
 }
 
-/* Notes what became of some lines. */
+/* Records whether some lines were written. */
 static bool was_written(struct loss *loss, unsigned lines, size_t length,
                         ssize_t written) {
     if (written == (ssize_t)length)
         return true;
     if (written > 0)
-        loss->torn = true;
+        loss->partial = true;
     atomic_fetch_add(&loss->lines, lines);
     return false;
 }
 
-/* One process prints the count; then it begins anew.  Returns false if there is
-   no room. */
+/* One process prints the count, which then restarts at 0.  Returns false if
+   there is no room. */
 static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];
 
     if (lines == 0)
         return true;
-    bool torn = atomic_exchange(&loss->torn, false); /* set before the lines */
+    bool partial =
+        atomic_exchange(&loss->partial, false); /* set before the lines */
     int length =
         snprintf(text, sizeof text,
                  "%s%.80s: %u lines were dropped here, because they "
                  "could not be written at once\n",
-                 torn ? "\n" : "", program_invocation_short_name, lines);
+                 partial ? "\n" : "", program_invocation_short_name, lines);
     ssize_t written = write_now(descriptor, text, (size_t)length);
     if (was_written(loss, lines, (size_t)length, written))
         return true;
     if (written <= 0)
-        loss->torn |= torn;
+        loss->partial |= partial;
     return false;
 }
 
@@ -249,7 +246,7 @@ void output_text(int descriptor, const char *text, size_t length) {
         }
     }
     if (length > 0 && text > start && text[-1] != '\n')
-        losses[descriptor].torn = true;
+        losses[descriptor].partial = true;
     for (size_t i = 0; i < length; i++)
         losses[descriptor].lines += text[i] == '\n';
 }

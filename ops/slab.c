@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * If each object had its own piece of the heap, it would lie next to things
- * that live for one request only.  After a crowd one would remain on every
- * page, and no page could go back to the kernel: 15,000 idle connections held 2
- * KB each, of which they used 0.8.  So such objects come in blocks, apart from
- * the rest, and the blocks stay until the end.  (The name and the idea: Jeff
- * Bonwick, "The Slab Allocator", USENIX Summer 1994.)
+ * On the heap a long-lived object would lie next to things of one request, and
+ * keep its page from being returned to the kernel: 15,000 idle connections held
+ * 2 KB each, of which they used 0.8.  So such objects have blocks of their own,
+ * which stay until the end.  (Jeff Bonwick, "The Slab Allocator", 1994.)
  */
 #include "ops.h"
 

@@ -3,13 +3,14 @@
 #ifndef OPS_START_H
 #define OPS_START_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* ---- descriptors.c ---- */
 
-/* The caller may have closed the first three (`>&-`).  The next file or socket
-   would then be number 1, and a line of the log would go to a client or to
-   Redis.  Opens what is missing. */
+/* Opens what the caller has closed of the first three (`>&-`): otherwise a line
+   of the log would go to a client or to Redis. */
 void descriptors_open_standard(void);
 
 /* Each connection needs a descriptor: raises the soft limit to the hard one. */
@@ -22,13 +23,12 @@ void descriptors_raise_limit(void);
 void output_open(void);
 
 /* Starts the log writers that are needed; `log`: standard output is the access
-   log.  Call it after the user was changed, before any fork or thread.  If the
-   user may have no more processes (EAGAIN), there is none: then a line waits
-   for its reader.  Returns -1 with errno set for any other failure. */
+   log.  Call it after the user was changed, before any fork or thread.  If
+   processes are short (EAGAIN), there is none: a line waits for its reader.
+   Returns -1 with errno set for any other failure. */
 int output_start_writers(bool log);
 
-/* The process prints no more to standard output and standard error.  Waits
-   OUTPUT_TIMEOUT at most for the log writers to write what they were given. */
+/* Nothing more is printed: waits OUTPUT_TIMEOUT at most for the log writers. */
 void output_close(void);
 
 /* ---- shortage.c ---- */
@@ -36,8 +36,13 @@ void output_close(void);
 /* Call it before any fork, so that all processes know of a shortage. */
 void shortage_init(void);
 
-/* ---- redis_shortage.c ---- */
+/* ---- budget.c ---- */
 
-void redis_shortage_init(void);
+/* Sets the limits, in bytes: for all processes together, and for each. `taken`:
+   a counter for each process, in memory that all processes share.  When a child
+   is killed, its parent can return what it had taken.  Until this call there is
+   no limit. */
+void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
+                 size_t slots);
 
 #endif

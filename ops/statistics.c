@@ -3,10 +3,8 @@
  */
 #include "app/exchange.h"
 #include "ops.h"
-#include "process/log.h"
 #include "process/shared.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -18,20 +16,16 @@
 static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
-    struct counters *counters = shared_pages(workers * sizeof *counters);
-
     own_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (counters == NULL)
-        server_fatal("no memory for the statistics: %s", strerror(errno));
-    return counters;
+    return server_share_pages(workers * sizeof(struct counters));
 }
 
 static void add(_Atomic uint64_t *counter, uint64_t count) {
     atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
 
-/* The first digit of a status.  RFC 9110, section 15: a client treats a status
-   outside of 100 to 599 as 500, and so it is counted. */
+/* The first digit of a status.  RFC 9110, section 15: a status outside of 100
+   to 599 counts as 500, as for a client. */
 static size_t class_of(int status) {
     return status >= 100 && status <= 599 ? (size_t)status / 100 : 5;
 }
@@ -50,8 +44,8 @@ static double seconds(struct timeval a, struct timeval b) {
            (double)(a.tv_usec + b.tv_usec) / 1e6;
 }
 
-/* The peak memory of this process, in KiB.  getrusage(2) would return that of
-   the program that started us, if it used more before it called exec. */
+/* The peak memory of this process, in KiB.  The value of getrusage(2) also
+   counts the program that called exec. */
 static long peak_memory(void) {
     char text[4096];
     ssize_t length = pread(own_status, text, sizeof text - 1, 0);
@@ -65,9 +59,9 @@ static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
     /* Children count once they have been waited for: see getrusage(2).  The sum
-       is exact, but many kernels separate user and system time only at each
-       tick of a clock: all time of a child that ends before the first tick
-       counts as user time. */
+       is exact, but many kernels separate user and system time only at clock
+       ticks.  If a child ends before the first tick, all its time counts as
+       user time. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

@@ -74,7 +74,7 @@ struct blocking_conn {
  *   - cached_time_set(&conn->cached_time, time(NULL)) gives the application
  *     the time;
  *   - connection_received(&conn->connection, (size_t)count) reports the
- *     bytes received (0: the client sends no more).  Then the need is known.
+ *     bytes received (0: the client sends no more).  It sets the next need.
  *
  * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
  * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
@@ -84,8 +84,8 @@ struct blocking_conn {
  * timeout_milliseconds() its milliseconds, and options_time() shortens it for
  * tests
  * (--time-scale).  It limits the whole request, and not each call.  So note
- * when this limit began (clock_milliseconds()); otherwise a client that sends
- * a byte from time to time blocks the server for ever.
+ * when this limit began (clock_milliseconds()); otherwise a client that sends a
+ * byte from time to time blocks the server forever.
  */
 static void receive(struct blocking_conn *conn) {
     connection_abandon(&conn->connection);

@@ -129,7 +129,7 @@ static void ask_redis(struct blocking_conn *conn) {
         connection_replied(connection, NULL);
         return;
     }
-    if (exchange_changes_something(exchange))
+    if (exchange_changes_data(exchange))
         redis_client_check_before_use(client);
     bool called = redis_pool_call(conn->redis, &client,
                                   exchange_command(exchange), &reply);

@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* The application as a whole: opened once, at the start. */
+/* The application: what all requests share.  It does not change after the
+   start. */
 #ifndef APP_APP_H
 #define APP_APP_H
 
-#include "app/page.h"
+#include "proto/path.h"
+
+#define GUESTBOOK_TEMPLATE "guestbook/index.html"
+
+struct app {
+    struct cache *public;
+    struct cache *templates;
+    struct redirect *redirects; /* a hash table */
+};
 
 /*
  * Opens what is served: public/, templates/ and the file `redirects` below
- * the root folder.  Returns 0, or -1 with a sentence in `error` that says what
- * is missing and what to do.
+ * the root folder.  If something is missing, prints one line and exits 1.
  */
-int app_open(struct app *app, const char *root, char *error, size_t size);
+void app_open(struct app *app, const char *root);
 void app_close(struct app *app);
+
+/*
+ * Reads a file of lines `path target [status]`; # starts a comment, the status
+ * is 302 unless given.  A file that does not exist is an empty table.  An error
+ * prints the file, the line and what to do, and exits 1.
+ */
+struct redirect *redirects_load(const char *file);
+void redirects_free(struct redirect *redirects);
+
+/* Is this path in the table? */
+bool redirect_exists(const struct app *app, const struct path *path);
 
 #endif

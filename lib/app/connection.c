@@ -26,6 +26,7 @@
  */
 #include "app/connection.h"
 
+#include "app/routes.h"
 #include "config.h"
 
 #include <assert.h>
@@ -81,13 +82,14 @@ static void send_response(struct connection *connection) {
         connection->state = STATE_KEEP;
 }
 
-static void refuse(struct connection *connection, int status,
+static void reject(struct connection *connection, int status,
                    const char *sentence) {
     exchange_refuse(&connection->exchange, status, sentence);
     send_response(connection);
 }
 
-static void go_on(struct connection *connection, enum exchange_result result) {
+static void apply_result(struct connection *connection,
+                         enum exchange_result result) {
     switch (result) {
     case EXCHANGE_ANSWERED:
         send_response(connection);
@@ -101,8 +103,8 @@ static void go_on(struct connection *connection, enum exchange_result result) {
 }
 
 static void answer(struct connection *connection) {
-    go_on(connection, exchange_answer(&connection->exchange,
-                                      buffer_view(&connection->input)));
+    apply_result(connection, exchange_answer(&connection->exchange,
+                                             buffer_view(&connection->input)));
 }
 
 /* ---- Requests ---- */
@@ -111,9 +113,9 @@ static void advance_body(struct connection *connection) {
     int result = exchange_take_body(&connection->exchange, &connection->input);
 
     if (result == -413)
-        refuse(connection, 413, "The request's body is too long.");
+        reject(connection, 413, "The request's body is too long.");
     else if (result < 0)
-        refuse(connection, -result, "The chunks of the body are broken.");
+        reject(connection, -result, "The chunks of the body are malformed.");
     else if (result > 0)
         answer(connection);
 }
@@ -123,7 +125,7 @@ static void await_body(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
     exchange->chunks = (struct http_chunks){0};
-    /* RFC 9110, section 10.1.1: needless once some of the body is there. */
+    /* RFC 9110, section 10.1.1: not needed if a part of the body is there. */
     if (exchange->request.expects_continue &&
         connection->input.length == exchange->head) {
         exchange->continued = true;
@@ -161,12 +163,12 @@ static void advance_head(struct connection *connection) {
         return;
     }
     if (result < 0) {
-        refuse(connection, (int)-result, request->complaint);
+        reject(connection, (int)-result, request->complaint);
         return;
     }
     exchange->head = (size_t)result;
     connection->keep_alive = request->keep_alive;
-    if (!exchange_route(exchange))
+    if (!routes_choose(exchange))
         send_response(connection);
     else if (request->body == HTTP_NO_BODY)
         answer(connection);
@@ -174,8 +176,8 @@ static void advance_head(struct connection *connection) {
         await_body(connection);
 }
 
-/* The request's views point into the input: when the input moves while a body
-   is received, they are taken anew. */
+/* The request's views point into the input.  The input may move while a body is
+   received, so the head is parsed again. */
 static void renew_views(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct view head =
@@ -192,8 +194,8 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* At least half of the first size, so that a long body comes in few
-       pieces; never so little that a read would fetch a handful of bytes. */
+    /* At least half of the first size: then a long body comes in few pieces,
+       and no read fetches only a few bytes. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -229,15 +231,17 @@ void connection_received(struct connection *connection, size_t count) {
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply) {
     assert(connection->state == STATE_REDIS);
-    go_on(connection, exchange_replied(&connection->exchange, reply));
+    apply_result(connection, exchange_replied(&connection->exchange, reply));
 }
 
 /* ---- Sending ---- */
 
-static struct view behind(struct view view, uint64_t *skip) {
-    size_t step = *skip < view.length ? (size_t)*skip : view.length;
-    *skip -= step;
-    return view_skip(view, step);
+/* Returns the part of the view that has not been sent.  Of *sent, which counts
+   from its front, the bytes of what follows are left. */
+static struct view unsent_part(struct view view, uint64_t *sent) {
+    size_t count = *sent < view.length ? (size_t)*sent : view.length;
+    *sent -= count;
+    return view_skip(view, count);
 }
 
 struct pending connection_pending(const struct connection *connection) {
@@ -246,26 +250,26 @@ struct pending connection_pending(const struct connection *connection) {
     struct pending pending = {.descriptor = -1,
                               .last = connection->state == STATE_SEND &&
                                       !connection->keep_alive};
-    uint64_t skip = exchange->sent;
+    uint64_t sent = exchange->sent;
 
     if (connection->state == STATE_CONTINUE) {
-        pending.first = behind(exchange_continue, &skip);
+        pending.first = unsent_part(exchange_continue, &sent);
         return pending;
     }
     struct view head = buffer_view(&response->head);
     if (exchange->request.method == HTTP_HEAD) {
         pending.first =
-            behind(view_slice(head, 0, response->head_length), &skip);
+            unsent_part(view_slice(head, 0, response->head_length), &sent);
         return pending;
     }
-    pending.first = behind(head, &skip);
+    pending.first = unsent_part(head, &sent);
     if (response->file == NULL || response->file->text.length > 0) {
-        pending.second = behind(response_body(response), &skip);
+        pending.second = unsent_part(response_body(response), &sent);
         return pending;
     }
     pending.descriptor = response->file->descriptor;
-    pending.offset = response->offset + skip;
-    pending.count = response->count - skip;
+    pending.offset = response->offset + sent;
+    pending.count = response->count - sent;
     return pending;
 }
 
@@ -287,9 +291,8 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* To close with bytes unread resets the connection, and the client may lose
-       the response: RFC 9112, section 9.6.  A long response is still on its way
-       when all of it is sent: what the client sends before it has arrived would
-       be unread. */
+       the response: RFC 9112, section 9.6.  While a long response is on its
+       way, the client may still send. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 
@@ -354,7 +357,7 @@ void connection_timed_out(struct connection *connection) {
         (connection->state == STATE_HEAD && !connection_is_idle(connection));
 
     if (half_a_request)
-        refuse(connection, 408, "The request did not come in time.");
+        reject(connection, 408, "The request did not arrive in time.");
     else
         connection->state = STATE_CLOSED;
 }

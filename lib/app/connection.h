@@ -3,12 +3,9 @@
  * The life of a client's connection, one exchange (app/exchange.h) after
  * another: a state machine, which makes no system call on a socket itself.
  *
- * The state shows how far the connection is; only connection.c uses it.  The
- * need is what the driver must do now; several states have the same need, as
- * head and body both need bytes.
- *
- * The driver may read the need at any time.  It then does what is needed, by
- * calls that sleep or by calls that do not, and reports the outcome:
+ * Only connection.c uses the state.  The need is what the driver must do now.
+ * It does that, by calls that sleep or by calls that do not, and reports the
+ * outcome:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
@@ -19,8 +16,7 @@
  *     NEED_DONE       server_exchange_done(), connection_next()
  *     NEED_CLOSE      close, connection_free()
  *
- * In any state the driver may, for reasons of its own, close and
- * connection_free().
+ * The driver may close and connection_free() in any state.
  */
 #ifndef APP_CONNECTION_H
 #define APP_CONNECTION_H
@@ -39,14 +35,14 @@ enum connection_need {
 struct connection {
     enum {
         STATE_HEAD,     /* the head is awaited; idle until its first byte */
-        STATE_CONTINUE, /* "100 Continue" goes out, then STATE_BODY */
+        STATE_CONTINUE, /* "100 Continue" is being sent, then STATE_BODY */
         STATE_BODY,     /* the rest of the body is awaited */
         STATE_REDIS,    /* the handler awaits a reply */
-        STATE_KEEP,   /* the response is there, but for its Connection field */
-        STATE_SEND,   /* the response goes out */
-        STATE_SENT,   /* all of it is out */
-        STATE_LINGER, /* what still comes is read and dropped */
-        STATE_CLOSED, /* nothing more will be done */
+        STATE_KEEP,     /* the Connection field is still missing */
+        STATE_SEND,     /* the response is being sent */
+        STATE_SENT,     /* all of it was sent */
+        STATE_LINGER,   /* further bytes are read and dropped */
+        STATE_CLOSED,   /* nothing more will be done */
     } state;
     int requests_left; /* that this connection may still bring */
     bool greeted;      /* at least one request has been answered */
@@ -82,8 +78,7 @@ void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
 /* May the connection be kept after this response?  Called at most once a
-   request, at the last moment, and only if no other reason has already decided
-   to close it. */
+   request, and only if nothing else has decided to close it. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* What is to be sent now: some bytes, then some more, then part of a file.
@@ -92,8 +87,8 @@ struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
     uint64_t offset, count;
-    /* Nothing follows: as soon as it is out, the driver ends the connection or
-       at least its own side of it. */
+    /* Nothing follows: after sending it, the driver ends the connection, or at
+       least its own side. */
     bool last;
 };
 struct pending connection_pending(const struct connection *connection);
@@ -108,10 +103,8 @@ void connection_timed_out(struct connection *connection);
 /* The driver cannot continue, or will not: the connection must be closed. */
 void connection_abandon(struct connection *connection);
 
-/* What we want from the client now, and how long we wait for it, in
-   milliseconds.  All are deadlines, which count from the beginning of the wait,
-   except TIMEOUT_SEND, which counts from the last byte that the client took.
- */
+/* What the server awaits from the client now.  Each timeout counts from the
+   beginning of the wait, TIMEOUT_SEND from the last acknowledged byte. */
 enum timeout {
     TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
     TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */

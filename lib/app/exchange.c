@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/exchange.h"
 
-#include "app/routes.h"
 #include "config.h"
+#include "ops.h"
 
 #include <stdlib.h>
 
@@ -10,11 +10,11 @@ const struct view exchange_continue =
     VIEW_INITIALIZER("HTTP/1.1 100 Continue\r\n\r\n");
 
 void exchange_free(struct exchange *exchange) {
-    buffer_free(&exchange->page.kept);
-    buffer_free(&exchange->page.command);
+    buffer_free(&exchange->kept);
+    buffer_free(&exchange->command);
     response_free(&exchange->response);
-    if (exchange->page.held > 0)
-        (void)page_hold(&exchange->page, 0); /* which cannot fail */
+    if (exchange->reserved > 0)
+        (void)exchange_reserve(exchange, 0); /* which cannot fail */
     free(exchange->path.text);
     exchange->path.text = NULL;
     exchange->head = exchange->body = 0;
@@ -22,65 +22,10 @@ void exchange_free(struct exchange *exchange) {
     exchange->sent = 0;
 }
 
-/* ---- The choice of a handler ---- */
-
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence) {
     response_error(&exchange->response, status, sentence);
     exchange->unread = true;
-}
-
-/* Answers what no handler answers: OPTIONS, which asks what is allowed, and
-   methods that are not allowed or not known.  A body would not be used, so it
-   is not waited for. */
-static void answer_without_handler(struct exchange *exchange,
-                                   struct view allowed) {
-    struct response *response = &exchange->response;
-
-    if (exchange->request.method == HTTP_OPTIONS)
-        response_start(response, 204);
-    else if (allowed.length > 0)
-        response_error(response, 405,
-                       "This address does not take that method.");
-    else
-        response_error(response, 501, "This server knows no such method.");
-    if (allowed.length > 0)
-        response_field(response, VIEW("Allow"), allowed);
-    exchange->unread = exchange->request.body != HTTP_NO_BODY;
-}
-
-bool exchange_route(struct exchange *exchange) {
-    const struct http_request *request = &exchange->request;
-    struct view allowed;
-
-    if (view_equal(request->path, VIEW("*"))) {
-        answer_without_handler(exchange, routes_methods);
-        return false;
-    }
-    exchange->path.text = malloc(path_room(request->path));
-    if (exchange->path.text == NULL) {
-        exchange_refuse(exchange, 503, "The server is short of memory.");
-        return false;
-    }
-    int result = path_decode(request->path, &exchange->path);
-    if (result < 0) {
-        exchange_refuse(exchange, -result,
-                        result == -414 ? "The path is too long."
-                                       : "The path is malformed.");
-        return false;
-    }
-    exchange->handler =
-        routes_find(exchange->app, request->method, &exchange->path, &allowed);
-    if (exchange->handler == NULL) {
-        answer_without_handler(exchange, allowed);
-        return false;
-    }
-    if (request->body == HTTP_LENGTH_BODY &&
-        request->content_length > BODY_LIMIT) {
-        exchange_refuse(exchange, 413, "The request's body is too long.");
-        return false;
-    }
-    return true;
 }
 
 /* ---- The body ---- */
@@ -113,40 +58,56 @@ int exchange_take_body(struct exchange *exchange, struct buffer *input) {
 
 /* ---- The handler ---- */
 
+bool exchange_reserve(struct exchange *exchange, size_t bytes) {
+    size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
+    size_t reserved = exchange->reserved;
+
+    if (wanted > reserved && !budget_take(wanted - reserved)) {
+        response_unavailable(&exchange->response,
+                             "The server is sending too many large pages to "
+                             "other clients. Please try again in a moment.");
+        return false;
+    }
+    if (wanted < reserved)
+        budget_return(reserved - wanted);
+    exchange->reserved = wanted;
+    return true;
+}
+
+void exchange_ask(struct exchange *exchange, enum resp_type expected,
+                  const struct view *words, size_t count) {
+    exchange->expected = expected;
+    resp_append_command(&exchange->command, words, count);
+}
+
 static enum exchange_result call_handler(struct exchange *exchange,
                                          const struct resp_reply *reply) {
-    struct page *page = &exchange->page;
-
-    page->reply = reply;
-    buffer_clear(&page->command);
-    exchange->handler(page);
-    if (page->command.failed || page->kept.failed)
+    exchange->reply = reply;
+    buffer_clear(&exchange->command);
+    exchange->handler(exchange);
+    if (exchange->command.failed || exchange->kept.failed)
         return EXCHANGE_FAILED;
-    return page->command.length > 0 ? EXCHANGE_ASKS : EXCHANGE_ANSWERED;
+    return exchange->command.length > 0 ? EXCHANGE_ASKS : EXCHANGE_ANSWERED;
 }
 
 enum exchange_result exchange_answer(struct exchange *exchange,
                                      struct view input) {
-    exchange->page.app = exchange->app;
-    exchange->page.request = &exchange->request;
-    exchange->page.path = &exchange->path;
-    exchange->page.response = &exchange->response;
-    exchange->page.body = view_slice(input, exchange->head, exchange->body);
-    exchange->page.step = 0;
+    exchange->content = view_slice(input, exchange->head, exchange->body);
+    exchange->step = 0;
     return call_handler(exchange, NULL);
 }
 
 struct view exchange_command(const struct exchange *exchange) {
-    return buffer_view(&exchange->page.command);
+    return buffer_view(&exchange->command);
 }
 
-bool exchange_changes_something(const struct exchange *exchange) {
+bool exchange_changes_data(const struct exchange *exchange) {
     return exchange->request.method == HTTP_POST;
 }
 
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply) {
-    enum resp_type expected = exchange->page.expected;
+    enum resp_type expected = exchange->expected;
 
     if (expected == RESP_STRING && reply->type == RESP_NULL)
         return true;
@@ -173,19 +134,20 @@ static bool is_passing(const struct resp_reply *reply) {
 enum exchange_result exchange_replied(struct exchange *exchange,
                                       const struct resp_reply *reply) {
     if (reply == NULL || is_passing(reply)) {
-        response_error(&exchange->response, 503,
-                       "The guestbook's memory, Redis, cannot be reached just "
-                       "now. Please try again in a moment.");
-        response_field(&exchange->response, VIEW("Retry-After"), VIEW("1"));
+        response_unavailable(
+            &exchange->response,
+            "The guestbook's database, Redis, cannot be reached now. Please "
+            "try again in a moment.");
         return EXCHANGE_ANSWERED;
     }
     if (!exchange_accepts(exchange, reply)) {
-        response_error(&exchange->response, 502,
-                       "The guestbook's memory, Redis, gave a reply that this "
-                       "server cannot use. The server's log gives the reason.");
+        response_error(
+            &exchange->response, 502,
+            "The guestbook's database, Redis, sent a reply that this "
+            "server cannot use. The server's log gives the reason.");
         return EXCHANGE_ANSWERED;
     }
-    exchange->page.step++;
+    exchange->step++;
     return call_handler(exchange, reply);
 }
 

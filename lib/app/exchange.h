@@ -3,28 +3,76 @@
  * One HTTP exchange: a request, and the response that answers it.  The
  * connection (app/connection.h) moves the bytes, for one exchange after
  * another.
+ *
+ * A handler makes the response.  It never waits.  If it needs Redis it asks and
+ * returns; it is called again with the reply, one step further.  It is done
+ * when it returns without having asked:
+ *
+ *     switch (exchange->step) {
+ *     case 0:
+ *         exchange_ask(exchange, RESP_INTEGER, words, 2);
+ *         break;
+ *     case 1:
+ *         response_start(&exchange->response, 200);
+ *         buffer_append_number(&exchange->response.body,
+ *                              exchange->reply->integer);
+ *     }
+ *
+ * It is called only with replies of the type that it asked for.  A RESP_NULL
+ * instead of a RESP_STRING means that the key does not exist.  When Redis is
+ * unavailable or replies otherwise, the exchange answers 503 or 502 itself.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
 
-#include "app/page.h"
+#include "app/response.h"
+#include "proto/http.h"
 #include "proto/http_chunks.h"
+#include "proto/path.h"
+#include "proto/resp.h"
+
+struct exchange;
+typedef void handler(struct exchange *exchange);
 
 struct exchange {
     const struct app *app;
     struct http_request request; /* points into the connection's input */
-    size_t head;                 /* bytes of the request's head */
+    struct path path;            /* decoded and safe; its text is owned here */
+    struct view content;         /* the body, for the handler */
+    struct response response;
+
+    /* ---- The handler and Redis ---- */
+    handler *handler;
+    int step;                       /* replies so far */
+    const struct resp_reply *reply; /* from step 1 on; for this call only */
+    /* What a handler keeps between steps.  The next reply overwrites the bytes
+       of this one, so a handler copies text into the buffer, and a number into
+       its member. */
+    struct buffer kept;
+    int64_t kept_number;
+    size_t reserved;       /* bytes that it has taken from the budget (ops.h) */
+    struct buffer command; /* to be sent to Redis; empty: done */
+    enum resp_type expected; /* the type of its reply */
+
+    /* ---- The bytes ---- */
+    size_t head; /* bytes of the request's head */
     size_t body; /* bytes of its body, decoded, right after the head */
     struct http_chunks chunks;
     bool unread;    /* an early response left some of the request unread */
     bool continued; /* "100 Continue" went out before the response */
-
-    struct path path; /* its text is the exchange's */
-    page_handler *handler;
-    struct page page;
-    struct response response;
-    uint64_t sent; /* bytes of the response, head and body */
+    uint64_t sent;  /* bytes of the response, head and body */
 };
+
+/* ---- Called by a handler ---- */
+
+/* Asks Redis for a reply of that type, with a command of `count` words. */
+void exchange_ask(struct exchange *exchange, enum resp_type expected,
+                  const struct view *words, size_t count);
+
+/* Changes what this exchange takes from the budget to `bytes`; LARGE_RESPONSE
+   or fewer count as none.  If the budget is exhausted: false, and the response
+   is a 503. */
+bool exchange_reserve(struct exchange *exchange, size_t bytes);
 
 /* The outcome of a call of the handler. */
 enum exchange_result {
@@ -42,12 +90,9 @@ void exchange_free(struct exchange *exchange);
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* The head is there: chooses the handler, before the body is there.  Returns
-   false if there is none, and the response gives the reason. */
-bool exchange_route(struct exchange *exchange);
-
-/* Takes what has come of the body; a chunked one is decoded in its place.
-   Returns 1 if it is whole, 0 if more is needed, or minus a status. */
+/* Takes the received part of the body; a chunked body is decoded in place.
+   Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
+   status. */
 int exchange_take_body(struct exchange *exchange, struct buffer *input);
 
 /* All of the request is there, at the front of the input. */
@@ -64,9 +109,9 @@ enum exchange_result exchange_replied(struct exchange *exchange,
 
 struct view exchange_command(const struct exchange *exchange);
 
-/* Is it meant to change data, as a POST is (RFC 9110, section 9.2.1)?  Then a
-   left-over reply to an older command must not be mistaken for success. */
-bool exchange_changes_something(const struct exchange *exchange);
+/* Does the request change data, as a POST does (RFC 9110, section 9.2.1)?  Then
+   a late reply to an older command must not be mistaken for success. */
+bool exchange_changes_data(const struct exchange *exchange);
 
 /* Is that the type of reply that the handler asked for?  If it is not, the
    driver reports it.  Unless it is an error that Redis reports, the driver also

@@ -19,9 +19,8 @@
 #define OPEN_TRIES 32
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
-   2.43.  A link with ".." in it is followed only if nothing was renamed
-   meanwhile, anywhere on this host: otherwise the call returns EAGAIN, and may
-   be repeated. */
+   2.43.  openat2(2) returns EAGAIN if a link contains ".." and something was
+   renamed meanwhile, anywhere on this host.  Then the call may be repeated. */
 static int open_beneath(int folder, const char *name, uint64_t flags) {
     struct open_how how = {.flags = flags | O_CLOEXEC,
                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
@@ -106,8 +105,8 @@ struct file *file_open(int folder, const char *name, const struct stat *status,
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL)
         return NULL;
-    /* O_NONBLOCK: opening a named pipe would wait for its writer.  It may have
-       become one since the caller checked. */
+    /* O_NONBLOCK: opening a named pipe would wait for its writer.  The file may
+       have become a pipe since the caller checked. */
     file->descriptor =
         open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||

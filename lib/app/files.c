@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/files.h"
-
+#include "app/app.h"
+#include "app/routes.h"
 #include "config.h"
 
 #include <errno.h>
@@ -132,45 +132,42 @@ static void add_content_range(struct response *response, bool satisfied,
     buffer_append(head, VIEW("\r\n"));
 }
 
-static void serve(struct page *page, struct file *file, struct view name) {
-    const struct http_request *request = page->request;
-    struct response *response = page->response;
-    struct cache *cache = page->app->public;
+static void serve(struct exchange *exchange, struct file *file,
+                  struct view name) {
+    const struct http_request *request = &exchange->request;
+    struct response *response = &exchange->response;
+    struct cache *cache = exchange->app->public;
     uint64_t size = (uint64_t)file->status.st_size;
     uint64_t first = 0;
     uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
     enum http_range range = HTTP_RANGE_NONE;
 
-    if (is_another(request, file)) {
-        response_error(response, 412, "The file is another one by now.");
-        cache_return(cache, file);
-        return;
-    }
-    if (is_unchanged(request, file)) {
-        response_start(response, 304);
-        buffer_append(&response->head, file->validators);
-        cache_return(cache, file);
-        return;
-    }
     if (wants_range(request, file))
         range = http_parse_range(request->range, size, &first, &last);
-    if (range == HTTP_RANGE_UNSATISFIABLE) {
-        response_error(response, 416, "The file is not that long.");
+    if (is_another(request, file)) {
+        response_error(response, 412, "The file has changed.");
+    } else if (is_unchanged(request, file)) {
+        response_start(response, 304);
+        buffer_append(&response->head, file->validators);
+    } else if (range == HTTP_RANGE_UNSATISFIABLE) {
+        response_error(response, 416,
+                       "The range starts after the end of the file.");
         add_content_range(response, false, 0, 0, size);
-        cache_return(cache, file);
-        return;
+    } else {
+        response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
+        response_field(response, VIEW("Content-Type"), content_type_of(name));
+        buffer_append(&response->head, file->validators);
+        buffer_append(&response->head, VIEW("Accept-Ranges: bytes\r\n"));
+        if (range == HTTP_RANGE_OK)
+            add_content_range(response, true, first, last, size);
+        response_file(response, cache, file, first, last - first + 1);
+        return; /* the response has borrowed the file */
     }
-    response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
-    response_field(response, VIEW("Content-Type"), content_type_of(name));
-    buffer_append(&response->head, file->validators);
-    buffer_append(&response->head, VIEW("Accept-Ranges: bytes\r\n"));
-    if (range == HTTP_RANGE_OK)
-        add_content_range(response, true, first, last, size);
-    response_file(response, cache, file, first, last - first + 1);
+    cache_return(cache, file);
 }
 
-/* RFC 3986, section 2.3: what may be in a path as it is.  The rest is escaped
-   anew: the decoded path may hold anything, even line ends. */
+/* RFC 3986, section 2.3: what may be in a path as it is.  All other bytes are
+   escaped: the decoded path may contain any byte, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -185,37 +182,37 @@ static void append_encoded(struct buffer *buffer, struct view path) {
     }
 }
 
-static void redirect_to_folder(struct page *page) {
-    append_encoded(&page->kept, path_view(page->path));
-    buffer_append(&page->kept, VIEW("/"));
-    if (page->request->query.length > 0) {
-        buffer_append(&page->kept, VIEW("?"));
-        buffer_append(&page->kept, page->request->query);
+static void redirect_to_folder(struct exchange *exchange) {
+    append_encoded(&exchange->kept, path_view(&exchange->path));
+    buffer_append(&exchange->kept, VIEW("/"));
+    if (exchange->request.query.length > 0) {
+        buffer_append(&exchange->kept, VIEW("?"));
+        buffer_append(&exchange->kept, exchange->request.query);
     }
-    response_redirect(page->response, 301, buffer_view(&page->kept));
+    response_redirect(&exchange->response, 301, buffer_view(&exchange->kept));
 }
 
-void files_page(struct page *page) {
+void files_page(struct exchange *exchange) {
     static const char index_name[] = "index.html";
     char name[PATH_SIZE + sizeof index_name];
-    size_t length = page->path->length - 1; /* without the first slash */
+    size_t length = exchange->path.length - 1; /* without the first slash */
 
-    memcpy(name, page->path->text + 1, length);
+    memcpy(name, exchange->path.text + 1, length);
     if (length == 0 || name[length - 1] == '/') {
         memcpy(name + length, index_name, sizeof index_name - 1);
         length += sizeof index_name - 1;
     }
     name[length] = '\0';
-    struct file *file = cache_borrow(page->app->public, name,
-                                     page->response->cached_time->round);
+    struct file *file = cache_borrow(exchange->app->public, name,
+                                     exchange->response.cached_time->round);
     if (file != NULL) {
-        serve(page, file, (struct view){name, length});
+        serve(exchange, file, (struct view){name, length});
         return;
     }
     switch (errno) {
     case EISDIR:
-        if (page->path->text[page->path->length - 1] != '/') {
-            redirect_to_folder(page);
+        if (exchange->path.text[exchange->path.length - 1] != '/') {
+            redirect_to_folder(exchange);
             return;
         }
         break;
@@ -229,9 +226,9 @@ void files_page(struct page *page) {
     case ENXIO: /* a socket */
         break;
     default: /* too many open files, memory is short, the disk fails ... */
-        response_error(page->response, 503, "It cannot be read just now.");
-        response_field(page->response, VIEW("Retry-After"), VIEW("1"));
+        response_unavailable(&exchange->response,
+                             "The file cannot be read now.");
         return;
     }
-    response_error(page->response, 404, "There is no such page here.");
+    response_error(&exchange->response, 404, "This page does not exist.");
 }

@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/guestbook.h"
-
+/*
+ * The guestbook: remarks and a visitor count, kept in Redis under the keys of
+ * the original ZeroHTTPd.
+ *
+ *     guestbook_remarks   a list of strings "remarks - name", oldest first
+ *     visitor_count       a number
+ */
+#include "app/app.h"
+#include "app/routes.h"
 #include "config.h"
 #include "proto/encoding.h"
 #include "proto/form.h"
@@ -30,9 +37,9 @@ static bool is_space(char byte) {
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-/* Trims the text, and makes one line feed of each CR LF: browsers send two
+/* Trims the text, and replaces each CR LF by one line feed.  Browsers send two
    bytes for a line break, but count it as one character. */
-static void tidy(struct buffer *text) {
+static void normalise(struct buffer *text) {
     size_t length = 0;
 
     for (size_t i = 0; i < text->length; i++) {
@@ -51,7 +58,7 @@ static void read_field(struct view body, struct view key, const char *what,
                        int64_t limit, struct field *field) {
     /* A missing field counts as an empty one. */
     (void)form_append_field(body, key, &field->typed);
-    tidy(&field->typed);
+    normalise(&field->typed);
     int64_t characters = utf8_count(buffer_view(&field->typed));
     if (characters == 0)
         snprintf(field->error, sizeof field->error, "Please write %s.", what);
@@ -71,7 +78,7 @@ static void read_entry(struct view body, struct entry *entry) {
                &entry->remarks);
 }
 
-static bool is_good(const struct entry *entry) {
+static bool is_valid(const struct entry *entry) {
     return entry->name.error[0] == '\0' && entry->remarks.error[0] == '\0';
 }
 
@@ -97,21 +104,22 @@ static size_t room_for(const struct view *remarks, size_t count) {
 }
 
 /* Redis keeps the newest remark last; the page shows it first.  Returns false
-   if there is no memory for so large a page now; the response then says so. */
-static bool append_remarks(struct page *page, const struct resp_reply *reply) {
+   if there is no memory for a page of this size now; the response is then a
+   503. */
+static bool append_remarks(struct exchange *exchange) {
     struct view newest_last[REMARKS_SHOWN];
-    struct view items = reply->items;
-    struct buffer *html = &page->kept;
+    struct view items = exchange->reply->items;
+    struct buffer *html = &exchange->kept;
     struct resp_reply item;
     size_t count = 0;
 
     while (count < REMARKS_SHOWN && resp_next(&items, &item))
         newest_last[count++] = item.text;
     size_t room = room_for(newest_last, count);
-    /* Twice, and room for the template: for a moment the remarks and the page
-       with them are both in memory. */
-    if (!page_hold(page,
-                   room > LARGE_RESPONSE / 2 ? 2 * room + LARGE_RESPONSE : 0))
+    /* Twice, and the template: for a short time the remarks and the page are
+       both in memory. */
+    bool large = room > LARGE_RESPONSE / 2;
+    if (!exchange_reserve(exchange, large ? 2 * room + LARGE_RESPONSE : 0))
         return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
@@ -147,15 +155,16 @@ static void append_field(struct buffer *typed, struct buffer *error,
 
 /* The page is large if its values are: then the budget must allow it.  The
    remarks are in the page from now on, and their own memory is free again. */
-static void fill_page(struct page *page, int status, struct view template,
-                      const struct template_value *values, size_t count) {
-    struct response *response = page->response;
+static void fill_page(struct exchange *exchange, int status,
+                      struct view template, const struct template_value *values,
+                      size_t count) {
+    struct response *response = &exchange->response;
     size_t room = template.length + 64;
 
     for (size_t i = 0; i < count; i++)
         room += values[i].html.length;
-    size_t needed = room + page->kept.length;
-    if (needed > page->held && !page_hold(page, needed))
+    size_t needed = room + exchange->kept.length;
+    if (needed > exchange->reserved && !exchange_reserve(exchange, needed))
         return;
     response_start(response, status);
     response_field(response, VIEW("Content-Type"),
@@ -163,18 +172,19 @@ static void fill_page(struct page *page, int status, struct view template,
     response_field(response, VIEW("Cache-Control"), VIEW("no-store"));
     buffer_reserve(&response->body, room);
     template_append(&response->body, template, values, count);
-    response->body.failed |= page->kept.failed;
-    buffer_free(&page->kept);
-    (void)page_hold(page, response->body.capacity); /* no more than before */
+    response->body.failed |= exchange->kept.failed;
+    buffer_free(&exchange->kept);
+    (void)exchange_reserve(exchange,
+                           response->body.capacity); /* no more than before */
 }
 
 /* What the template's places get, except for the remarks, which are kept. */
 enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
 
-static void finish_page(struct page *page, int status,
+static void finish_page(struct exchange *exchange, int status,
                         const struct entry *entry) {
-    struct response *response = page->response;
-    struct cache *templates = page->app->templates;
+    struct response *response = &exchange->response;
+    struct cache *templates = exchange->app->templates;
     struct buffer html[VALUES] = {0};
 
     struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
@@ -184,12 +194,12 @@ static void finish_page(struct page *page, int status,
                        "The guestbook's template cannot be read.");
         return;
     }
-    append_grouped(&html[VISITORS], page->kept_number);
-    append_grouped(&html[WRITTEN], page->reply->integer);
+    append_grouped(&html[VISITORS], exchange->kept_number);
+    append_grouped(&html[WRITTEN], exchange->reply->integer);
     append_field(&html[NAME], &html[NAME_ERROR], &entry->name);
     append_field(&html[TYPED], &html[TYPED_ERROR], &entry->remarks);
     const struct template_value values[] = {
-        {VIEW("GUEST_REMARKS"), buffer_view(&page->kept)},
+        {VIEW("GUEST_REMARKS"), buffer_view(&exchange->kept)},
         {VIEW("VISITOR_COUNT"), buffer_view(&html[VISITORS])},
         {VIEW("REMARKS_COUNT"), buffer_view(&html[WRITTEN])},
         {VIEW("GUEST_NAME"), buffer_view(&html[NAME])},
@@ -198,7 +208,7 @@ static void finish_page(struct page *page, int status,
         {VIEW("GUEST_REMARKS_ERROR"), buffer_view(&html[TYPED_ERROR])},
     };
 
-    fill_page(page, status, buffer_view(&file->text), values,
+    fill_page(exchange, status, buffer_view(&file->text), values,
               sizeof values / sizeof values[0]);
     for (size_t i = 0; i < VALUES; i++) {
         response->body.failed |= html[i].failed;
@@ -210,50 +220,53 @@ static void finish_page(struct page *page, int status,
 /* Three replies, one after another.  INCR answers with the visitor's own
    number.  A GET after it would also count visitors who came meanwhile, and two
    visitors would see the same number. */
-static void show(struct page *page, int status, const struct entry *entry) {
+static void show(struct exchange *exchange, int status,
+                 const struct entry *entry) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 
-    switch (page->step) {
+    switch (exchange->step) {
     case 0:
-        page_ask(page, RESP_ARRAY,
-                 (struct view[]){VIEW("LRANGE"), VIEW("guestbook_remarks"),
-                                 view_of(oldest), VIEW("-1")},
-                 4);
+        exchange_ask(exchange, RESP_ARRAY,
+                     (struct view[]){VIEW("LRANGE"), VIEW("guestbook_remarks"),
+                                     view_of(oldest), VIEW("-1")},
+                     4);
         break;
     case 1:
-        if (append_remarks(page, page->reply))
-            page_ask(page, RESP_INTEGER,
-                     (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
+        if (append_remarks(exchange))
+            exchange_ask(exchange, RESP_INTEGER,
+                         (struct view[]){VIEW("INCR"), VIEW("visitor_count")},
+                         2);
         break;
     case 2:
-        page->kept_number = page->reply->integer;
-        page_ask(page, RESP_INTEGER,
-                 (struct view[]){VIEW("LLEN"), VIEW("guestbook_remarks")}, 2);
+        exchange->kept_number = exchange->reply->integer;
+        exchange_ask(exchange, RESP_INTEGER,
+                     (struct view[]){VIEW("LLEN"), VIEW("guestbook_remarks")},
+                     2);
         break;
     case 3:
-        finish_page(page, status, entry);
+        finish_page(exchange, status, entry);
     }
 }
 
-void guestbook_show(struct page *page) {
+void guestbook_show(struct exchange *exchange) {
     static const struct entry empty;
-    show(page, 200, &empty);
+    show(exchange, 200, &empty);
 }
 
 /* The response reports success only after Redis has confirmed the remark. */
-static void sign(struct page *page, const struct entry *entry) {
-    switch (page->step) {
+static void sign(struct exchange *exchange, const struct entry *entry) {
+    switch (exchange->step) {
     case 0:
-        buffer_append(&page->kept, buffer_view(&entry->remarks.typed));
-        buffer_append(&page->kept, VIEW(" - "));
-        buffer_append(&page->kept, buffer_view(&entry->name.typed));
-        page_ask(page, RESP_INTEGER,
-                 (struct view[]){VIEW("RPUSH"), VIEW("guestbook_remarks"),
-                                 buffer_view(&page->kept)},
-                 3);
+        buffer_append(&exchange->kept, buffer_view(&entry->remarks.typed));
+        buffer_append(&exchange->kept, VIEW(" - "));
+        buffer_append(&exchange->kept, buffer_view(&entry->name.typed));
+        exchange_ask(exchange, RESP_INTEGER,
+                     (struct view[]){VIEW("RPUSH"), VIEW("guestbook_remarks"),
+                                     buffer_view(&exchange->kept)},
+                     3);
         break;
     case 1:
-        response_redirect(page->response, 303, VIEW("/guestbook"));
+        response_redirect(&exchange->response, 303, VIEW("/guestbook"));
     }
 }
 
@@ -263,23 +276,23 @@ static bool is_form(struct view content_type) {
                                     VIEW("application/x-www-form-urlencoded"));
 }
 
-void guestbook_sign(struct page *page) {
+void guestbook_sign(struct exchange *exchange) {
     struct entry entry = {0};
 
-    if (page->request->content_type.data != NULL &&
-        !is_form(page->request->content_type)) {
-        response_error(page->response, 415,
-                       "The guestbook takes "
-                       "application/x-www-form-urlencoded and nothing else.");
+    if (exchange->request.content_type.data != NULL &&
+        !is_form(exchange->request.content_type)) {
+        response_error(&exchange->response, 415,
+                       "The guestbook accepts only "
+                       "application/x-www-form-urlencoded.");
         return;
     }
     /* The form is read again at each step: that is cheaper than to keep it. */
-    read_entry(page->body, &entry);
+    read_entry(exchange->content, &entry);
     if (entry.name.typed.failed || entry.remarks.typed.failed)
-        response_error(page->response, 503, "Memory is short.");
-    else if (is_good(&entry))
-        sign(page, &entry);
+        response_error(&exchange->response, 503, "Memory is short.");
+    else if (is_valid(&entry))
+        sign(exchange, &entry);
     else
-        show(page, 400, &entry);
+        show(exchange, 400, &entry);
     free_entry(&entry);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/redirect.h"
-
+#include "app/app.h"
+#include "app/routes.h"
 #include "config.h"
+#include "process/log.h"
 #include "proto/encoding.h"
 
 #include <errno.h>
@@ -114,10 +115,9 @@ static const char *load_line(struct redirect **table, struct view line) {
     if (from.length == 0)
         return NULL;
     if (view_trim(words).length > 0)
-        return "write: path target [status], and nothing more";
+        return "write only: path target [status]";
     if (view_find(from, '?') < from.length)
-        return "a path fits with every query; leave the question mark and all "
-               "behind it out";
+        return "remove the query: a path matches with every query";
     if (path_decode(from, &path) < 0)
         return "the path must start with a slash and stay below the root";
     if (target.length > 0 && !is_location(target))
@@ -129,39 +129,32 @@ static const char *load_line(struct redirect **table, struct view line) {
     return add(table, &path, target, status);
 }
 
-int redirects_load(const char *file, struct redirect **redirects, char *error,
-                   size_t size) {
+struct redirect *redirects_load(const char *file) {
+    struct redirect *redirects = NULL;
     FILE *stream = fopen(file, "re");
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
-    const char *wrong = NULL;
 
-    *redirects = NULL;
     if (stream == NULL && errno == ENOENT)
-        return 0;
-    if (stream == NULL) {
-        snprintf(error, size, "%s: %s", file, strerror(errno));
-        return -1;
-    }
-    for (int number = 1; wrong == NULL; number++) {
-        length = getline(&line, &capacity, stream);
-        if (length < 0)
-            break;
+        return NULL;
+    if (stream == NULL)
+        server_fatal("%s: %s", file, strerror(errno));
+    for (int number = 1; (length = getline(&line, &capacity, stream)) >= 0;
+         number++) {
         while (length > 0 &&
                (line[length - 1] == '\r' || line[length - 1] == '\n'))
             length--;
-        wrong = load_line(redirects, (struct view){line, (size_t)length});
+        const char *wrong =
+            load_line(&redirects, (struct view){line, (size_t)length});
         if (wrong != NULL)
-            snprintf(error, size, "%s:%d: %s", file, number, wrong);
+            server_fatal("%s:%d: %s", file, number, wrong);
     }
-    if (wrong == NULL && !feof(stream)) { /* an error, or memory is short */
-        wrong = strerror(errno);
-        snprintf(error, size, "%s: %s", file, wrong);
-    }
+    if (!feof(stream)) /* an error, or memory is short */
+        server_fatal("%s: %s", file, strerror(errno));
     free(line);
     fclose(stream); /* was only read */
-    return wrong == NULL ? 0 : -1;
+    return redirects;
 }
 
 void redirects_free(struct redirect *redirects) {
@@ -177,33 +170,36 @@ bool redirect_exists(const struct app *app, const struct path *path) {
     return app->redirects != NULL && find(app, path) != NULL;
 }
 
-void redirect_page(struct page *page) {
-    const struct redirect *redirect = find(page->app, page->path);
-    response_redirect(page->response, redirect->status, redirect->target);
+void redirect_page(struct exchange *exchange) {
+    const struct redirect *redirect = find(exchange->app, &exchange->path);
+    response_redirect(&exchange->response, redirect->status, redirect->target);
 }
 
-void link_page(struct page *page) {
-    struct view name = view_skip(path_view(page->path), strlen("/go/"));
+void link_page(struct exchange *exchange) {
+    struct view name = view_skip(path_view(&exchange->path), strlen("/go/"));
+    struct response *response = &exchange->response;
 
-    switch (page->step) {
+    switch (exchange->step) {
     case 0:
         if (name.length == 0 || name.length > LINK_NAME_LIMIT ||
             utf8_count(name) < 0) {
-            response_error(page->response, 404, "There is no such link.");
+            response_error(response, 404, "This link does not exist.");
             break;
         }
-        buffer_append(&page->kept, VIEW("link:"));
-        buffer_append(&page->kept, name);
-        page_ask(page, RESP_STRING,
-                 (struct view[]){VIEW("GET"), buffer_view(&page->kept)}, 2);
+        buffer_append(&exchange->kept, VIEW("link:"));
+        buffer_append(&exchange->kept, name);
+        exchange_ask(exchange, RESP_STRING,
+                     (struct view[]){VIEW("GET"), buffer_view(&exchange->kept)},
+                     2);
         break;
     case 1:
-        if (page->reply->type == RESP_NULL)
-            response_error(page->response, 404, "There is no such link.");
-        else if (!is_target(page->reply->text))
-            response_error(page->response, 500,
-                           "What is stored for this link is no address.");
+        if (exchange->reply->type == RESP_NULL)
+            response_error(response, 404, "This link does not exist.");
+        else if (!is_target(exchange->reply->text))
+            response_error(
+                response, 500,
+                "The text that is stored for this link is not an address.");
         else
-            response_redirect(page->response, 302, page->reply->text);
+            response_redirect(response, 302, exchange->reply->text);
     }
 }

@@ -4,6 +4,8 @@
 #include "config.h"
 #include "proto/html.h"
 
+#include <stdio.h>
+
 static const struct {
     int status;
     struct view text;
@@ -69,6 +71,22 @@ static void forget(struct response *response) {
     buffer_clear(&response->head);
 }
 
+void cached_time_set(struct cached_time *cached_time, time_t now) {
+    char date[HTTP_DATE_SIZE];
+
+    if (cached_time->now == now && cached_time->fields[0] != '\0')
+        return;
+    cached_time->now = now;
+    http_format_date(now, date);
+    snprintf(cached_time->fields, sizeof cached_time->fields,
+             "Date: %s\r\nServer: ZeroHTTPd-Seven\r\n", date);
+}
+
+void cached_time_next_round(struct cached_time *cached_time) {
+    if (++cached_time->round == 0)
+        cached_time->round = 1;
+}
+
 void response_start(struct response *response, int status) {
     struct buffer *head = &response->head;
 
@@ -120,6 +138,11 @@ void response_error(struct response *response, int status,
     buffer_append(&response->body, VIEW("</p>\n</html>\n"));
 }
 
+void response_unavailable(struct response *response, const char *sentence) {
+    response_error(response, 503, sentence);
+    response_field(response, VIEW("Retry-After"), VIEW("1"));
+}
+
 void response_redirect(struct response *response, int status,
                        struct view location) {
     response_start(response, status);
@@ -157,8 +180,8 @@ void response_finish(struct response *response, bool keep_alive,
                      int minor_version) {
     struct buffer *head = &response->head;
 
-    /* RFC 9110, section 8.6: in a 304 the length would be that of a body that
-       it does not have, and a 204 never has one. */
+    /* RFC 9110, section 8.6: a 204 has no body; the length in a 304 would be
+       that of the body that it omits. */
     if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
         buffer_append_number(head, (int64_t)response_length(response));

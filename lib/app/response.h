@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A response being made: a head, and a body that is bytes in memory or a range
- * of a file.
- *
- * Start one, add fields, and fill the body.  Starting again drops what was
- * there: after an error half-way, the caller simply starts anew.
- */
+/* A response being made: start one, add fields, and fill the body, which is
+   bytes in memory or a range of a file.  Starting again drops the unfinished
+   response. */
 #ifndef APP_RESPONSE_H
 #define APP_RESPONSE_H
 
-#include "app/cached_time.h"
 #include "app/file.h"
 #include "ops.h"
+#include "proto/http_fields.h"
+
+/* The time for the application: its driver sets it, the application never reads
+   the clock.  Each worker has one; no threads share it. */
+struct cached_time {
+    time_t now; /* seconds since 1970 */
+    /* The number of an event loop's iteration; 0: there are none.  In one
+       iteration a file is checked only once for a change. */
+    unsigned round;
+    /* The fields Date and Server: the same in each response of one second. */
+    char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +
+                HTTP_DATE_SIZE - 1];
+};
+
+/* Formats the fields again only when the second has changed. */
+void cached_time_set(struct cached_time *cached_time, time_t now);
+
+void cached_time_next_round(struct cached_time *cached_time);
 
 struct response {
     const struct cached_time *cached_time; /* for the Date field */
@@ -38,6 +51,9 @@ void response_field(struct response *response, struct view name,
 /* Starts a small HTML page that explains what the status means and why. */
 void response_error(struct response *response, int status,
                     const char *sentence);
+
+/* Starts such a page for a shortage: a 503, with a retry after a second. */
+void response_unavailable(struct response *response, const char *sentence);
 
 /* The body is `count` bytes of the file, borrowed from the cache, from `first`
    on: at least one, or the whole of it.  The response owns the file now. */

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/routes.h"
 
-#include "app/files.h"
-#include "app/guestbook.h"
-#include "app/redirect.h"
-#include "app/sorted.h"
+#include "app/app.h"
+#include "config.h"
+
+#include <stdlib.h>
 
 struct route {
     struct view path; /* if it ends in a slash, it matches all paths below it */
-    page_handler *get;
-    page_handler *post;
+    handler *get;
+    handler *post;
 };
 
-const struct view routes_methods = VIEW_INITIALIZER("GET, HEAD, POST, OPTIONS");
+/* The methods that some path allows. */
+static const struct view all_methods =
+    VIEW_INITIALIZER("GET, HEAD, POST, OPTIONS");
 
 /* The first row that matches is used.  All other paths are files. */
 static const struct route routes[] = {
@@ -31,8 +33,8 @@ static bool fits(const struct route *route, struct view path) {
     return view_equal(path, route->path);
 }
 
-static const struct route *find(const struct app *app,
-                                const struct path *path) {
+static const struct route *find_route(const struct app *app,
+                                      const struct path *path) {
     const struct route *route = routes;
 
     if (redirect_exists(app, path))
@@ -42,12 +44,14 @@ static const struct route *find(const struct app *app,
     return route;
 }
 
-page_handler *routes_find(const struct app *app, enum http_method method,
-                          const struct path *path, struct view *allowed) {
-    const struct route *route = find(app, path);
+/* Returns the handler for that method and path; HEAD is handled as GET.  NULL
+   if there is none: *allowed is then the value of the Allow field, or empty if
+   the method is unknown. */
+static handler *find_handler(const struct app *app, enum http_method method,
+                             const struct path *path, struct view *allowed) {
+    const struct route *route = find_route(app, path);
 
-    *allowed =
-        route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : routes_methods;
+    *allowed = route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : all_methods;
     switch (method) {
     case HTTP_GET:
     case HTTP_HEAD:
@@ -62,4 +66,57 @@ page_handler *routes_find(const struct app *app, enum http_method method,
     }
     *allowed = VIEW("");
     return NULL;
+}
+
+/* Makes the response if there is no handler: to OPTIONS, which asks what is
+   allowed, and to methods that are not allowed or not known.  The server does
+   not wait for a body, because it would not be used. */
+static void answer_without_handler(struct exchange *exchange,
+                                   struct view allowed) {
+    struct response *response = &exchange->response;
+
+    if (exchange->request.method == HTTP_OPTIONS)
+        response_start(response, 204);
+    else if (allowed.length > 0)
+        response_error(response, 405,
+                       "This method is not allowed for this address.");
+    else
+        response_error(response, 501, "This server does not know this method.");
+    if (allowed.length > 0)
+        response_field(response, VIEW("Allow"), allowed);
+    exchange->unread = exchange->request.body != HTTP_NO_BODY;
+}
+
+bool routes_choose(struct exchange *exchange) {
+    const struct http_request *request = &exchange->request;
+    struct view allowed;
+
+    if (view_equal(request->path, VIEW("*"))) {
+        answer_without_handler(exchange, all_methods);
+        return false;
+    }
+    exchange->path.text = malloc(path_room(request->path));
+    if (exchange->path.text == NULL) {
+        exchange_refuse(exchange, 503, "The server is short of memory.");
+        return false;
+    }
+    int result = path_decode(request->path, &exchange->path);
+    if (result < 0) {
+        exchange_refuse(exchange, -result,
+                        result == -414 ? "The path is too long."
+                                       : "The path is malformed.");
+        return false;
+    }
+    exchange->handler =
+        find_handler(exchange->app, request->method, &exchange->path, &allowed);
+    if (exchange->handler == NULL) {
+        answer_without_handler(exchange, allowed);
+        return false;
+    }
+    if (request->body == HTTP_LENGTH_BODY &&
+        request->content_length > BODY_LIMIT) {
+        exchange_refuse(exchange, 413, "The request's body is too long.");
+        return false;
+    }
+    return true;
 }

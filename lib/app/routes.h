@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which handler answers which path.  A new page is one handler and one row in
- * the table of routes.c.
+ * Which handler answers which path.  A new page is one handler (exchange.h: how
+ * one works), and one row in the table of routes.c.
  */
 #ifndef APP_ROUTES_H
 #define APP_ROUTES_H
 
-#include "app/page.h"
+#include "app/exchange.h"
 
-/*
- * Returns the handler for that method and path; HEAD is handled as GET.  NULL
- * if there is none: *allowed is then the value of the Allow field, or empty if
- * the method is unknown.
- */
-page_handler *routes_find(const struct app *app, enum http_method method,
-                          const struct path *path, struct view *allowed);
+/* All handlers. */
+handler files_page;     /* a file below public/ */
+handler guestbook_show; /* GET: three replies, one after another */
+handler guestbook_sign; /* POST: one; three if the form is shown again */
+handler link_page;      /* GET /go/NAME: the target is at link:NAME in Redis */
+handler redirect_page;  /* a path in the table of redirects */
+handler sorted_page;    /* computes, and never waits */
 
-/* The methods that some path allows: the answer to OPTIONS *. */
-extern const struct view routes_methods;
+/* The head of the request is there: chooses the handler.  Returns false if
+   there is none, and the response gives the reason. */
+bool routes_choose(struct exchange *exchange);
 
 #endif

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "app/sorted.h"
+/*
+ * A page that computes and never waits: 1,001 pseudo-random strings, sorted.
+ * In an event loop all other clients wait meanwhile.
+ */
+#include "app/routes.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,19 +50,19 @@ static int compare(const void *a, const void *b) {
     return (left->length > right->length) - (left->length < right->length);
 }
 
-void sorted_page(struct page *page) {
+void sorted_page(struct exchange *exchange) {
     struct view strings[STRINGS];
-    struct buffer *text = &page->kept;
-    struct buffer *body = &page->response->body;
+    struct buffer *text = &exchange->kept;
+    struct buffer *body = &exchange->response.body;
     uint32_t state = SEED;
 
-    if (!page_hold(page, 2 * ROOM))
+    if (!exchange_reserve(exchange, 2 * ROOM))
         return;
     /* Room for all of them first: if the buffer grew later, its bytes could
        move, and the views would still point to the old place. */
     if (buffer_reserve(text, ROOM) == NULL) {
         buffer_clear(text); /* it failed, but the answer does not need it */
-        response_error(page->response, 503, "Memory is short.");
+        response_error(&exchange->response, 503, "Memory is short.");
         return;
     }
     for (size_t i = 0; i < STRINGS; i++) {
@@ -68,8 +72,8 @@ void sorted_page(struct page *page) {
     }
     qsort(strings, STRINGS, sizeof strings[0], compare);
 
-    response_start(page->response, 200);
-    response_field(page->response, VIEW("Content-Type"),
+    response_start(&exchange->response, 200);
+    response_field(&exchange->response, VIEW("Content-Type"),
                    VIEW("text/html; charset=utf-8"));
     buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
                              "<meta charset=\"utf-8\">\n"
@@ -85,5 +89,5 @@ void sorted_page(struct page *page) {
     }
     buffer_append(body, VIEW("</ol>\n</html>\n"));
     buffer_free(text);
-    (void)page_hold(page, body->capacity); /* no more than before */
+    (void)exchange_reserve(exchange, body->capacity); /* no more than before */
 }

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 /* A connection while it is served. */
@@ -17,10 +16,10 @@ struct blocking_conn {
     const struct client *client;
     struct connection connection;
     bool is_new;              /* nothing has been received yet */
-    int64_t silent_till;      /* closes a new, silent connection; 0: this wait
-                                 has not begun */
+    int64_t silent_until;     /* closes a new, silent connection; 0: this wait
+                                has not begun */
     enum timeout awaited;     /* what is being waited for */
-    int64_t deadline;         /* when that must have come */
+    int64_t deadline;         /* the deadline for it */
     int timeout;              /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
 };
@@ -35,9 +34,7 @@ static bool may_keep(const struct worker *worker) {
 }
 
 /* Sets the timeout of the next recv: one deadline for a whole request, however
-   many pieces it comes in.  A first request in one piece is there already and
-   costs no call here; a kept connection costs one, once.  Returns false if the
-   deadline has passed. */
+   many pieces it comes in.  Returns false if it has passed. */
 static bool set_timeout(struct blocking_conn *conn) {
     const struct server *server = conn->worker->server;
     enum timeout awaited = connection_timeout(&conn->connection);
@@ -51,8 +48,7 @@ static bool set_timeout(struct blocking_conn *conn) {
     int wanted = (int)(conn->deadline - now);
     if (wanted <= 0 || wanted == conn->timeout)
         return wanted > 0;
-    struct timeval time = {.tv_sec = wanted / 1000,
-                           .tv_usec = wanted % 1000 * 1000};
+    struct timeval time = timeval_of(wanted);
     if (setsockopt(conn->client->socket, SOL_SOCKET, SO_RCVTIMEO, &time,
                    sizeof time) == 0)
         conn->timeout = wanted;
@@ -78,19 +74,19 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* Nothing has come on a new connection: may it hold this worker?  Until the
-   request's timeout, as long as no other client needs the worker. */
-static bool may_stay_silent(struct blocking_conn *conn) {
+/* May a new connection without any bytes hold this worker?  Until the request's
+   timeout, as long as no other client needs the worker. */
+static bool may_hold_worker(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();
 
-    if (conn->silent_till == 0) {
+    if (conn->silent_until == 0) {
         if (others_wait(worker) &&
             kernel_has_waited(worker->server, conn->client->socket))
             return false;
-        conn->silent_till =
+        conn->silent_until =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
-    } else if (now >= conn->silent_till || others_wait(worker)) {
+    } else if (now >= conn->silent_until || others_wait(worker)) {
         return false;
     }
     if (server_is_stopping())
@@ -104,24 +100,22 @@ static bool may_stay_silent(struct blocking_conn *conn) {
 /* The first recv of a connection need not sleep: its bytes should be there.  A
    stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct blocking_conn *conn) {
-    if (conn->is_new && conn->silent_till == 0)
+    if (conn->is_new && conn->silent_until == 0)
         return false;
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
-/* EAGAIN, though the socket blocks: its receive timeout (SO_RCVTIMEO) is over,
-   or recv was called with MSG_DONTWAIT. */
-static void nothing_came(struct blocking_conn *conn) {
+/* The receive timeout (SO_RCVTIMEO) is over, or recv had MSG_DONTWAIT. */
+static void no_bytes_arrived(struct blocking_conn *conn) {
     if (!conn->is_new)
         connection_timed_out(&conn->connection);
-    else if (!may_stay_silent(conn))
+    else if (!may_hold_worker(conn))
         connection_abandon(&conn->connection);
 }
 
-/* From a client whose time is over one more piece is read: it may have come
-   while the server was suspended (SIGSTOP).  Only one, because a client that
-   sends a byte every millisecond would never be disconnected. */
-static void something_came(struct blocking_conn *conn, bool late) {
+/* If a client's time is over, the server reads once more, and only once: bytes
+   may have come while it was suspended (SIGSTOP). */
+static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
     if (late && !conn->is_new &&
@@ -150,9 +144,9 @@ static void receive(struct blocking_conn *conn) {
     cached_time_set(&conn->worker->cached_time, time(NULL));
     if (count >= 0) {
         connection_received(connection, (size_t)count);
-        something_came(conn, late);
+        bytes_arrived(conn, late);
     } else if (errno == EAGAIN) {
-        nothing_came(conn);
+        no_bytes_arrived(conn);
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
@@ -169,7 +163,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
         pool, redis, exchange_command(&connection->exchange), &reply);
     cached_time_set(&conn->worker->cached_time, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
-        redis_report_nonsense(pool->server, &reply);
+        redis_report_unexpected(pool->server, &reply);
         /* It may be the reply to another command, followed by ours.  Only its
            type is used after that. */
         if (reply.type != RESP_ERROR)
@@ -178,8 +172,8 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Runs all commands of the exchange, one after another.  Then the connection to
-   Redis is returned at once, because sending the response may take long. */
+/* Returns the connection to Redis at once: sending the response may take long.
+ */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_client *redis = redis_pool_borrow(conn->worker->redis);
@@ -188,21 +182,21 @@ static void ask_redis(struct blocking_conn *conn) {
         connection_replied(connection, NULL);
         return;
     }
-    if (exchange_changes_something(&connection->exchange))
+    if (exchange_changes_data(&connection->exchange))
         redis_client_check_before_use(redis);
     while (connection_need(connection) == NEED_ASK_REDIS)
         ask_once(conn, &redis);
     redis_pool_return(conn->worker->redis, redis);
 }
 
-/* Does the client take what it is sent?  send() sleeps at most SEND_LOOK
-   (SO_SNDTIMEO), then returns what it has sent, or EAGAIN. */
-static bool takes_bytes(struct blocking_conn *conn, ssize_t count,
-                        int64_t begun) {
+/* send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns what it
+   has sent, or EAGAIN. */
+static bool client_acknowledges(struct blocking_conn *conn, ssize_t count,
+                                int64_t begun) {
     const struct options *options = &conn->worker->server->options;
     int64_t now = clock_milliseconds();
 
-    if (count > 0 && now - begun < options_time(options, SEND_LOOK)) {
+    if (count > 0 && now - begun < options_time(options, SEND_CHECK_INTERVAL)) {
         conn->progress.since = now;
         return true;
     }
@@ -210,8 +204,7 @@ static bool takes_bytes(struct blocking_conn *conn, ssize_t count,
            options_time(options, SEND_TIMEOUT);
 }
 
-/* Sleeps until there is room, SEND_LOOK at most.  After a short write the rest
-   is still pending: the need stays NEED_SEND, and this is called again. */
+/* After a short write the rest is still pending: the need stays NEED_SEND. */
 static void send_some(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     int64_t begun = clock_milliseconds();
@@ -225,7 +218,7 @@ static void send_some(struct blocking_conn *conn) {
     if (count < 0 && errno == EINTR)
         return;
     if (count == 0 || (count < 0 && errno != EAGAIN) ||
-        !takes_bytes(conn, count, begun))
+        !client_acknowledges(conn, count, begun))
         connection_abandon(connection);
     else if (count > 0)
         connection_sent(connection, (uint64_t)count);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Serving with calls that sleep: one connection at a time, from its first byte
-   to its last.  01 to 05 differ in who does this, and how many do. */
+/* Serves one connection at a time, from its first byte to its last, with calls
+   that sleep.  01 to 05 differ in the processes or threads that call it. */
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
 #include "net/redis/pool.h"
 #include "net/server.h"
 
-/* What one process or thread needs to serve. */
+/* The data that one process or thread needs to serve. */
 struct worker {
     struct server *server;
     struct counters *counters;

@@ -20,7 +20,7 @@ void children_init(struct children *children, const struct server *server,
        the page is shared, as these are. */
     children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
-    stop_note_parent();
+    stop_set_parent();
     memory_prepare_forks();
 }
 
@@ -51,11 +51,12 @@ pid_t children_fork(struct children *children, size_t *slot,
         --*children->alive;
     if (child != 0)
         return child;
-    /* The kernel kills us when the parent dies; it may have died already. */
+    /* The kernel kills this process when the parent ends; the parent may have
+       ended already. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (!stop_parent_lives())
+    if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
-    budget_own(*slot);
+    budget_set_slot(*slot);
     redis_lending_open(&children->lending, *slot, redis);
     return 0;
 }
@@ -71,17 +72,17 @@ void children_exit(struct children *children, size_t slot,
 
 /* A child should end by itself: if a signal has ended it, that is logged.  But
    not when time is up, because then the parent kills those that still run. */
-static void tell_of_crash(pid_t child, int status) {
+static void log_crash(pid_t child, int status) {
     static struct log_limit crashes;
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    atomic_fetch_add(&crashes.untold, 1);
+    atomic_fetch_add(&crashes.suppressed, 1);
     if (log_limit_claim(&crashes, clock_milliseconds(), LOG_INTERVAL))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "
-            "tell why (dmesg)",
+            "show the reason (dmesg)",
             (int)child, WTERMSIG(status), strsignal(WTERMSIG(status)));
 }
 
@@ -96,10 +97,10 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
         *slot = child > 0 ? slot_of(children, child) : children->limit;
     } while (child > 0 && *slot == children->limit);
     if (child > 0) {
-        tell_of_crash(child, status);
+        log_crash(child, status);
         children->pids[*slot] = 0;
         --*children->alive;
-        redis_lending_take_back(&children->lending, *slot);
+        redis_lending_child_ended(&children->lending, *slot);
         budget_reset(*slot);
     }
     redis_lending_close_idle(&children->lending, children->pids);
@@ -136,7 +137,8 @@ bool children_sleep(const struct children *children, int listener,
     return entry.revents != 0;
 }
 
-static void tell(const struct children *children, int signal_number) {
+static void send_stop_signal(const struct children *children,
+                             int signal_number) {
     for (size_t i = 0; i < children->limit; i++)
         if (children->pids[i] > 0)
             kill(children->pids[i], signal_number);
@@ -144,7 +146,7 @@ static void tell(const struct children *children, int signal_number) {
 
 void children_stop(struct children *children) {
     if (!children->stopped)
-        tell(children, SIGTERM);
+        send_stop_signal(children, SIGTERM);
     children->stopped = true;
 }
 
@@ -152,7 +154,7 @@ void children_end(struct children *children) {
     bool killed = false;
     size_t slot;
 
-    tell(children, SIGTERM);
+    send_stop_signal(children, SIGTERM);
     while (*children->alive > 0) {
         if (children_reap(children, false, &slot))
             continue;
@@ -160,7 +162,7 @@ void children_end(struct children *children) {
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0,
                  5 * RETRY_DELAY); /* each ends itself when time is up */
-            tell(children, SIGKILL);
+            send_stop_signal(children, SIGKILL);
             killed = true;
         }
     }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes that serve: 02, 03 and 09 fork them, share with them, end
-   them. */
+/* Child processes that serve: 02, 03 and 09 fork, stop and reap them. */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
 
@@ -31,37 +30,36 @@ void children_init(struct children *children, const struct server *server,
 /* Is no slot free?  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
-/*
- * Forks a child for a free slot; there must be one.  Returns what fork(2) does.
- * The child dies with its parent, even if that is killed, and ends when it
- * receives a signal to stop.  In the child this sets *slot, and opens the pool
- * of connections to Redis, with the connection that its parent lends.
- */
+/* Forks a child for a free slot; there must be one.  Returns what fork(2) does.
+   The child dies with its parent, even if that is killed.  In the child this
+   sets *slot, and opens the pool of connections to Redis, with what its parent
+   lends. */
 pid_t children_fork(struct children *children, size_t *slot,
                     struct redis_pool *redis);
 
-/* Ends a child that has served; reports how it leaves a lent connection, and
-   closes its own.  Not by exit(3), whose work is the parent's. */
+/* Ends a child that has served: reports the state of a lent connection to the
+   parent, and closes its own.  Does not call exit(3), whose clean-up is the
+   parent's. */
 __attribute__((noreturn)) void
 children_exit(struct children *children, size_t slot, struct redis_pool *redis);
 
-/* Reaps a child that has ended, and sets its slot, which is free again: what it
-   had taken and was lent is the parent's again.  Logs a crash.  If `wait` is
-   true, waits for a child to end.  Returns false if none has ended or a signal
-   came.  Call it each time the parent has slept: it also closes connections to
-   Redis that others may need. */
+/* Reaps a child that has ended, and sets its slot, which is free again.  Logs a
+   crash.  If `wait` is true, waits for a child to end.  Returns false if none
+   has ended or a signal came.  Call it each time the parent has slept: it also
+   closes connections to Redis that others may need. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
 /* From now on the end of a child ends children_sleep().  Call it before
    server_ready(). */
 void children_watch_exits(struct children *children);
 
-/* Sleeps until a child has ended, the time is over, or a client waits at the
-   listener (-1: none) and a slot is free: then it returns true. */
+/* Sleeps until a child has ended or the time is over.  Also wakes, and returns
+   true, if a client waits at the listener (-1: none) and a slot is free. */
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once: later ones know it from the start. */
+/* Sends each child a stop signal, once.  Children that are forked later see at
+   their start that they must stop. */
 void children_stop(struct children *children);
 
 /* Stops all children, waits until they have ended, and kills those that have

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What an event loop watches: the listening socket, a client, Redis. */
+/* A descriptor that an event loop watches: the listening socket, a client,
+   Redis. */
 #ifndef NET_EVENT_SOURCE_H
 #define NET_EVENT_SOURCE_H
 
@@ -8,10 +9,9 @@
 #include <unistd.h>
 
 /* Readiness.  poll and epoll have different names for the same things.  Both
-   are level-triggered: a socket that is ready and was not served yet is
-   reported again in the next loop iteration, so bytes may be left for later.
-   (Edge-triggered, EPOLLET: it is reported once, and the program must read
-   until EAGAIN, or the rest is never reported.) */
+   are level-triggered: a socket that is still ready is reported again in the
+   next loop iteration, so bytes may be left for later.  (Edge-triggered,
+   EPOLLET: it is reported once, and the program must read until EAGAIN.) */
 enum {
     READABLE = 1,
     WRITABLE = 2,
@@ -47,8 +47,8 @@ static inline bool source_watch(const struct event_loop *loop,
     return true;
 }
 
-/* Informs the loop afterwards, which saves epoll a system call: a closed
-   descriptor has left its set (epoll(7)). */
+/* Closes first and then informs the loop.  This saves epoll a system call: a
+   closed descriptor has left its set (epoll(7)). */
 static inline void source_close(const struct event_loop *loop,
                                 struct event_source *source) {
     if (source->descriptor >= 0)

@@ -38,8 +38,8 @@ static void free_closed(struct evented *evented) {
 
 void evented_end_round(struct evented *evented) {
     free_closed(evented);
-    evented->trim_at = memory_trim(&evented->trim,
-                                   evented->first_waiter != NULL, evented->now);
+    evented->trim_at = memory_trim(
+        &evented->trim, evented->redis.waiters != NULL, evented->now);
 }
 
 void evented_free(struct evented *evented) {
@@ -71,7 +71,7 @@ void evented_start_waiting(struct evented *evented, struct event_conn *conn) {
     conn->deadline =
         evented->now + options_time(&evented->server->options,
                                     awaited == TIMEOUT_SEND
-                                        ? SEND_LOOK
+                                        ? SEND_CHECK_INTERVAL
                                         : timeout_milliseconds(awaited));
     DL_APPEND(evented->waiting[awaited], conn);
 }
@@ -83,8 +83,9 @@ int evented_timeout(const struct evented *evented) {
         if (evented->waiting[i] != NULL &&
             evented->waiting[i]->deadline < earliest)
             earliest = evented->waiting[i]->deadline;
-    if (evented->paused_till > evented->now && evented->paused_till < earliest)
-        earliest = evented->paused_till;
+    if (evented->paused_until > evented->now &&
+        evented->paused_until < earliest)
+        earliest = evented->paused_until;
     if (evented->trim_at < earliest)
         earliest = evented->trim_at;
     if (earliest == INT64_MAX)
@@ -115,12 +116,12 @@ struct event_conn *evented_expired(struct evented *evented) {
 /* ---- Connections ---- */
 
 void evented_pause_accepting(struct evented *evented) {
-    evented->paused_till = evented->now + RETRY_DELAY;
+    evented->paused_until = evented->now + RETRY_DELAY;
 }
 
 bool evented_reserve(struct evented *evented) {
     return evented->count < evented->limit &&
-           evented->now >= evented->paused_till && server_keep_accepting() &&
+           evented->now >= evented->paused_until && server_keep_accepting() &&
            evented_reserve_memory(evented);
 }
 
@@ -198,63 +199,39 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn) {
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn) {
     if (!redis_pipeline_append(&evented->redis,
                                exchange_command(&conn->connection.exchange),
-                               evented->now)) {
+                               &conn->waiter, evented->now)) {
+        redis_count_missed(&evented->server->redis, 1);
         connection_replied(&conn->connection, NULL);
         return false;
     }
     evented_stop_waiting(evented, conn);
-    conn->next_waiter = NULL;
-    if (evented->first_waiter == NULL)
-        evented->first_waiter = conn;
-    else
-        evented->last_waiter->next_waiter = conn;
-    evented->last_waiter = conn;
     return true;
 }
 
-/* Gives the reply, or NULL, to the first connection in the queue. */
-static struct event_conn *give_reply(struct evented *evented,
-                                     const struct resp_reply *reply) {
-    struct event_conn *conn = evented->first_waiter;
-
-    evented->first_waiter = conn->next_waiter;
-    if (conn == evented->failing)
-        evented->failing = NULL;
-    cached_time_set(&evented->cached_time, time(NULL));
-    connection_replied(&conn->connection, reply);
-    return conn;
+static struct event_conn *conn_of(struct redis_waiter *waiter) {
+    return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* If a client asks again at once, it joins the end: only those that are in the
-   queue now get no reply. */
-void evented_fail_redis(struct evented *evented) {
-    evented->failing =
-        evented->first_waiter == NULL ? NULL : evented->last_waiter;
-}
-
-/* A reply of a wrong type may belong to another command, and so may all after
-   it: the connection is closed.  Only the type of the reply is used after that.
- */
+/* A reply of a wrong type may belong to another command, like all replies after
+   it.  So the connection is closed.  Only the type of the reply is used after
+   that. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;
+    bool replied;
 
-    if (evented->failing != NULL)
-        return give_reply(evented, NULL);
-    int result = redis_pipeline_next(redis, &reply, evented->now);
-    if (result < 0)
-        evented_fail_redis(evented);
-    if (result <= 0)
-        return result == 0 || evented->failing == NULL
-                   ? NULL
-                   : give_reply(evented, NULL);
-    if (!exchange_accepts(&evented->first_waiter->connection.exchange,
-                          &reply)) {
-        redis_report_nonsense(&evented->server->redis, &reply);
-        if (reply.type != RESP_ERROR) {
+    struct redis_waiter *waiter =
+        redis_pipeline_take(redis, &reply, &replied, evented->now);
+    if (waiter == NULL)
+        return NULL;
+    struct connection *connection = &conn_of(waiter)->connection;
+    if (replied && !exchange_accepts(&connection->exchange, &reply)) {
+        redis_report_unexpected(redis->server, &reply);
+        if (reply.type != RESP_ERROR)
             redis_pipeline_close(redis);
-            evented_fail_redis(evented);
-        }
     }
-    return give_reply(evented, &reply);
+    redis_count_missed(redis->server, !replied);
+    cached_time_set(&evented->cached_time, time(NULL));
+    connection_replied(connection, replied ? &reply : NULL);
+    return conn_of(waiter);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every event loop keeps: many connections at once, each with its
- * half-done request, their deadlines, and the queue for Redis.  06, 07 and 09
- * learn what is ready (net/readiness.h), 08 what is done.
+ * The state of every event loop: its connections with their half-done requests,
+ * their deadlines, and the queue for Redis.  The kernel reports to 06, 07 and
+ * 09 what is ready (net/readiness.h), to 08 what is complete.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -21,7 +21,7 @@ struct event_conn {
     int64_t deadline;
     struct progress progress;       /* of what is sent */
     struct event_conn *prev, *next; /* in a list: waiting, or closed */
-    struct event_conn *next_waiter; /* after it in the queue for Redis */
+    struct redis_waiter waiter;     /* in the queue for Redis */
 };
 
 struct evented {
@@ -30,7 +30,7 @@ struct evented {
     struct event_source listener;
     struct cached_time cached_time;
     int64_t now;             /* clock_milliseconds() of this loop iteration */
-    int64_t paused_till;     /* no accepting before then: something ran out */
+    int64_t paused_until;    /* no accept before then: a shortage */
     size_t count;            /* connections */
     size_t limit;            /* the most connections */
     struct event_conn *next; /* memory for the next connection; NULL: not yet */
@@ -42,8 +42,6 @@ struct evented {
     struct event_conn *waiting[TIMEOUTS];
     struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
-    struct event_conn *first_waiter, *last_waiter; /* in the order of replies */
-    struct event_conn *failing; /* gets no reply, nor do those before it */
 };
 
 /* `size`: the bytes of one connection; it begins with a struct event_conn. */
@@ -52,13 +50,13 @@ void evented_init(struct evented *evented, struct server *server,
 void evented_free(struct evented *evented); /* every connection is closed */
 
 void evented_begin_round(struct evented *evented);
-/* Gives memory back, at times; and frees what was closed. */
+/* Frees closed connections, and sometimes returns memory to the kernel. */
 void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */
 
-/* Sets the client's deadline.  An existing deadline stays, except while we
-   send: then each check sets it anew. */
+/* Sets the client's deadline.  An existing deadline stays, but during sending
+   each check sets it again. */
 void evented_start_waiting(struct evented *evented, struct event_conn *conn);
 void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
 
@@ -72,12 +70,13 @@ struct event_conn *evented_expired(struct evented *evented);
 
 /* ---- Connections ---- */
 
-/* Reserves memory for one more connection.  Returns false if none may be
-   accepted now.  Memory is allocated before the client is accepted: if there is
-   none, the client stays in the backlog. */
+/* Reserves memory for one more connection before it is accepted: if there is
+   none, the client stays in the backlog.  Returns false if none may be accepted
+   now. */
 bool evented_reserve(struct evented *evented);
 
-/* Its second half, for a client that has been accepted already. */
+/* The second part of evented_reserve(), for a client that has been accepted
+   already. */
 bool evented_reserve_memory(struct evented *evented);
 
 /* No client is accepted for a RETRY_DELAY, because something has run out. */
@@ -106,11 +105,9 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
    unavailable: then the response reports it. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
-/* Gives the next reply, if one is there, to the first connection in the queue.
-   Returns that connection, for the caller to drive; NULL: there is none. */
+/* Gives the next reply, if one is there, to the first connection in the queue;
+   or none, if Redis has failed.  Returns that connection, for the caller to
+   drive; NULL: all others wait. */
 struct event_conn *evented_take_reply(struct evented *evented);
-
-/* All in the queue get no reply: evented_take_reply() returns them. */
-void evented_fail_redis(struct evented *evented);
 
 #endif

@@ -2,24 +2,16 @@
 #include "net/listener.h"
 
 #include "config.h"
-#include "ops.h"
+#include "process/clock.h"
 #include "process/log.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
-
-static struct timeval timeval_of(int milliseconds) {
-    return (struct timeval){.tv_sec = milliseconds / 1000,
-                            .tv_usec = milliseconds % 1000 * 1000};
-}
 
 static void set_option(int descriptor, int level, int name, const void *value,
                        socklen_t size, const char *what) {
@@ -29,42 +21,34 @@ static void set_option(int descriptor, int level, int name, const void *value,
 
 /*
  * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel shows a connection only when
- * its first bytes are there.  Without it a client that connects and sends
- * nothing would hold a worker.  The kernel waits for this number of seconds,
- * rounded up to 1, 3, 7, 15 ...: 10 are 15.  Then it hands over the silent
+ * its first bytes are there; a silent client would hold a worker.  After this
+ * number of seconds, rounded up to 1, 3, 7, 15 ..., it hands over the silent
  * connection.  We close that in REQUEST_TIMEOUT, or at once if others wait for
- * a worker of 01 to 05.  So silent clients delay no others, with two
- * exceptions.
+ * a worker.  So silent clients delay no others, with two exceptions.
  *
- * 1. A worker of 01, 03 or 05 that no other client needs waits for a silent one
- *    for FIRST_TIMEOUT: on a slow line its request may still come.
- * 2. The kernel has room for as many silent connections as for the backlog.
- *    It answers those beyond with a SYN cookie (net.ipv4.tcp_syncookies): then
- *    it remembers nothing of them, not even that they should be deferred, and
- *    we accept them before they have sent anything.  If such a client stays
- *    silent while others wait, it holds a worker of 01, 03 or 05 for
- *    FIRST_TIMEOUT, but not if it was in the backlog for as long.  So 5,000
- *    silent clients delay 01 by two seconds.
+ * 1. If no other client needs it, a worker of 01, 03 or 05 waits FIRST_TIMEOUT
+ *    for a silent client, whose request may come over a slow line.
+ * 2. The kernel has room for as many silent connections as for the backlog.  It
+ *    answers the others with a SYN cookie (net.ipv4.tcp_syncookies) and stores
+ *    nothing about them, so it cannot defer them.  While others wait, each
+ *    holds a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its time in the
+ *    backlog: 5,000 silent clients delay 01 by two seconds.  To see it:
+ *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event
+ *    loop in front, where a silent connection is cheap.
  *
- * To see the second: --backlog 128 and `ab -c 3000 -n 6000`.  ab ends with up
- * to 3,000 open connections on which it requests nothing, and counts those that
- * we close as failed.  Production servers put an event loop in front, where a
- * silent connection is cheap.
+ * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without it
+ * the second of two pipelined responses waits until the client has acknowledged
+ * the first (Nagle's algorithm), which a Linux client may delay by 40 ms.
  *
- * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without it a
- * small packet waits until the client has acknowledged the small one before it
- * (Nagle's algorithm).  A Linux client may delay that by 40 ms, and so the
- * second of two pipelined responses.
- *
- * On Linux the connections that accept(2) returns inherit the other options,
- * which saves three calls for each of them.  The receive timeout counts for
- * accept as well: without a client it returns every ten seconds, harmlessly.
+ * Accepted connections inherit the options (on Linux), which saves calls.  The
+ * receive timeout also ends accept after ten seconds without a client.
  */
 static void set_options(const struct options *options, int descriptor) {
     int on = 1;
     int seconds = options_time(options, REQUEST_TIMEOUT) / 1000;
     struct timeval receive = timeval_of(options_time(options, REQUEST_TIMEOUT));
-    struct timeval sending = timeval_of(options_time(options, SEND_LOOK));
+    struct timeval sending =
+        timeval_of(options_time(options, SEND_CHECK_INTERVAL));
 
     seconds += seconds == 0; /* 0 would not defer at all */
 
@@ -122,8 +106,8 @@ static int listen_at(const struct options *options,
 }
 
 /* A name may have addresses that this machine does not have: ::1 if IPv6 is
-   switched off.  Then the next one is tried.  Any other error is final: a port
-   that is in use at the first address must not move us to the second. */
+   switched off.  Then the next one is tried.  Any other error is final: if the
+   port is in use at the first address, the server must not use the second. */
 int listener_open(const struct options *options) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE},
@@ -150,7 +134,7 @@ int listener_open(const struct options *options) {
 
 /* The first socket was bound without SO_REUSEPORT.  So bind(2) failed there if
    another server had the port, with the option or without. */
-int listener_open_beside(const struct options *options, int first) {
+int listener_open_another(const struct options *options, int first) {
     struct sockaddr_storage address = {0};
     socklen_t length = sizeof address;
     int on = 1;
@@ -168,60 +152,4 @@ int listener_open_beside(const struct options *options, int first) {
                          length))
         give_up_listening(options);
     return descriptor;
-}
-
-static void note_address(struct client *client,
-                         const struct sockaddr_storage *from) {
-    const void *address =
-        from->ss_family == AF_INET6
-            ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
-            : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
-
-    if (inet_ntop(from->ss_family, address, client->address,
-                  sizeof client->address) == NULL)
-        client->address[0] = '\0';
-}
-
-void listener_note_address(struct client *client, int socket, bool log) {
-    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
-    socklen_t length = sizeof from;
-
-    *client = (struct client){.socket = socket};
-    if (log && getpeername(socket, (struct sockaddr *)&from, &length) == 0)
-        note_address(client, &from);
-}
-
-void listener_never_waits(int listener) {
-    int flags = fcntl(listener, F_GETFL);
-    if (fcntl(listener, F_SETFL, flags | O_NONBLOCK) < 0)
-        server_fatal("cannot make the socket non-blocking: %s",
-                     strerror(errno));
-}
-
-bool listener_accept(int listener, bool log, int flags, struct client *client) {
-    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
-    socklen_t length = sizeof from;
-
-    client->address[0] = '\0';
-    client->socket = accept4(listener, log ? (struct sockaddr *)&from : NULL,
-                             log ? &length : NULL, flags | SOCK_CLOEXEC);
-    if (client->socket < 0) {
-        /* Many errors say only that the client left while it waited: see
-           accept(2). */
-        bool short_of_something = errno == EMFILE || errno == ENFILE ||
-                                  errno == ENOBUFS || errno == ENOMEM;
-        /* The parent of 03, or another worker, has shut the socket down: the
-           server stops, and this process will receive the signal, too. */
-        bool closed = errno == EINVAL;
-        if (short_of_something)
-            server_report_exhausted("descriptors or memory");
-        else
-            errno = EAGAIN;
-        if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
-            poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
-        return false;
-    }
-    if (log)
-        note_address(client, &from);
-    return true;
 }

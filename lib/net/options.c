@@ -72,9 +72,8 @@ static const char help[] =
     "SIGINT, SIGTERM and SIGHUP finish what is in flight, print statistics and "
     "exit.\n";
 
-/* A core that taskset(1) or a container has taken away does not count; a quota
-   of CPU time does.  sched_getaffinity(2) fails if there are more than 1,024.
- */
+/* Counts only the cores that taskset(1) or a container allows; ignores a CPU
+   quota.  The call sched_getaffinity(2) fails above 1,024 cores. */
 static size_t default_workers(const struct architecture *architecture) {
     cpu_set_t cores;
 
@@ -140,7 +139,7 @@ static void parse_positional(struct options *options, int count, char **words) {
     if (count > 1) {
         bool bare_ipv6 = strchr(words[1], ':') != NULL && words[1][0] != '[';
         if (strlen(words[1]) > 255 || words[1][0] == '\0')
-            server_fatal("'%s' is no host name" SEE_HELP, words[1]);
+            server_fatal("'%s' is not a host name" SEE_HELP, words[1]);
         snprintf(url, sizeof url, bare_ipv6 ? "redis://[%s]" : "redis://%s",
                  words[1]);
         options->redis = url;
@@ -182,8 +181,8 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* An unknown letter.  If others follow it in the same word, as in -xl,
-       optind still points to that word: so the letter is named. */
+    /* An unknown letter.  If other letters follow in the same word, as in -xl,
+       optind still points to that word.  So the message has the letter. */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);

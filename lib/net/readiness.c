@@ -43,7 +43,7 @@ static void receive(struct evented *evented, struct event_conn *conn) {
     }
     ssize_t count = recv(conn->source.descriptor, room, size, 0);
     if (count >= 0) {
-        /* A long round may have begun seconds ago. */
+        /* A long loop iteration may have begun seconds ago. */
         cached_time_set(&evented->cached_time, time(NULL));
         connection_received(connection, (size_t)count);
     } else if (errno != EAGAIN && errno != EINTR) {
@@ -51,10 +51,9 @@ static void receive(struct evented *evented, struct event_conn *conn) {
     }
 }
 
-/* Drives one connection until it must wait: for the client, which the loop then
-   watches, or for Redis, in the queue.  It receives once at most, and only if
-   the client may be readable, sends one piece of a file, and answers a few
-   pipelined requests, so that no client can occupy the loop. */
+/* Drives one connection until it must wait for the client or for Redis.  It
+   receives at most once, sends one piece of a file, and answers a few pipelined
+   requests.  So no client can occupy the loop. */
 static void drive(struct evented *evented, struct event_conn *conn,
                   bool readable) {
     struct connection *connection = &conn->connection;
@@ -128,9 +127,8 @@ int readiness_prepare_wait(struct evented *evented) {
 static void client_ready(struct evented *evented, struct event_conn *conn,
                          unsigned readiness) {
     if (connection_need(&conn->connection) == NEED_ASK_REDIS)
-        /* The client sends more, or has left.  Sending its response will show
-           which.  From now on it is watched for nothing, because otherwise each
-           loop iteration would report it. */
+        /* The client sends more, or has left; the send of the response will
+           show which.  Until then each loop iteration would report it. */
         (void)source_watch(&evented->loop, &conn->source, 0);
     else
         drive(evented, conn, (readiness & (READABLE | BROKEN)) != 0);
@@ -141,15 +139,11 @@ static void client_ready(struct evented *evented, struct event_conn *conn,
 static void redis_ready(struct evented *evented, unsigned readiness) {
     struct redis_pipeline *redis = &evented->redis;
     struct event_conn *conn;
-    bool works = true;
 
     if (readiness & WRITABLE)
-        works = redis_pipeline_flush(redis, evented->now);
-    if (works && readiness & (READABLE | BROKEN) &&
-        redis->source.descriptor >= 0)
-        works = redis_pipeline_fill(redis, evented->now);
-    if (!works)
-        evented_fail_redis(evented);
+        redis_pipeline_flush(redis, MSG_DONTWAIT, evented->now);
+    if (readiness & (READABLE | BROKEN))
+        redis_pipeline_fill(redis, MSG_DONTWAIT, evented->now);
     while ((conn = evented_take_reply(evented)) != NULL)
         drive(evented, conn, false);
 }
@@ -172,9 +166,9 @@ void readiness_event(struct evented *evented, struct event_source *source,
     }
 }
 
-/* Before a client is disconnected, the server checks once more whether it has
-   sent something.  After the server was suspended (SIGSTOP), more sockets may
-   be ready than one epoll_wait() returns, and this may be one of the others. */
+/* Receives once more before a client is disconnected: after the server was
+   suspended (SIGSTOP), more sockets may be ready than one epoll_wait() returns.
+ */
 static void expire(struct evented *evented) {
     struct event_conn *conn;
 
@@ -196,13 +190,12 @@ void readiness_end_round(struct evented *evented) {
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
         redis_ready(evented, READABLE | WRITABLE);
-    /* All commands of this iteration leave in one write.  The time is read
-       anew, so that a long iteration does not count against Redis' time. */
-    if (!redis_pipeline_check(redis, evented->now) ||
-        !redis_pipeline_flush(redis, clock_milliseconds())) {
-        evented_fail_redis(evented);
+    /* All commands of this iteration leave in one write.  The clock is read
+       again, so that a long iteration does not shorten Redis' timeout. */
+    redis_pipeline_check(redis, evented->now);
+    redis_pipeline_flush(redis, MSG_DONTWAIT, clock_milliseconds());
+    if (redis->failing != NULL) /* those that get no reply */
         redis_ready(evented, 0);
-    }
     redis_pipeline_watch(redis);
     evented_end_round(evented);
 }
@@ -232,9 +225,8 @@ void readiness_free(struct evented *evented) {
     for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
         while (evented->waiting[i] != NULL)
             close_connection(evented, evented->waiting[i]);
-    while ((conn = evented->first_waiter) != NULL) {
-        evented->first_waiter = conn->next_waiter;
+    redis_pipeline_close(&evented->redis);
+    while ((conn = evented_take_reply(evented)) != NULL)
         close_connection(evented, conn);
-    }
     evented_free(evented);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serving with calls that never sleep: many connections at once, each driven
- * as far as it goes now.  06 and 07 differ in the one call that sleeps, for all
- * connections, and in how it learns what to watch.
+ * Serves many connections at once, with calls that never sleep; each is
+ * continued as far as possible.  06 and 07 differ in the one call that sleeps
+ * for all connections, and in how they report to it what to watch.
  *
- * Regular files are the exception in every event loop: poll calls them ready at
- * any time, epoll rejects them (EPERM), and reading one may sleep until the
- * disk has answered, while all clients wait.  Our files are nearly always in
- * the page cache; a server of large cold files would hand them to threads, or
- * use io_uring.
+ * Regular files are the exception in every event loop: poll always reports them
+ * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has
+ * answered, while all clients wait.  A server of large cold files would hand
+ * them to threads, or use io_uring.
  */
 #ifndef NET_READINESS_H
 #define NET_READINESS_H
@@ -28,8 +27,8 @@ void readiness_event(struct evented *evented, struct event_source *source,
    milliseconds; -1: until something happens. */
 int readiness_prepare_wait(struct evented *evented);
 
-/* Call it after the events of a loop iteration were handled; and
-   evented_begin_round() before. */
+/* Call it at the end of a loop iteration, which begins with
+   evented_begin_round(). */
 void readiness_end_round(struct evented *evented);
 
 /* Returns false when the server was stopped and all is done, or time is up. */

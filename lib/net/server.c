@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/server.h"
 
-#include "app/app.h"
-#include "app/log_line.h"
 #include "config.h"
 #include "net/transmit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static void print_banner(const struct server *server) {
     print_url(server);
 }
 
-/* From root to another user, for good. */
+/* Changes permanently from root to another user. */
 static void become(const char *name) {
     const struct passwd *user = getpwnam(name);
 
@@ -73,17 +73,6 @@ static void become(const char *name) {
         setuid(user->pw_uid) < 0)
         server_fatal("--user: cannot become '%s' (%s); only root can", name,
                      strerror(errno));
-}
-
-/* The port of Redis; 0 for a Unix socket. */
-static int redis_port(const struct redis_server *redis) {
-    const struct sockaddr_storage *first = &redis->addresses[0].socket;
-
-    if (first->ss_family == AF_INET6)
-        return ntohs(((const struct sockaddr_in6 *)first)->sin6_port);
-    if (first->ss_family == AF_INET)
-        return ntohs(((const struct sockaddr_in *)first)->sin_port);
-    return 0;
 }
 
 /* If memory is short, fewer workers than wanted are better than many that the
@@ -113,30 +102,26 @@ static void open_listeners(struct server *server) {
         server_fatal("no memory for %zu listening sockets", count);
     server->listeners[0] = server->listener = listener_open(options);
     for (size_t i = 1; i < count; i++)
-        server->listeners[i] = listener_open_beside(options, server->listener);
+        server->listeners[i] = listener_open_another(options, server->listener);
     server->listeners_count = count;
 }
 
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv) {
-    char error[2 * PATH_MAX];
     struct options *options = &server->options;
 
     *server = (struct server){.architecture = architecture};
     options_parse(options, architecture, argc, argv);
-    ops_start();
+    ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     open_notes(server);
-    if (redis_parse(&server->redis, options->redis, error, sizeof error) < 0)
-        server_fatal("%s", error);
-    ops_share(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
+    redis_parse(&server->redis, options->redis);
     if (architecture->worker_memory > 0)
         limit_workers(server);
     open_listeners(server);
     if (options->user != NULL)
         become(options->user);
-    if (app_open(&server->app, options->root, error, sizeof error) < 0)
-        server_fatal("%s", error);
+    app_open(&server->app, options->root);
     server->counters = statistics_create(options->workers);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
@@ -145,8 +130,8 @@ void server_start(struct server *server,
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
-    ops_confine_files(options->confined, options->root,
-                      redis_port(&server->redis), options->log);
+    ops_confine_files(options->confined, options->root, server->redis.port,
+                      options->log);
 }
 
 void server_ready(struct server *server) {
@@ -162,15 +147,65 @@ void server_ready(struct server *server) {
 
 /* ---- Accepting ---- */
 
-bool server_accept(const struct server *server, int flags,
-                   struct client *client) {
-    return listener_accept(server->listener, server->options.log, flags,
-                           client);
+void server_accept_without_waiting(const struct server *server) {
+    int flags = fcntl(server->listener, F_GETFL);
+    if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
+        server_fatal("cannot make the socket non-blocking: %s",
+                     strerror(errno));
+}
+
+static void set_client_address(struct client *client,
+                               const struct sockaddr_storage *from) {
+    const void *address =
+        from->ss_family == AF_INET6
+            ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
+            : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
+
+    if (inet_ntop(from->ss_family, address, client->address,
+                  sizeof client->address) == NULL)
+        client->address[0] = '\0';
 }
 
 void server_adopt(const struct server *server, int socket,
                   struct client *client) {
-    listener_note_address(client, socket, server->options.log);
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof from;
+
+    *client = (struct client){.socket = socket};
+    if (server->options.log &&
+        getpeername(socket, (struct sockaddr *)&from, &length) == 0)
+        set_client_address(client, &from);
+}
+
+bool server_accept(const struct server *server, int flags,
+                   struct client *client) {
+    struct sockaddr_storage from = {.ss_family = AF_UNSPEC};
+    socklen_t length = sizeof from;
+    bool log = server->options.log;
+
+    client->address[0] = '\0';
+    client->socket =
+        accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
+                log ? &length : NULL, flags | SOCK_CLOEXEC);
+    if (client->socket < 0) {
+        /* Many errors say only that the client left while it waited: see
+           accept(2). */
+        bool short_of_something = errno == EMFILE || errno == ENFILE ||
+                                  errno == ENOBUFS || errno == ENOMEM;
+        /* The parent of 03, or another worker, has shut the socket down: the
+           server stops, and this process will receive the signal, too. */
+        bool closed = errno == EINVAL;
+        if (short_of_something)
+            server_report_exhausted("descriptors or memory");
+        else
+            errno = EAGAIN;
+        if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
+            poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
+        return false;
+    }
+    if (log)
+        set_client_address(client, &from);
+    return true;
 }
 
 void server_take_listener(struct server *server, size_t number) {
@@ -180,21 +215,58 @@ void server_take_listener(struct server *server, size_t number) {
         if (i != number)
             close(server->listeners[i]);
     server->listener = server->listeners[number];
-    stop_look_at(server->listener);
-}
-
-void server_accept_without_waiting(const struct server *server) {
-    listener_never_waits(server->listener);
+    stop_set_listener(server->listener);
 }
 
 /* ---- After each exchange ---- */
+
+/* A request line may hold anything: only printable ASCII is written. */
+static void append_printable(struct buffer *line, struct view text) {
+    for (size_t i = 0; i < text.length; i++) {
+        unsigned char byte = (unsigned char)text.data[i];
+        char escaped[5];
+        if (byte >= 0x20 && byte < 0x7f && byte != '"' && byte != '\\') {
+            buffer_append(line, view_slice(text, i, 1));
+        } else {
+            snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+            buffer_append(line, view_of(escaped));
+        }
+    }
+}
+
+/* In the Common Log Format. */
+static void append_log_line(struct buffer *line, const char *address,
+                            const struct exchange *exchange) {
+    struct view request = exchange->request.line;
+    char time[40];
+    struct tm tm;
+
+    time_t now = exchange->response.cached_time->now;
+    localtime_r(&now, &tm);
+    strftime(time, sizeof time, "%d/%b/%Y:%H:%M:%S %z", &tm);
+    buffer_append(line, view_of(address));
+    buffer_append(line, VIEW(" - - ["));
+    buffer_append(line, view_of(time));
+    buffer_append(line, VIEW("] \""));
+    append_printable(line, request.length > 0 ? request : VIEW("-"));
+    buffer_append(line, VIEW("\" "));
+    buffer_append_number(line, exchange->response.status);
+    buffer_append(line, VIEW(" "));
+    /* All bytes sent except the head. */
+    uint64_t bytes = exchange->sent - exchange->response.head_length;
+    if (bytes > 0)
+        buffer_append_number(line, (int64_t)bytes);
+    else
+        buffer_append(line, VIEW("-"));
+    buffer_append(line, VIEW("\n"));
+}
 
 /* Without stdio, whose buffer a fork would double. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};
 
-    log_line_append(&line, client->address, exchange);
+    append_log_line(&line, client->address, exchange);
     if (!line.failed)
         output_line(STDOUT_FILENO, line.data, line.length);
     buffer_free(&line);

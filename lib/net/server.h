@@ -3,12 +3,16 @@
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
 
+#include "app/app.h"
 #include "app/connection.h"
 #include "net/listener.h"
 #include "net/redis/redis.h"
 #include "ops.h"
 #include "process/log.h"
+#include "process/shared.h"
 #include "process/stop.h"
+
+#include <netinet/in.h>
 
 struct server {
     const struct architecture *architecture;
@@ -24,6 +28,12 @@ struct server {
     size_t text_length;
 };
 
+/* A client's connection. */
+struct client {
+    int socket;
+    char address[INET6_ADDRSTRLEN]; /* for the log; empty without one */
+};
+
 /* Reads the command line, listens, and opens what is served.  An error prints
    one line and exits 1. */
 void server_start(struct server *server,
@@ -34,26 +44,27 @@ void server_start(struct server *server,
    (ops/confine.c), and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
-/* Call it in each worker, if each can have a listener (.listeners of its
-   architecture, has_workers too): from now on this process accepts at its own,
-   if there is one for each.  The listener outlives the worker: the worker
-   forked in its place serves the clients that wait there. */
+/* Called in a worker: if each worker has a listener, this process uses its own
+   from now on.  The listener outlives the worker, so the next worker with this
+   number serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
-/* As listener_never_waits() and listener_accept(), of this process' listener.
- */
+/* Accepting never sleeps from now on: for servers that sleep elsewhere. */
 void server_accept_without_waiting(const struct server *server);
+
+/* Accepts a client at this process' listener, with the flags of accept4(2)
+   (since Linux 2.6.28).  Returns false if there is none: errno is EAGAIN, or
+   shows that descriptors or memory are short; without SOCK_NONBLOCK it has then
+   paused for a RETRY_DELAY. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* In place of server_accept(): the kernel has accepted this client by itself.
- */
+/* In place of server_accept() if io_uring has accepted this client. */
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 
-/* Call it at NEED_DONE, before connection_next(): ends our side of a connection
-   that is not kept (net/transmit.h), and notes the exchange in the counters and
-   in the access log, if there is one. */
+/* At NEED_DONE, before connection_next(): ends our side of a connection that is
+   not kept, and adds the exchange to the counters and the access log. */
 void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,

@@ -5,11 +5,11 @@
 #include "app/connection.h"
 
 /*
- * Sends some of what is pending, with one system call: bytes in memory first,
- * together in one write, then the file's part.  sendfile(2) (since Linux 2.2)
- * sends that from the page cache: it is not copied into our memory.
- * Returns how many bytes went out, 0 if the file ends before it should, or -1
- * with errno set.  It sleeps if the socket does.
+ * Sends some of the pending bytes with one system call: first the bytes in
+ * memory, then the part of the file.  For that part sendfile(2) (since Linux
+ * 2.2) reads the page cache, so nothing is copied into our memory.  Returns how
+ * many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
+ * set.  It sleeps if the socket does.
  */
 ssize_t transmit(int socket, struct pending pending);
 
@@ -23,15 +23,13 @@ void transmit_end(int socket);
  * none for long, and then a third of the buffer at once.
  */
 struct progress {
-    uint64_t taken; /* bytes that the client had acknowledged at the last check
-                     */
-    int64_t since;  /* clock_milliseconds() when it was last known to take some,
-                       0: never; the driver's to set when the kernel had room */
+    uint64_t acknowledged; /* bytes, at the last check */
+    int64_t since; /* clock_milliseconds() of the last known progress, 0: none;
+                      the driver sets it when the kernel had room */
 };
 
-/* Returns, after one system call, for how many milliseconds the client has
-   taken nothing, as far as the checks can show.  (tcpi_bytes_acked of TCP_INFO,
-   since Linux 4.1.) */
+/* Makes one system call and returns for how many milliseconds the client has
+   acknowledged nothing.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The seam in its simplest form (ops.h), for `make plain`: what a server does
- * without the second storey.  Each function says what is missing.
+ * The interface in its simplest form (ops.h), for `make plain`: what a server
+ * does without the second storey.  Each function says what is missing.
  */
 #include "ops.h"
 #include "app/exchange.h"
@@ -9,6 +9,7 @@
 #include "net/redis/redis.h"
 #include "process/clock.h"
 #include "process/log.h"
+#include "process/shared.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +22,7 @@
 
 /* ---- The start: nothing is dropped, no limit is raised ---- */
 
-void ops_start(void) {
-}
-
-void ops_share(size_t workers) {
+void ops_start(size_t workers) {
     (void)workers;
 }
 
@@ -83,7 +81,7 @@ void budget_return(size_t bytes) {
     (void)bytes;
 }
 
-void budget_own(size_t slot) {
+void budget_set_slot(size_t slot) {
     (void)slot;
 }
 
@@ -116,7 +114,7 @@ int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
     return INT64_MAX;
 }
 
-/* ---- Files: opened and read anew for each request ---- */
+/* ---- Files: opened and read for each request ---- */
 
 struct cache {
     int folder;

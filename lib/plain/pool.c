@@ -1,36 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/redis/pool.h"
 
-#include "config.h"
-#include "process/clock.h"
-
 #include <utlist.h>
-
-void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
-                     bool threads) {
-    *pool = (struct redis_pool){.server = server,
-                                .threads = threads,
-                                .lock = PTHREAD_MUTEX_INITIALIZER};
-}
-
-static struct redis_client *take_idle(struct redis_pool *pool) {
-    struct redis_client *client = pool->idle;
-    if (client != NULL)
-        LL_DELETE(pool->idle, client);
-    return client;
-}
-
-void redis_pool_destroy(struct redis_pool *pool) {
-    struct redis_client *client;
-
-    while ((client = take_idle(pool)) != NULL)
-        redis_client_destroy(client);
-    pthread_mutex_destroy(&pool->lock);
-}
 
 struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     pthread_mutex_lock(&pool->lock);
-    struct redis_client *client = take_idle(pool);
+    struct redis_client *client = redis_pool_take_idle(pool);
     pthread_mutex_unlock(&pool->lock);
     if (client == NULL)
         client = redis_client_create(pool->server);
@@ -40,7 +15,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
 
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     redis_client_shrink(client);
-    if (client->descriptor < 0) {
+    if (!redis_client_is_open(client)) {
         redis_client_destroy(client);
         return;
     }
@@ -55,17 +30,4 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
 
     redis_count_missed(pool->server, !answered);
     return answered;
-}
-
-void redis_pool_close_idle(struct redis_pool *pool) {
-    struct redis_client *client, *next;
-    int64_t now = clock_milliseconds();
-
-    pthread_mutex_lock(&pool->lock);
-    LL_FOREACH_SAFE (pool->idle, client, next)
-        if (redis_client_should_close(client, now)) {
-            LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
-            redis_client_destroy(client);
-        }
-    pthread_mutex_unlock(&pool->lock);
 }

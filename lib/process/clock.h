@@ -3,16 +3,23 @@
 #define PROCESS_CLOCK_H
 
 #include <stdint.h>
+#include <sys/time.h>
 #include <time.h>
 
 /* Milliseconds that only grow, from some unknown start.  The coarse clock
-   (since Linux 2.6.32) is the time of the kernel's last tick: exact to a few
-   milliseconds, and cheap, because it is read from memory, without a system
-   call (vdso(7)) and without reading the hardware's clock. */
+   (since Linux 2.6.32) is the time of the kernel's last tick, exact to a few
+   milliseconds.  It is cheap: it is read from memory, without a system call
+   (vdso(7)) and without access to the hardware clock. */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* As setsockopt(2) and setitimer(2) want it. */
+static inline struct timeval timeval_of(int64_t milliseconds) {
+    return (struct timeval){.tv_sec = milliseconds / 1000,
+                            .tv_usec = milliseconds % 1000 * 1000};
 }
 
 #endif

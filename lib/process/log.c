@@ -2,7 +2,6 @@
 #include "process/log.h"
 
 #include "ops.h"
-#include "process/shared.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,14 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-void *server_share(size_t size) {
-    void *memory = shared_memory(size);
-
-    if (memory == NULL)
-        server_fatal("no memory to share (%s); allow it more", strerror(errno));
-    return memory;
-}
 
 /* Others may have written the text; a terminal must not obey them.  Some take
    bytes above ASCII for control characters as well (C1, also in UTF-8). */

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 #include "process/shared.h"
 
+#include "process/log.h"
+
+#include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 
-/* Each piece begins at the beginning of a cache line: cores that write to the
-   same line take it away from each other. */
+/* Each piece begins at a cache line: writes of several cores to one line are
+   slow (false sharing). */
 #define CACHE_LINE 64
 
 /* Enough for all that a server shares, unless it has thousands of workers.
    Only the pages that are used take memory. */
 #define ROOM 65536
 
-void *shared_pages(size_t size) {
+void *server_share_pages(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        return NULL;
+        server_fatal("no memory to share (%s); allow it more", strerror(errno));
     return memory;
 }
 
-void *shared_memory(size_t size) {
+void *server_share(size_t size) {
     static char *room;
     static size_t used;
 
     size = (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     if (size > ROOM)
-        return shared_pages(size);
+        return server_share_pages(size);
     if (room == NULL || size > ROOM - used) {
-        room = shared_pages(ROOM);
+        room = server_share_pages(ROOM);
         used = 0;
     }
-    if (room == NULL)
-        return NULL;
     used += size;
     return room + used - size;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory, all zero, that is shared with every process forked later: what one
- * writes, all see.  NULL with errno set if there is none.  It is never freed:
- * it is needed to the end.
+ * writes, all see.  If the kernel has no memory, prints that and exits 1.  It
+ * is never freed: it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
 #define PROCESS_SHARED_H
@@ -11,17 +11,17 @@
 #include <stddef.h>
 
 /* An atomic that is not lock-free takes a lock of this process.  In shared
-   memory it would guard nothing; and a signal handler could wait for a lock
-   that the code it interrupted holds.  2 means: always lock-free. */
+   memory that lock would guard nothing.  A signal handler could wait for a lock
+   that the interrupted code holds.  The value 2 means: always lock-free. */
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
 /* Some bytes of a mapping that several such pieces share: each additional
    mapping makes each fork slower. */
-void *shared_memory(size_t size);
+void *server_share(size_t size);
 
 /* In pages of its own: so another process can find it (/proc/PID/maps). */
-void *shared_pages(size_t size);
+void *server_share_pages(size_t size);
 
 #endif

@@ -11,7 +11,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 /* The state of the signal handlers.  A process has one server. */
@@ -23,7 +22,7 @@ static struct {
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
-    _Atomic bool *everybody; /* the owner has to stop; shared by all */
+    _Atomic bool *stop_all; /* the owner has to stop; shared by all */
 } stop = {.listener = -1};
 
 /* A socket that has been shut down is readable too, but reports POLLHUP as
@@ -38,29 +37,26 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listener);
 }
 
-/* Shuts down the listening sockets at which no client waits.  When the last
-   worker stops, none may be left open: a client could still connect, and would
-   never be served.  The process that made the sockets does this for all of
-   them.  A worker does it for its own, and only if all stop: a worker that is
-   to stop alone leaves its socket to the others, or to the one forked in its
-   place.  Returns false if a client still waits at one, which therefore stays
-   open. */
+/* Shuts down the listening sockets at which no client waits, so that no client
+   connects that will never be served.  The process that made the sockets does
+   this for all; a worker does it for its own, and only if all stop (otherwise
+   others use its socket).  Returns false if a client waits at one. */
 static bool shut_down_listeners(void) {
     bool owner = getpid() == stop.owner, closed = true;
-    const int *doors = owner ? stop.listeners : &stop.listener;
-    size_t count = owner ? stop.count : *stop.everybody;
+    const int *listeners = owner ? stop.listeners : &stop.listener;
+    size_t count = owner ? stop.count : *stop.stop_all;
 
     for (size_t i = 0; i < count; i++)
-        if (has_backlog_at(doors[i]))
+        if (has_backlog_at(listeners[i]))
             closed = false;
         else
-            shutdown(doors[i], SHUT_RD);
+            shutdown(listeners[i], SHUT_RD);
     return closed;
 }
 
-/* Sets the timer of the next wake-up: ever more rarely, but at the moment when
-   time is up, and every RETRY_DELAY from then on.  It repeats itself: a thread
-   other than the main one may get its signal, and does not set it again. */
+/* Sets the timer of the next wake-up.  The pauses grow; one wake-up comes when
+   the time is over, and then one every RETRY_DELAY.  The timer is periodic,
+   because a thread that does not set it again may get its signal. */
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
     long pause = left > 0 ? (long)left : RETRY_DELAY;
@@ -69,27 +65,26 @@ static void set_timer(void) {
         stop.pause = RETRY_DELAY;
     if (pause > stop.pause)
         pause = stop.pause;
-    struct timeval time = {.tv_sec = pause / 1000,
-                           .tv_usec = pause % 1000 * 1000};
+    struct timeval time = timeval_of(pause);
     setitimer(ITIMER_REAL, &(struct itimerval){time, time}, NULL);
     if (stop.pause < WAKE_DELAY)
         stop.pause *= 2;
 }
 
-/* Every call here is allowed in a signal handler: signal-safety(7).  setitimer
-   is not in its list, but on Linux it is a bare system call as well. */
+/* Every call here is allowed in a signal handler (signal-safety(7)).  The list
+   there lacks setitimer, but on Linux this is only a system call. */
 static void on_stop(int signal_number) {
     int error = errno;
 
     (void)signal_number;
     if (getpid() == stop.owner)
-        *stop.everybody = true;
+        *stop.stop_all = true;
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
     stop.pause = RETRY_DELAY;
-    /* Clients in the backlog are served, and no others may join them: if it is
-       full, the kernel drops packets that ask for a connection. */
+    /* Clients in the backlog are served, and no others may join them.  If the
+       backlog is full, the kernel drops connection requests. */
     for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
         listen(stop.listeners[i], 0);
     set_timer();
@@ -97,8 +92,7 @@ static void on_stop(int signal_number) {
 }
 
 /* SIGALRM interrupts the call that sleeps.  The main thread also checks the
-   listening sockets and sets the timer again: in 01 no other thread could.
-   Other threads, to which it passes the signal on, only need to be woken. */
+   listening sockets and sets the timer again. */
 static void on_tick(int signal_number) {
     int error = errno;
 
@@ -120,20 +114,20 @@ static void handle(int signal_number, void (*handler)(int)) {
    child set it, the kernel would copy the page for each of them. */
 static pid_t parent;
 
-void stop_note_parent(void) {
+void stop_set_parent(void) {
     parent = getpid();
 }
 
-bool stop_parent_lives(void) {
+bool stop_parent_is_alive(void) {
     return getppid() == parent;
 }
 
 void server_wake_parent(void) {
-    if (parent != 0 && stop_parent_lives())
+    if (parent != 0 && stop_parent_is_alive())
         kill(parent, SIGALRM);
 }
 
-void stop_look_at(int listener) {
+void stop_set_listener(int listener) {
     stop.listener = listener;
 }
 
@@ -144,11 +138,11 @@ void stop_init(const int *listeners, size_t count) {
     stop.listeners = listeners;
     stop.count = count;
     stop.owner = getpid();
-    stop.everybody = server_share(sizeof *stop.everybody);
+    stop.stop_all = server_share(sizeof *stop.stop_all);
     handle(SIGALRM, on_tick);
     handle(SIGTERM, on_stop);
     handle(SIGINT, on_stop);
-    /* nohup(1) makes the program ignore it, and so it stays. */
+    /* nohup(1) makes the program ignore it; this setting is kept. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         handle(SIGHUP, on_stop);
     /* Signals that the parent has blocked stay blocked after exec. */
@@ -170,9 +164,8 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* A client that came between a check of the backlog and the next tick would be
-   accepted by the kernel and never served.  So a worker that will accept no
-   more shuts the socket down itself. */
+/* A worker that will accept no more shuts the socket down itself: until the
+   next tick the kernel would accept clients that are never served. */
 bool server_keep_accepting(void) {
     return !stop.stopping || (!server_is_out_of_time() &&
                               (server_has_backlog() || !shut_down_listeners()));

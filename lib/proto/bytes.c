@@ -41,6 +41,15 @@ struct view view_cut(struct view *rest, char separator) {
     return first;
 }
 
+bool view_next_element(struct view *list, struct view *element) {
+    while (list->length > 0) {
+        *element = view_trim(view_cut(list, ','));
+        if (element->length > 0)
+            return true;
+    }
+    return false;
+}
+
 bool view_number(struct view digits, uint64_t limit, uint64_t *number) {
     uint64_t value = 0;
     if (digits.length == 0)

@@ -8,8 +8,7 @@
 #ifndef PROTO_BYTES_H
 #define PROTO_BYTES_H
 
-#ifdef NDEBUG /* assert checks bounds here and in others: without it, a fault  \
-                 in a parser would read or write other memory */
+#ifdef NDEBUG
 #error "build without -DNDEBUG: it removes the checks of bounds"
 #endif
 
@@ -25,14 +24,13 @@ struct view {
     size_t length;
 };
 
-/* A view of a string literal, without its final NUL; and its form for a static
-   variable, whose initial value must be a constant in C. */
+/* A view of a string literal, without its final NUL.  The second form is for a
+   static variable, whose initial value must be a constant in C. */
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* The next functions are in the header, so that the compiler can inline them.
-   A request calls them some three hundred times, and a call takes longer than
-   the work of most of them. */
+/* In the header, so that the compiler can inline them: a request calls them
+   some three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -62,8 +60,7 @@ static inline struct view view_of(const char *string) {
 
 struct view view_trim(struct view view); /* no blanks around it: SP, HTAB */
 
-/* Only ASCII letters have a case here.  Most names differ in their length: then
-   there is no call. */
+/* Only ASCII letters have a case here. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
 static inline bool view_equal_ignoring_case(struct view a, struct view b) {
     return a.length == b.length &&
@@ -84,8 +81,7 @@ static inline size_t view_find(struct view view, char byte) {
     return found == NULL ? view.length : (size_t)(found - view.data);
 }
 
-/* A set of bytes, as a table: a lookup is one read of memory, but a predicate
-   of several ranges compares and branches again and again. */
+/* A set of bytes, as a table: a lookup is one read of memory. */
 struct byte_set {
     bool has[256];
 };
@@ -113,23 +109,21 @@ static inline struct view view_take(struct view *rest,
  *rest what is after it (nothing if there was no separator). */
 struct view view_cut(struct view *rest, char separator);
 
-/*
- * A decimal number, digits only, nothing around it.  Returns false, and leaves
- * *number alone, when it is empty, has another byte or exceeds limit.
- */
+/* Takes the next element off a list with commas, without blanks around it.
+   Empty elements do not count (RFC 9110, section 5.6.1.2).  Returns false at
+   the end. */
+bool view_next_element(struct view *list, struct view *element);
+
+/* Reads a decimal number, digits only.  Returns false, and leaves *number
+   alone, if it is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 
 /* The value of a hexadecimal digit, 0 to 15, or -1. */
 int hex_digit(char byte);
 
-/*
- * A growable buffer.  All zero is a valid empty one, so `struct buffer b = {0}`
- * starts it and buffer_free ends it.
- *
- * A failure stays: the append for which memory is short sets `failed`, and
- * later ones do nothing.  So code may append twenty things and check once at
- * the end.
- */
+/* A growable buffer; all zero is a valid empty one.  A failure stays: the
+   append for which memory is short sets `failed`, and later ones do nothing. So
+   code may append twenty things and check once at the end. */
 struct buffer {
     char *data;
     size_t length;   /* bytes in use */
@@ -141,8 +135,7 @@ struct buffer {
    with `failed` set, if memory is short.  Moves earlier bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
-/* A response is made of dozens of appends.  Nearly all of them find room, and
-   then a short literal costs a few store instructions and no call. */
+/* Nearly all of dozens of appends find room: then there is no call. */
 void buffer_append_growing(struct buffer *buffer, struct view view);
 static inline void buffer_append(struct buffer *buffer, struct view view) {
     if (buffer->failed || view.length >= buffer->capacity - buffer->length) {

@@ -12,9 +12,9 @@
 int percent_decode(struct view text);
 
 /*
- * The number of bytes of the UTF-8 character at the front of the text, 1 to 4;
- * 0 if there is none: cut off, overlong, a surrogate or above U+10FFFF
- * (RFC 3629, section 4).
+ * Returns the number of bytes of the UTF-8 character at the front of the text,
+ * 1 to 4.  Returns 0 if it is truncated, overlong, a surrogate or above
+ * U+10FFFF (RFC 3629, section 4).
  */
 size_t utf8_character(struct view text);
 

@@ -15,10 +15,10 @@ static uint32_t code_point(struct view text, size_t length) {
     return code;
 }
 
-/* A character that HTML text must not have: a control character of Latin 1, a
-   character that changes the direction of the text after it, or a noncharacter
-   (the last two of each plane, and U+FDD0 to U+FDEF). */
-static bool is_unwanted(uint32_t code) {
+/* Must HTML text not contain this character?  These are control characters of
+   Latin 1, characters that change the direction of the text after them, and
+   noncharacters (the last two of each plane, U+FDD0 to U+FDEF). */
+static bool is_forbidden(uint32_t code) {
     return (code >= 0x80 && code <= 0x9f) ||
            (code >= 0x202a && code <= 0x202e) ||
            (code >= 0x2066 && code <= 0x2069) ||
@@ -49,18 +49,18 @@ static struct view reference_for(char byte) {
     }
 }
 
-static bool stands_for_itself(char byte) {
+static bool needs_no_escape(char byte) {
     return (byte & 0x80) == 0 && reference_for(byte).length == 0;
 }
 
 static struct byte_set plain_bytes;
 
 __attribute__((constructor)) static void fill_set(void) {
-    byte_set_fill(&plain_bytes, stands_for_itself);
+    byte_set_fill(&plain_bytes, needs_no_escape);
 }
 
-/* Takes the bytes at the front of the text that stay as they are, and the next
-   character, which *instead replaces (empty: the text ends). */
+/* Takes the bytes at the front of the text that need no escape, and the special
+   character after them.  *instead is its escape; empty: the text ends. */
 static struct view take_piece(struct view *text, struct view *instead) {
     struct view rest = *text;
     size_t plain = 0;
@@ -76,7 +76,7 @@ static struct view take_piece(struct view *text, struct view *instead) {
         if (length == 1)
             *instead = reference_for(rest.data[plain]);
         else if (length == 0 ||
-                 is_unwanted(code_point(view_skip(rest, plain), length)))
+                 is_forbidden(code_point(view_skip(rest, plain), length)))
             *instead = REPLACEMENT;
         if (instead->length > 0) {
             *text = view_skip(rest, plain + (length > 0 ? length : 1));

@@ -7,13 +7,11 @@
 
 /*
  * Appends text so that it is shown as text, within an element or a quoted
- * attribute: & < > " ' become character references.  What HTML cannot hold
- * (bytes that are not UTF-8, control characters, noncharacters such as U+FFFF)
- * becomes U+FFFD, and so do the embeddings, overrides and isolates of the
- * bidirectional algorithm (Unicode Standard Annex 9): with these a visitor
- * could show other visitors' words, or the name below a remark, from right to
- * left.  The marks U+200E, U+200F and U+061C stay: they are letters without a
- * shape, reverse nothing, and text from right to left needs them.
+ * attribute: & < > " ' become character references.  U+FFFD replaces what HTML
+ * cannot hold: bytes that are not UTF-8, control characters, noncharacters such
+ * as U+FFFF.  It also replaces the embeddings, overrides and isolates of the
+ * bidirectional algorithm (Unicode Standard Annex 9), with which a visitor
+ * could reverse the words of others.  The marks U+200E, U+200F and U+061C stay.
  */
 void html_append_text(struct buffer *html, struct view text);
 

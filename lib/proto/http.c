@@ -188,8 +188,9 @@ static ssize_t parse_request_line(struct http_request *request,
 
 /* ---- The fields ---- */
 
-/* What several fields say together: checked when all of them are known. */
-struct gathered {
+/* Values of several fields that depend on each other: checked after the last
+   field. */
+struct framing {
     size_t fields;
     bool has_length;
     size_t codings;       /* of Transfer-Encoding */
@@ -199,22 +200,23 @@ struct gathered {
     bool keep_alive;
 };
 
-static void parse_connection(struct gathered *gathered, struct view value) {
-    while (value.length > 0) {
-        struct view option = view_trim(view_cut(&value, ','));
+static void parse_connection(struct framing *framing, struct view value) {
+    struct view option;
+
+    while (view_next_element(&value, &option)) {
         if (view_equal_ignoring_case(option, VIEW("close")))
-            gathered->close = true;
+            framing->close = true;
         if (view_equal_ignoring_case(option, VIEW("keep-alive")))
-            gathered->keep_alive = true;
+            framing->keep_alive = true;
     }
 }
 
 static ssize_t parse_content_length(struct http_request *request,
-                                    struct gathered *gathered,
+                                    struct framing *framing,
                                     struct view value) {
-    if (gathered->has_length)
+    if (framing->has_length)
         return bad(request, 400, "There is more than one Content-Length.");
-    gathered->has_length = true;
+    framing->has_length = true;
     if (!view_number(value, INT64_MAX, &request->content_length))
         return bad(request, 400, "Content-Length is not a number.");
     return 0;
@@ -224,26 +226,25 @@ static ssize_t parse_content_length(struct http_request *request,
    not checked one by one, because the last coding is not known before the end.
    An empty element, which other lists may have, counts as an unknown coding:
    two programs might read it in two ways. */
-static void parse_transfer_encoding(struct gathered *gathered,
+static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;
 
     while (more) {
         more = view_find(value, ',') < value.length;
         struct view coding = view_trim(view_cut(&value, ','));
-        gathered->codings++;
-        gathered->early_chunked |= gathered->ends_in_chunked;
-        gathered->ends_in_chunked =
+        framing->codings++;
+        framing->early_chunked |= framing->ends_in_chunked;
+        framing->ends_in_chunked =
             view_equal_ignoring_case(coding, VIEW("chunked"));
     }
 }
 
 /* RFC 9110, section 10.1.1: a list, which may be empty. */
 static ssize_t parse_expect(struct http_request *request, struct view value) {
-    while (value.length > 0) {
-        struct view expectation = view_trim(view_cut(&value, ','));
-        if (expectation.length == 0)
-            continue;
+    struct view expectation;
+
+    while (view_next_element(&value, &expectation)) {
         if (!view_equal_ignoring_case(expectation, VIEW("100-continue")))
             return bad(request, 417,
                        "The only expectation known here is "
@@ -264,7 +265,7 @@ static ssize_t parse_host(struct http_request *request, struct view value) {
 }
 
 static ssize_t parse_field(struct http_request *request,
-                           struct gathered *gathered, struct view name,
+                           struct framing *framing, struct view name,
                            struct view value) {
     static const struct {
         struct view name;
@@ -285,13 +286,13 @@ static ssize_t parse_field(struct http_request *request,
     if (view_equal_ignoring_case(name, VIEW("Host")))
         return parse_host(request, value);
     if (view_equal_ignoring_case(name, VIEW("Content-Length")))
-        return parse_content_length(request, gathered, value);
+        return parse_content_length(request, framing, value);
     if (view_equal_ignoring_case(name, VIEW("Transfer-Encoding")))
-        parse_transfer_encoding(gathered, value);
+        parse_transfer_encoding(framing, value);
     if (view_equal_ignoring_case(name, VIEW("Expect")))
         return parse_expect(request, value);
     if (view_equal_ignoring_case(name, VIEW("Connection")))
-        parse_connection(gathered, value);
+        parse_connection(framing, value);
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++) {
         if (!view_equal_ignoring_case(name, plain[i].name))
             continue;
@@ -303,11 +304,11 @@ static ssize_t parse_field(struct http_request *request,
 }
 
 /* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
-   the rest.  We do not search for its end first: a name ends at the first byte
-   that no name may have, and so does a value. */
+   the rest.  The end of the line is not searched first: names and values end at
+   the first byte that they must not contain. */
 static ssize_t parse_field_line(struct http_request *request,
-                                struct gathered *gathered, struct view *rest) {
-    if (++gathered->fields > HEAD_FIELDS_LIMIT)
+                                struct framing *framing, struct view *rest) {
+    if (++framing->fields > HEAD_FIELDS_LIMIT)
         return bad(request, 431, "There are too many header fields.");
     if (rest->data[0] == ' ' || rest->data[0] == '\t')
         return bad(request, 400, "A header field is folded over two lines.");
@@ -319,37 +320,37 @@ static ssize_t parse_field_line(struct http_request *request,
     if (!view_starts_with(*rest, VIEW("\r\n")))
         return bad(request, 400, "A header field has a control byte in it.");
     *rest = view_skip(*rest, 2);
-    return parse_field(request, gathered, name, view_trim(value));
+    return parse_field(request, framing, name, view_trim(value));
 }
 
 /* RFC 9112, section 6.3: how long is the body?  RFC 9112, section 9.3: does
    the connection persist? */
 static ssize_t judge(struct http_request *request,
-                     const struct gathered *gathered) {
+                     const struct framing *framing) {
     if (request->minor_version > 0 && request->host.data == NULL)
         return bad(request, 400, "HTTP/1.1 requires a Host field.");
-    if (gathered->codings > 0 && gathered->has_length)
+    if (framing->codings > 0 && framing->has_length)
         return bad(request, 400,
                    "The length of the body is given twice, by "
                    "Content-Length and by Transfer-Encoding.");
-    if (gathered->codings > 0 && request->minor_version == 0)
+    if (framing->codings > 0 && request->minor_version == 0)
         return bad(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
-    if (gathered->codings > 0 &&
-        (!gathered->ends_in_chunked || gathered->early_chunked))
+    if (framing->codings > 0 &&
+        (!framing->ends_in_chunked || framing->early_chunked))
         return bad(request, 400,
                    "The coding chunked must be the last, and come only once: "
                    "otherwise the end of the body is unknown.");
-    if (gathered->codings > 1)
+    if (framing->codings > 1)
         return bad(request, 501,
                    "The only transfer coding known here is "
                    "chunked.");
 
-    if (gathered->codings > 0)
+    if (framing->codings > 0)
         request->body = HTTP_CHUNKED_BODY;
     else if (request->content_length > 0)
         request->body = HTTP_LENGTH_BODY;
-    request->keep_alive = !gathered->close &&
-                          (request->minor_version > 0 || gathered->keep_alive);
+    request->keep_alive =
+        !framing->close && (request->minor_version > 0 || framing->keep_alive);
     return 0;
 }
 
@@ -378,8 +379,8 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
     return at < input.length ? (ssize_t)at + 1 : 0;
 }
 
-/* The method is known before anything else is, and stays known: a response to
-   HEAD has no body, even if the rest of the request is wrong. */
+/* The method is parsed first, and kept even if the rest of the request is
+   wrong: a response to HEAD has no body. */
 static enum http_method find_method(struct view input) {
     size_t end = view_find(input, ' ');
     return end < input.length ? method_of(view_slice(input, 0, end))
@@ -396,11 +397,11 @@ size_t http_empty_lines(struct view input) {
 
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request) {
-    struct gathered gathered = {0};
+    struct framing framing = {0};
     size_t start = http_empty_lines(input);
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
-    /* What is not HTTP at all, such as TLS, gets this answer at once. */
+    /* Bytes that are not HTTP, such as TLS, get this answer at once. */
     if (start < input.length && input.data[start] != '\r' &&
         !http_is_token_byte(input.data[start]))
         return bad(request, 400, "This is not an HTTP request.");
@@ -416,9 +417,9 @@ ssize_t http_parse_head(struct view input, size_t seen,
     ssize_t result = parse_request_line(request, line);
     request->fields = rest;
     while (result == 0 && rest.length > 0)
-        result = parse_field_line(request, &gathered, &rest);
+        result = parse_field_line(request, &framing, &rest);
     if (result == 0)
-        result = judge(request, &gathered);
+        result = judge(request, &framing);
     return result < 0 ? result : end;
 }
 

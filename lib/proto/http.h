@@ -2,16 +2,16 @@
 /*
  * The head of an HTTP/1.x request, as RFC 9112 writes it.
  *
- * Pure: bytes in, answer out.  Every parser answers in one of three ways:
+ * The functions are pure.  Every parser returns one of three kinds of numbers:
  *
  *     > 0   so many bytes were consumed, the thing is whole
  *     0     need more
  *     < 0   bad; minus the status to answer with, such as -400
  *
- * The parser is strict where leniency would let two programs read the same
- * bytes as different requests (request smuggling): lines end in CR LF and
- * nothing else, a blank before a colon is an error, and of two ways to give a
- * body's length only one may be used.
+ * The parser is strict if two programs could otherwise read the same bytes as
+ * different requests (request smuggling).  A line ends only in CR LF; a blank
+ * before a colon is an error; a request may give its body's length in only one
+ * way.
  */
 #ifndef PROTO_HTTP_H
 #define PROTO_HTTP_H
@@ -25,16 +25,16 @@ enum http_method {
     HTTP_HEAD,
     HTTP_POST,
     HTTP_OPTIONS,
-    HTTP_OTHER,   /* a method of RFC 9110 or 5789 that nothing here allows */
+    HTTP_OTHER,   /* another method of RFC 9110 or 5789: not allowed here */
     HTTP_UNKNOWN, /* any other token */
 };
 
 enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.  A
-   field that the client did not send is a view with data == NULL; a field that
-   came twice is empty: RFC 9110, section 5.3, joins the two with a comma, and
-   that is no date, range or type. */
+   field that the client did not send is a view with data == NULL.  A field that
+   came twice is empty: RFC 9110, section 5.3, joins the two with a comma, so
+   the value is no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -61,7 +61,7 @@ struct http_request {
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
 
-    const char *complaint; /* after "bad": a sentence that says why */
+    const char *complaint; /* after "bad": a sentence with the reason */
 };
 
 /* RFC 9110, section 5.6.2: is this byte allowed in a token? */
@@ -71,13 +71,10 @@ bool http_is_token_byte(char byte);
    request.  How many bytes of the input are such lines? */
 size_t http_empty_lines(struct view input);
 
-/*
- * Parses a request's head, after empty lines: the request line and the fields,
- * up to and with the blank line (RFC 9112, sections 2 to 6).  `seen` bytes of
- * the input were there at the last call, which needed more: they are not
- * searched again for the end of the head.  *request is whole only if the result
- * is positive.
- */
+/* Parses a request's head, from the request line to the blank line (RFC 9112,
+   sections 2 to 6).  The last call returned 0 and had `seen` bytes of this
+   input (0: no call yet).  *request is complete only if the result is
+   positive. */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 

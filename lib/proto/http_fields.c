@@ -16,9 +16,9 @@ void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
         memcpy(date, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
 }
 
-/* Does the date give the same text when it is written again?  strptime(3) takes
-   a day that does not exist, such as 31 February, for another one.  This also
-   rejects a leap second: then the file is sent once more than needed. */
+/* Is the text the same when the parsed date is formatted again?  The function
+   strptime(3) accepts a day that does not exist, such as 31 February.  This
+   also rejects a leap second; then an unchanged file is sent again. */
 static bool is_canonical(const char *text, const char *form, time_t time) {
     char again[64];
     struct tm tm;
@@ -69,13 +69,13 @@ static bool is_same(struct view a, struct view b,
    tags have no comma, so such a tag is not ours and does not match. */
 bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison) {
+    struct view tag;
+
     if (view_equal(view_trim(value), VIEW("*")))
         return true;
-    while (value.length > 0) {
-        struct view one = view_trim(view_cut(&value, ','));
-        if (is_same(one, etag, comparison))
+    while (view_next_element(&value, &tag))
+        if (is_same(tag, etag, comparison))
             return true;
-    }
     return false;
 }
 
@@ -90,18 +90,11 @@ static bool parse_position(struct view digits, uint64_t *position) {
     return digits.length > 0;
 }
 
-/* A list may have empty elements, which do not count: RFC 9110, section
-   5.6.1.2.  Returns false if the list has only empty elements, or several. */
-static bool only_element(struct view list, struct view *only) {
-    *only = VIEW("");
-    while (list.length > 0) {
-        struct view element = view_trim(view_cut(&list, ','));
-        if (element.length > 0 && only->length > 0)
-            return false;
-        if (element.length > 0)
-            *only = element;
-    }
-    return only->length > 0;
+static bool has_one_element(struct view list, struct view *only) {
+    struct view another;
+
+    return view_next_element(&list, only) &&
+           !view_next_element(&list, &another);
 }
 
 /* "-500": the last 500 bytes. */
@@ -126,7 +119,7 @@ enum http_range http_parse_range(struct view value, uint64_t size,
     uint64_t low, high = UINT64_MAX;
 
     if (!view_starts_with_ignoring_case(value, unit) ||
-        !only_element(view_skip(value, unit.length), &value))
+        !has_one_element(view_skip(value, unit.length), &value))
         return HTTP_RANGE_NONE;
     size_t dash = view_find(value, '-');
     if (dash == value.length)

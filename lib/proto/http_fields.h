@@ -19,9 +19,9 @@ bool http_parse_date(struct view value, time_t *time);
 
 /*
  * Is the tag in a line of If-Match or If-None-Match?  "*" matches every tag.
- * The two fields compare in two ways (RFC 9110, section 8.8.3.2): If-Match
- * strongly, so that a tag with W/ is never the same as another (section
- * 13.1.1), If-None-Match weakly, so that W/ makes no difference (13.1.2).
+ * The two fields compare in two ways (RFC 9110, section 8.8.3.2).  If-Match
+ * compares strongly: a tag with W/ never matches (section 13.1.1).
+ * If-None-Match compares weakly: W/ is ignored (13.1.2).
  */
 enum http_comparison { HTTP_STRONG, HTTP_WEAK };
 bool http_lists_etag(struct view value, struct view etag,
@@ -35,10 +35,8 @@ enum http_range {
 
 /*
  * Reads a Range value for something of `size` bytes: RFC 9110, section 14.1.2.
- * One range is served.  Several are ignored, as section 14.2 allows: each of
- * them would need a head and a piece of the file, and a request for thousands
- * of small or overlapping ones (CVE-2011-3192) costs a server more than the
- * whole file.  Section 15.3.7.2 describes what a server sends for them.
+ * One range is served.  Several are ignored, as section 14.2 allows: thousands
+ * of overlapping ranges (CVE-2011-3192) would cost more than the whole file.
  * *first and *last are set only with HTTP_RANGE_OK.
  */
 enum http_range http_parse_range(struct view value, uint64_t size,

@@ -31,8 +31,8 @@ static size_t without_last_segment(const char *text, size_t length) {
     return length - 1;
 }
 
-/* Removes dot segments and double slashes, in place: what is kept is never
-   longer than what was read, so writing never overtakes reading. */
+/* Removes dot segments and double slashes, in place: the result is never longer
+   than the bytes read so far. */
 static int remove_dot_segments(struct path *path) {
     struct view rest = view_skip(path_view(path), 1);
     size_t length = 0; /* of what is kept: "" or "/a/b" */

@@ -27,7 +27,7 @@ static inline size_t path_room(struct view encoded) {
  * Decodes the path of a request target (percent-encoding: RFC 3986, section
  * 2.1; dot segments: section 5.2.4) into path->text, which has path_room()
  * bytes.  Returns 0, or minus a status: -400 for a bad escape, a NUL byte or a
- * path that climbs above the root, -414 if it does not fit.
+ * path above the root; -414 for a path that does not fit.
  *
  * The RFC drops a ".." at the root; here it is an attempt to get out.
  */

@@ -3,8 +3,8 @@
 
 #include "config.h"
 
-/* A reply to a command of ours is an array of strings at most.  Arrays nested
-   without limit could make the parser recurse until the stack is full. */
+/* The servers' largest reply is an array of strings.  Arrays nested without
+   limit could make the parser recurse until the stack is full. */
 #define DEPTH_LIMIT  8
 /* A number and its sign; INT64_MIN has 20 characters. */
 #define NUMBER_LIMIT (sizeof((struct resp_skip *)NULL)->line - 2)

@@ -4,9 +4,8 @@
  * Described at redis.io/docs/latest/develop/reference/protocol-spec.
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
- * the bytes that it was parsed from, and an array's elements are parsed one at
- * a time.  Only skipping has a state (struct resp_skip): an oversized reply is
- * skipped piece by piece, and its bytes need not be kept.
+ * the bytes that it was parsed from.  Only skipping has a state: an oversized
+ * reply is skipped piece by piece, and its bytes need not be kept.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -37,9 +36,9 @@ struct resp_reply {
 #define RESP_TOO_LARGE (-2) /* RESP2, but too large or too deeply nested */
 
 /*
- * Parses one whole reply, with everything in it.  Returns how many bytes it
- * has, 0 if more are needed, RESP_MALFORMED, or RESP_TOO_LARGE if it has more
- * than REDIS_REPLY_LIMIT bytes or arrays nested more than eight deep.
+ * Parses one whole reply, with everything in it.  Returns its number of bytes,
+ * 0 if more are needed, or RESP_MALFORMED.  Returns RESP_TOO_LARGE for more
+ * than REDIS_REPLY_LIMIT bytes, or for arrays nested more than eight deep.
  */
 ssize_t resp_parse(struct view input, struct resp_reply *reply);
 
@@ -60,7 +59,7 @@ void resp_skip_begin(struct resp_skip *skip);
 ssize_t resp_skip(struct resp_skip *skip, struct view input);
 
 /*
- * Takes the next reply from the front of the input.  Returns 1 if there is one,
+ * Takes the next reply from the front of the input.  Returns 1 if it is whole,
  * 0 if more bytes are needed, -1 if they are not RESP2.  *used is the number of
  * bytes to drop: with 1 when the reply is no longer needed, with 0 at once.
  *

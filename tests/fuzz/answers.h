@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Responses, read anew from the bytes that were sent, by other code than the
+ * Responses, parsed from the bytes that were sent, by other code than the
  * code that wrote them.
  */
 #ifndef FUZZ_ANSWERS_H

@@ -4,6 +4,7 @@
 #include "answers.h"
 #include "config.h"
 #include "must.h"
+#include "process/log.h"
 #include "tokens.h"
 
 #include <string.h>
@@ -19,6 +20,12 @@ void *__wrap_realloc(void *memory, size_t size);
      2)
 
 struct worker worker;
+
+/* The application calls it if one of its files is missing. */
+void server_fatal(const char *format, ...) {
+    (void)fprintf(stderr, "%s\n", format);
+    abort();
+}
 
 /* ---- Memory that runs out ---- */
 
@@ -47,7 +54,7 @@ unsigned script_next(void) {
     return byte;
 }
 
-/* A number that is mostly small, and up to 64 KiB. */
+/* Returns a number up to 64 KiB, most often a small one. */
 static size_t next_size(void) {
     unsigned byte = script_next();
     return byte < 0xc0 ? byte : (size_t)(byte - 0xbf) << 10;

@@ -6,6 +6,7 @@
 #ifndef FUZZ_DIALOGUE_H
 #define FUZZ_DIALOGUE_H
 
+#include "app/app.h"
 #include "app/connection.h"
 #include "false_redis.h"
 

@@ -10,8 +10,8 @@
  * A connection does no I/O itself, so all of that needs no socket and no clock.
  *
  * After each step the connection must agree with itself, and each response is
- * read anew from its bytes (answers.c).  At the end each connection is served
- * once more, with all its bytes at once: how they were cut must not matter.
+ * parsed from its bytes (answers.c).  At the end each connection is served
+ * again, with all its bytes at once: how they were cut must not matter.
  *
  * Run it in the project's folder: its pages and files are those served.
  */
@@ -64,14 +64,8 @@ static void must_be_the_same_again(const struct dialogue *before,
 }
 
 static void begin(void) {
-    char error[1024];
-
-    if (worker.app.public != NULL)
-        return;
-    if (app_open(&worker.app, ".", error, sizeof error) < 0) {
-        fprintf(stderr, "%s\n", error);
-        abort();
-    }
+    if (worker.app.public == NULL)
+        app_open(&worker.app, ".");
 }
 
 /* A file that was not given back would be a leak. */

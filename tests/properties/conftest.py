@@ -5,15 +5,51 @@
 found is an @example of its test.
 """
 
-from __future__ import annotations
-
+import json
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
+from typing_extensions import Self
 
-from .parsers import PROGRAM, REPOSITORY, Parsers
+REPOSITORY = Path(__file__).resolve().parents[2]
+PROGRAM = REPOSITORY / "build/release/tests/properties/parsers"
+
+
+class Parsers:
+    """The C parsers of lib/proto, in a program that runs next to the tests; a context manager."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=-1
+        )
+
+    def call(self, name: str, data: bytes) -> Any:
+        """Return the answer of the parser of that name. Raise AssertionError if it dies."""
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write(b"%s %d\n" % (name.encode(), len(data)) + data)
+        stdin.flush()
+        size = stdout.readline()
+        assert size, f"the parsers died of {name} {data!r}: {self._process.wait()}"
+        return json.loads(stdout.read(int(size)))
+
+    def text(self, name: str, data: bytes) -> bytes:
+        """Return the bytes that a parser answers; its answer must have nothing else."""
+        return bytes.fromhex(self.call(name, data))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+        assert self._process.returncode == 0
+
 
 ALWAYS = {"deadline": None, "suppress_health_check": [HealthCheck.function_scoped_fixture]}
 FOUND = DirectoryBasedExampleDatabase(REPOSITORY / "build/fuzz/found/properties")

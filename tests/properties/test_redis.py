@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Redis' replies are parsed as by the parser of redis-py."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 
@@ -13,7 +11,7 @@ from redis._parsers.resp2 import _RESP2Parser
 from redis._parsers.socket import SocketBuffer
 from redis.exceptions import RedisError, ResponseError
 
-from .parsers import Parsers
+from .conftest import Parsers
 
 
 class Bytes:

@@ -5,8 +5,6 @@ h11 is the more lenient of the two: each request that the servers accept it must
 the same one. In addition, each request that is valid by the grammar must be accepted.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ import h11
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from .parsers import Parsers
+from .conftest import Parsers
 
 TOKEN = string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~"
 tokens = st.text(TOKEN, min_size=1, max_size=12).map(str.encode)
@@ -152,7 +150,7 @@ def read_with_ours(parsers: Parsers, data: bytes) -> Seen | str:
 def test_what_is_right_is_read_alike(
     parsers: Parsers, request_: tuple[bytes, Body], behind: bytes
 ) -> None:
-    """Both parsers accept a valid request, as the same one, and no byte after it."""
+    """Both parsers read the same request from valid bytes, and nothing after its end."""
     data, body = request_
     ours = read_with_ours(parsers, data + behind)
     assert isinstance(ours, Seen), ours
@@ -190,8 +188,7 @@ EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")
 @example(b"GET / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0;a\r\n\r\n")
 @example(b"\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n")
 def test_what_is_accepted_is_read_alike(parsers: Parsers, data: bytes) -> None:
-    """Each request that our parsers accept is the same for h11. So a proxy before the servers sees
-    the same requests as they do."""
+    """Each request that our parsers accept is the same for h11, and so for a proxy before them."""
     ours = read_with_ours(parsers, data)
     if isinstance(ours, str):
         return

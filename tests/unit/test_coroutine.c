@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Stacks and switches (lib/net/coroutine/stack.c), waiting and turns
    (coroutine.c). */
+#include "app/response.h"
 #include "config.h"
 #include "harness.h"
 #include "net/coroutine/coroutine.h"
@@ -24,8 +25,8 @@ static struct stack main_stack, stacks[STACKS];
 static int turn_of, sums[STACKS];
 static bool aligned[STACKS];
 
-/* Values that the compiler likes to keep in registers across a call, also in
-   those for floating-point numbers. */
+/* The compiler keeps these values in registers across a call, some of them in
+   floating-point registers. */
 static void count(void) {
     int self = turn_of, sum = 0;
     double halves = self, quarters = self, eighths = self;
@@ -76,6 +77,7 @@ static void a_function_finds_its_variables_after_a_switch(void **state) {
 enum { MANY = 60 };
 
 static int sockets[2];
+static struct cached_time cached_time;
 static int order[MANY + 1], ended;
 static int64_t begun; /* the start of each test, in milliseconds */
 
@@ -83,7 +85,7 @@ static void begin(size_t limit) {
     ended = 0;
     begun = clock_milliseconds();
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);
-    coroutines_begin(limit, sockets[0]);
+    coroutines_begin(limit, sockets[0], &cached_time);
 }
 
 static void end(void) {
@@ -150,30 +152,81 @@ static void who_waits_for_a_descriptor_is_woken_by_it(void **state) {
     end();
 }
 
-static char here, there;
+static void receive_all(void) {
+    char bytes[2];
 
-static void wait_here(void *argument) {
-    if (coroutine_wait_on(&here, clock_milliseconds() + 10000) == WOKEN_READY)
-        order[ended++] = *(int *)argument;
+    assert_int_equal(recv(sockets[1], bytes, sizeof bytes, MSG_DONTWAIT), 1);
+    coroutine_received_all(sockets[1]);
 }
 
-/* A wake-up for another address is for no one here. */
-static void one_wake_up_is_for_one_in_order(void **state) {
-    int numbers[] = {0, 1, 2};
+/* The end of the stream comes with the last bytes: it is still to be read. */
+static void an_empty_socket_is_known(void **state) {
     (void)state;
 
-    begin(3);
-    for (int i = 0; i < 3; i++)
-        start(wait_here, &numbers[i]);
-    coroutine_wake(&there);
-    coroutine_wake(&here);
-    coroutines_wait_for_end();
-    assert_int_equal(ended, 1);
-    coroutine_wake(&here);
-    coroutine_wake(&here);
+    begin(1);
+    assert_int_equal(send(sockets[0], "x", 1, 0), 1);
+    assert_int_equal(
+        coroutine_wait(sockets[1], EPOLLIN, clock_milliseconds() + 10000),
+        WOKEN_READY);
+    receive_all();
+    assert_false(coroutine_may_receive(sockets[1]));
+    assert_int_equal(send(sockets[0], "y", 1, 0), 1);
+    shutdown(sockets[0], SHUT_WR);
+    (void)coroutine_wait(-1, 0, clock_milliseconds() + 1);
+    assert_true(coroutine_may_receive(sockets[1]));
+    receive_all();
+    assert_true(coroutine_may_receive(sockets[1]));
     end();
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(order[i], i);
+}
+
+static struct coroutine *sleepers[2];
+
+/* Waits twice, and notes its number after each wait. */
+static void wait_twice(void *argument) {
+    int number = *(int *)argument;
+
+    sleepers[number] = coroutine_current();
+    for (int i = 0; i < 2; i++)
+        if (coroutine_wait(-1, 0, clock_milliseconds() + 10000) == WOKEN_READY)
+            order[ended++] = number;
+}
+
+static void waits_are_ended_by_others(void **state) {
+    int numbers[] = {0, 1};
+    (void)state;
+
+    begin(2);
+    start(wait_twice, &numbers[0]);
+    start(wait_twice, &numbers[1]);
+    coroutine_resume(sleepers[1]);
+    assert_int_equal(ended, 1);
+    coroutine_resume(sleepers[0]);
+    coroutine_resume(sleepers[0]);
+    coroutine_resume(sleepers[1]);
+    end();
+    assert_int_equal(ended, 4);
+    assert_memory_equal(order, ((int[]){1, 0, 0, 1}), 4 * sizeof order[0]);
+}
+
+static int64_t resume_first(void) {
+    if (ended == 0)
+        coroutine_resume(sleepers[0]);
+    return clock_milliseconds() + 1;
+}
+
+/* It is called before each sleep, which it limits. */
+static void a_service_resumes_others(void **state) {
+    int number = 0;
+    (void)state;
+
+    begin(1);
+    start(wait_twice, &number);
+    coroutines_set_service(resume_first);
+    (void)coroutine_wait(-1, 0, clock_milliseconds() + 1);
+    assert_int_equal(ended, 1);
+    coroutine_resume(sleepers[0]);
+    end();
+    assert_true(clock_milliseconds() < begun + 10000);
 }
 
 static void go_on(void *argument) {
@@ -245,7 +298,9 @@ int main(void) {
     suite_add("variables", a_function_finds_its_variables_after_a_switch, NULL);
     suite_add("deadlines", deadlines_are_kept_in_order, NULL);
     suite_add("descriptor", who_waits_for_a_descriptor_is_woken_by_it, NULL);
-    suite_add("addresses", one_wake_up_is_for_one_in_order, NULL);
+    suite_add("empty socket", an_empty_socket_is_known, NULL);
+    suite_add("resume", waits_are_ended_by_others, NULL);
+    suite_add("service", a_service_resumes_others, NULL);
     suite_add("turns", who_never_waits_shares_its_turn, NULL);
     suite_add("overflow", a_stack_that_overflows_ends_the_program, NULL);
     return suite_run("coroutine");

@@ -131,8 +131,8 @@ static void utf8(void **state) {
     }
 }
 
-/* The definition once more, in another way: the value of the bits, and what
-   values are allowed.  Returns the length, or 0. */
+/* A second implementation: computes the value of the bits, then checks its
+   range.  Returns the length, or 0. */
 static size_t reference_length(const unsigned char *bytes, size_t length) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = bytes[0] < 0x80             ? 1

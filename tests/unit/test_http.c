@@ -200,7 +200,8 @@ static const struct field_row fields[] = {
      IN(if_modified_since), V("Sun, 06 Nov 1994 08:49:37 GMT")},
     {"If-Range", V(HOST "If-Range: \"x\"\r\n"), IN(if_range), V("\"x\"")},
     {"Range", V(HOST "Range: bytes=0-1\r\n"), IN(range), V("bytes=0-1")},
-    /* No lists: two of them are as good as none.  RFC 9110, section 5.3. */
+    /* These fields are no lists: if one occurs twice, it is ignored.  RFC 9110,
+       section 5.3. */
     {"Range twice", V(HOST "Range: bytes=0-1\r\nRange: bytes=2-3\r\n"),
      IN(range), V("")},
     {"Range twice, the first empty", V(HOST "Range:\r\nrange: bytes=2-3\r\n"),

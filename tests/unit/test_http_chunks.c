@@ -85,7 +85,7 @@ static const struct row rows[] = {
 };
 
 /* The decoder keeps its state in a struct, so feed() gets a parser that starts
-   anew each time and does not use `seen`. */
+   at the beginning each time and does not use `seen`. */
 static ssize_t decode_anew(struct view input, size_t seen, const void *vector) {
     const struct row *row = vector;
     struct http_chunks chunks = {0};

@@ -2,8 +2,8 @@
 /* Limits of memory: ops/memory.c, and ops/budget.c. */
 #include "harness.h"
 
-#include "../../ops/budget.h"
 #include "../../ops/memory.h"
+#include "../../ops/start.h"
 #include "ops.h"
 
 #include <stdint.h>
@@ -59,9 +59,9 @@ static void the_least_limit_holds(void **state) {
     assert_int_equal(system(command), 0);
 }
 
-/* Each process calls budget_own() once: here one process plays both. */
+/* Each process calls budget_set_slot() once: here one process plays both. */
 static bool take(size_t slot, size_t bytes) {
-    budget_own(slot);
+    budget_set_slot(slot);
     return budget_take(bytes);
 }
 

@@ -181,7 +181,7 @@ static void decode(void **state) {
 
 /* ---- Everything that five pieces can say, against the definition ---- */
 
-/* The definition once more: a stack of segments.  Returns false for a path
+/* A second implementation: a stack of segments.  Returns false for a path
    above the root. */
 static bool reference(struct view decoded, struct buffer *path) {
     struct view stack[16];

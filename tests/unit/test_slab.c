@@ -22,7 +22,7 @@ static void fill(struct slab *slab, char *places[PLACES]) {
     }
 }
 
-static void nobody_has_the_place_of_another(void **state) {
+static void slots_do_not_overlap(void **state) {
     char *places[PLACES];
     struct slab slab;
     (void)state;
@@ -35,7 +35,7 @@ static void nobody_has_the_place_of_another(void **state) {
     slab_free(&slab);
 }
 
-/* Returned places are taken again, all zero, before any new block is. */
+/* Returned slots are used again, all zero, before a new block is allocated. */
 static void places_are_used_again(void **state) {
     char *places[PLACES], *again[PLACES];
     struct slab slab;
@@ -72,7 +72,7 @@ static void a_free_place_is_poisoned(void **state) {
 #endif
 }
 
-/* A loop that has ended may begin anew. */
+/* The slab can be used again after slab_free(). */
 static void after_the_end_it_is_as_at_the_start(void **state) {
     char *places[PLACES];
     struct slab slab;
@@ -88,9 +88,9 @@ static void after_the_end_it_is_as_at_the_start(void **state) {
 }
 
 int main(void) {
-    suite_add("own places", nobody_has_the_place_of_another, NULL);
+    suite_add("slots do not overlap", slots_do_not_overlap, NULL);
     suite_add("used again", places_are_used_again, NULL);
-    suite_add("who looks at a free place is found", a_free_place_is_poisoned,
+    suite_add("a read of a free slot is reported", a_free_place_is_poisoned,
               NULL);
     suite_add("anew", after_the_end_it_is_as_at_the_start, NULL);
     return suite_run("slab");

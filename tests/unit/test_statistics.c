@@ -10,7 +10,7 @@ static void count(struct counters *counters, int status) {
     statistics_count(counters, &exchange);
 }
 
-/* A handler may answer with any number: it is counted among the five. */
+/* Each status is counted in one of the five classes. */
 static void any_status_has_its_class(void **state) {
     struct counters *counters = statistics_create(1);
     (void)state;

@@ -3,14 +3,15 @@
  * The calls of the blocking driver that may sleep, for coroutines: instead of
  * sleeping they switch to another coroutine.
  *
- * The driver (net/blocking.c, net/redis/client.c) is that of 01 to 05 and does
- * not know.  The linker replaces its calls: with the option --wrap=recv each
- * recv becomes __wrap_recv, which is here, and here __real_recv is the recv of
- * the C library (ld(1)).  10_coroutines/ldflags has the list.
+ * The driver (net/blocking.c) is that of 01 to 05 and does not know.  The
+ * linker replaces its calls: with the option --wrap=recv each recv becomes
+ * __wrap_recv, which is here, and here __real_recv is the recv of the C library
+ * (ld(1)).  10_coroutines/ldflags has the list.
  *
- * Each does the same: make the call so that it does not sleep; if it would
- * have to, wait as a coroutine, and make it again.  Its time limit is that of
- * the socket, which the kernel would apply (SO_RCVTIMEO, SO_SNDTIMEO).
+ * Each function makes the call so that it does not sleep.  If the call would
+ * have to sleep, the coroutine waits, and the function repeats the call.  Its
+ * time limit is that of the socket, which the kernel would apply (SO_RCVTIMEO,
+ * SO_SNDTIMEO).
  *
  * (A language with coroutines of its own has this in its library: in Go,
  * Conn.Read.  There the compiler also makes stacks grow, and a timer
@@ -22,7 +23,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -38,10 +38,6 @@ int __real_poll(struct pollfd *entries, nfds_t count, int timeout);
 int __real_setsockopt(int socket, int level, int option, const void *value,
                       socklen_t length);
 int __real_close(int descriptor);
-int __real_pthread_cond_timedwait(pthread_cond_t *condition,
-                                  pthread_mutex_t *lock,
-                                  const struct timespec *end);
-int __real_pthread_cond_signal(pthread_cond_t *condition);
 
 /* With 64-bit offsets glibc has another name for it. */
 #ifdef __GLIBC__
@@ -63,10 +59,6 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout);
 int __wrap_setsockopt(int socket, int level, int option, const void *value,
                       socklen_t length);
 int __wrap_close(int descriptor);
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
-                                  pthread_mutex_t *lock,
-                                  const struct timespec *end);
-int __wrap_pthread_cond_signal(pthread_cond_t *condition);
 
 /* A call that may be made several times. */
 struct attempt {
@@ -93,21 +85,21 @@ static bool wait_and_retry(struct attempt *attempt) {
                            attempt->deadline)) {
     case WOKEN_READY:
         return true;
-    case WOKEN_TIMEOUT: /* the kernel would look once more, too */
+    case WOKEN_TIMEOUT: /* the kernel would check once more, too */
         attempt->last = true;
         return true;
     case WOKEN_BY_SIGNAL:
         errno = EINTR;
         return false;
-    case WOKEN_IMPOSSIBLE:
+    case WOKEN_NO_MEMORY:
         errno = ENOMEM;
         return false;
     }
     return false;
 }
 
-/* An attempt that sends: it never waits while the kernel has room, so a client
-   that takes all at once must leave turns for the others. */
+/* An attempt to send never waits while the kernel has buffer space.  So it
+   yields to other coroutines after SENDS_AT_ONCE calls. */
 static struct attempt attempt_to_send(int socket, int flags) {
     bool last = !coroutines_run() || (flags & MSG_DONTWAIT) != 0;
 
@@ -150,9 +142,17 @@ ssize_t __wrap_recv(int socket, void *memory, size_t size, int flags) {
                               .last = (flags & MSG_DONTWAIT) != 0};
     ssize_t count;
 
-    do
+    errno = EAGAIN;
+    if (!attempt.last && !coroutine_may_receive(socket) &&
+        !wait_and_retry(&attempt))
+        return -1;
+    do {
         count = __real_recv(socket, memory, size, flags | MSG_DONTWAIT);
-    while (count < 0 && wait_and_retry(&attempt));
+        if (count < (ssize_t)size)
+            coroutine_received_all(socket);
+    } while (count < 0 && wait_and_retry(&attempt));
+    if (attempt.deadline == 0)
+        coroutines_next_round();
     return count;
 }
 
@@ -186,26 +186,15 @@ ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count) {
     return sent;
 }
 
-/* One descriptor at most, or none: then it is a pause. */
+/* A pause, or a look that does not wait: the driver polls no descriptor. */
 int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
-    /* A signal handler looks at the backlog with a timeout of 0. */
     if (timeout == 0 || !coroutines_run())
         return __real_poll(entries, count, timeout);
-    int64_t deadline = timeout < 0 ? INT64_MAX : clock_milliseconds() + timeout;
-    for (enum woken woken = WOKEN_READY; woken != WOKEN_TIMEOUT;) {
-        int result = __real_poll(entries, count, 0);
-        if (result != 0)
-            return result;
-        woken = coroutine_wait(
-            count == 0 ? -1 : entries[0].fd,
-            count == 0 ? 0 : (uint32_t)(unsigned short)entries[0].events,
-            deadline);
-        if (woken == WOKEN_BY_SIGNAL || woken == WOKEN_IMPOSSIBLE) {
-            errno = woken == WOKEN_BY_SIGNAL ? EINTR : ENOMEM;
-            return -1;
-        }
-    }
-    return __real_poll(entries, count, 0);
+    if (coroutine_wait(-1, 0, clock_milliseconds() + timeout) !=
+        WOKEN_BY_SIGNAL)
+        return 0;
+    errno = EINTR;
+    return -1;
 }
 
 /* The timeouts are kept here: the kernel's would have no effect on sockets that
@@ -232,24 +221,4 @@ int __wrap_close(int descriptor) {
     if (coroutines_run() && descriptor >= 0)
         coroutine_forget(descriptor);
     return __real_close(descriptor);
-}
-
-/* No coroutine may keep a lock while it waits: with only one thread, the next
-   coroutine that wants it would wait forever.  (pthread_cond_timedwait() also
-   releases it.) */
-int __wrap_pthread_cond_timedwait(pthread_cond_t *condition,
-                                  pthread_mutex_t *lock,
-                                  const struct timespec *end) {
-    int64_t deadline =
-        (int64_t)end->tv_sec * 1000 + (end->tv_nsec + 999999) / 1000000;
-
-    pthread_mutex_unlock(lock);
-    enum woken woken = coroutine_wait_on(condition, deadline);
-    pthread_mutex_lock(lock);
-    return woken == WOKEN_TIMEOUT ? ETIMEDOUT : 0;
-}
-
-int __wrap_pthread_cond_signal(pthread_cond_t *condition) {
-    coroutine_wake(condition);
-    return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/coroutine/coroutine.h"
 
+#include "app/response.h"
 #include "config.h"
 #include "net/coroutine/stack.h"
 #include "ops.h"
@@ -18,26 +19,28 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* It lies at the upper end of its own stack, in the page that is used first. */
+/* Stored at the upper end of its own stack, in the page that is used first. */
 struct coroutine {
     struct stack stack;
     struct coroutine *resumer; /* who gets the next turn when this one waits */
     void (*function)(void *);  /* NULL: end, the stack will be unmapped */
     void *argument;
-    unsigned calls; /* in this turn */
+    unsigned calls;    /* in this turn */
+    const void *frame; /* of the function that waits */
     enum woken woken;
-    int descriptor;      /* that it waits for; -1: none */
-    const void *address; /* that it waits on; NULL: none */
+    bool waits;
+    int descriptor; /* that it waits for; -1: none */
     int64_t deadline;
-    size_t place; /* in the heap, from 1; 0: it does not wait */
+    size_t place; /* in the heap, from 1; 0: it waits without a deadline */
     struct coroutine *prev, *next;
 };
 
-/* What is known of a descriptor. */
+/* The data of a watched descriptor. */
 struct watched {
     struct coroutine *waiter;
-    uint32_t events; /* that it waits for */
-    bool in_set;     /* the kernel watches it */
+    uint32_t events;   /* that it waits for */
+    bool in_set;       /* the kernel watches it */
+    uint32_t reported; /* events; EPOLLIN: since recv emptied the socket */
     struct timeouts timeouts;
 };
 
@@ -45,16 +48,18 @@ static struct {
     int set; /* the epoll descriptor */
     bool runs;
     struct coroutine main; /* the stack on which the loop runs */
+    bool main_awaits_end;  /* of another coroutine */
     struct coroutine *current;
     struct watched *watched; /* by descriptor; grows */
     size_t known;            /* its length */
     struct coroutine *ready; /* have a turn in the next loop iteration */
-    struct coroutine *sleepers;
-    /* All that wait: a heap, in which no deadline is before that of its parent,
-       at half its place.  The earliest is the first. */
+    /* All that wait with a deadline: a binary heap, so the earliest deadline is
+       the first. */
     struct coroutine **heap;
     size_t waiting;
     size_t alive;
+    int64_t (*service)(void); /* NULL: there is none */
+    struct cached_time *time; /* its rounds are the iterations */
     struct coroutine *unused; /* stacks; the last returned is used first */
     size_t unused_count;
     size_t never_used; /* the fewest unused since the last trim */
@@ -72,7 +77,7 @@ static void put(struct coroutine *coroutine, size_t place) {
 }
 
 /* Moves those on the way up down, as long as they are later. */
-static void rise(struct coroutine *coroutine, size_t place) {
+static void sift_up(struct coroutine *coroutine, size_t place) {
     while (place > 1 && loop.heap[place / 2]->deadline > coroutine->deadline) {
         put(loop.heap[place / 2], place);
         place /= 2;
@@ -81,7 +86,7 @@ static void rise(struct coroutine *coroutine, size_t place) {
 }
 
 /* Moves the earlier of two children up, as long as it is earlier. */
-static void sink(struct coroutine *coroutine, size_t place) {
+static void sift_down(struct coroutine *coroutine, size_t place) {
     struct coroutine **heap = loop.heap;
     size_t child;
 
@@ -98,7 +103,7 @@ static void sink(struct coroutine *coroutine, size_t place) {
 }
 
 static void heap_add(struct coroutine *coroutine) {
-    rise(coroutine, ++loop.waiting);
+    sift_up(coroutine, ++loop.waiting);
 }
 
 /* The last one takes its place, and moves to where it belongs. */
@@ -109,14 +114,14 @@ static void heap_remove(struct coroutine *coroutine) {
     coroutine->place = 0;
     if (last == coroutine)
         return;
-    rise(last, place);
-    sink(last, last->place);
+    sift_up(last, place);
+    sift_down(last, last->place);
 }
 
 /* ---- Descriptors ---- */
 
-/* Returns what is known of the descriptor; NULL if memory is short. */
-static struct watched *know(int descriptor) {
+/* Returns the descriptor's data; NULL if memory is short. */
+static struct watched *find_watched(int descriptor) {
     size_t number = (size_t)descriptor;
 
     if (number >= loop.known) {
@@ -134,7 +139,7 @@ static struct watched *know(int descriptor) {
 }
 
 struct timeouts *coroutine_timeouts(int descriptor) {
-    struct watched *watched = know(descriptor);
+    struct watched *watched = find_watched(descriptor);
 
     return watched == NULL ? NULL : &watched->timeouts;
 }
@@ -163,6 +168,7 @@ static void run_iteration(void);
 static void give_turn(void) {
     struct coroutine *self = loop.current;
 
+    self->frame = __builtin_frame_address(0);
     if (self == &loop.main) {
         self->resumer = NULL; /* until it has its turn */
         while (self->resumer == NULL)
@@ -174,44 +180,38 @@ static void give_turn(void) {
     stack_switch(&self->stack, &loop.current->stack, false);
 }
 
-static void make_ready(struct coroutine *coroutine, enum woken woken) {
-    coroutine->woken = woken;
+static void make_ready(struct coroutine *coroutine) {
     DL_APPEND(loop.ready, coroutine);
 }
 
-static void wake(struct coroutine *coroutine, enum woken woken) {
-    heap_remove(coroutine);
+static void end_wait(struct coroutine *coroutine, enum woken woken) {
+    coroutine->waits = false;
+    if (coroutine->place > 0)
+        heap_remove(coroutine);
     if (coroutine->descriptor >= 0)
         loop.watched[coroutine->descriptor].waiter = NULL;
-    if (coroutine->address != NULL)
-        DL_DELETE(loop.sleepers, coroutine); /* NOLINT: it is in the list */
-    coroutine->address = NULL;
-    make_ready(coroutine, woken);
+    coroutine->woken = woken;
 }
 
-static enum woken wait_until(int descriptor, const void *address,
-                             int64_t deadline) {
-    struct coroutine *self = loop.current;
-
-    self->descriptor = descriptor;
-    self->address = address;
-    self->deadline = deadline;
-    heap_add(self);
-    give_turn();
-    return self->woken;
+static void wake(struct coroutine *coroutine, enum woken woken) {
+    end_wait(coroutine, woken);
+    make_ready(coroutine);
 }
 
 /*
- * The descriptor enters the set when it is first waited for, for both
- * directions and all its life, which is one system call for each connection.
- * So it has to be edge-triggered: a level-triggered descriptor would be
- * reported in each loop iteration while no coroutine waits for it.  The kernel
- * reports each arrival once; if no coroutine waits, it is forgotten.  No
- * arrival can be missed, because a call is always tried before the wait.
+ * The descriptor enters the set at the first wait for it, for both directions,
+ * and stays there.  That is one system call for each connection.  So it has to
+ * be edge-triggered: a level-triggered descriptor would be reported in each
+ * loop iteration while no coroutine waits for it.  The kernel reports each
+ * arrival once; if no coroutine waits, it is noted.  No arrival can be missed:
+ * a call is tried before the wait, unless the last one has emptied the socket
+ * and nothing was reported since.  EPOLLRDHUP tells it of the end of the
+ * stream, which may come with the last bytes.
  */
-static bool watch(int descriptor) {
-    struct watched *watched = know(descriptor);
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLET,
+bool coroutine_watch(int descriptor) {
+    struct watched *watched = find_watched(descriptor);
+    struct epoll_event event = {.events =
+                                    EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
                                 .data.fd = descriptor};
 
     if (watched != NULL && !watched->in_set)
@@ -220,45 +220,69 @@ static bool watch(int descriptor) {
     return watched != NULL && watched->in_set;
 }
 
+bool coroutine_may_receive(int descriptor) {
+    const uint32_t events = EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+
+    return (size_t)descriptor >= loop.known ||
+           !loop.watched[descriptor].in_set ||
+           (loop.watched[descriptor].reported & events) != 0;
+}
+
+void coroutine_received_all(int descriptor) {
+    if ((size_t)descriptor < loop.known)
+        loop.watched[descriptor].reported &= ~(uint32_t)EPOLLIN;
+}
+
 enum woken coroutine_wait(int descriptor, uint32_t events, int64_t deadline) {
+    struct coroutine *self = loop.current;
+
     if (descriptor >= 0) {
-        if (!watch(descriptor))
-            return WOKEN_IMPOSSIBLE;
-        loop.watched[descriptor].waiter = loop.current;
+        if (!coroutine_watch(descriptor))
+            return WOKEN_NO_MEMORY;
+        loop.watched[descriptor].waiter = self;
         loop.watched[descriptor].events = events | EPOLLERR | EPOLLHUP;
     }
-    return wait_until(descriptor, NULL, deadline);
+    self->waits = true;
+    self->descriptor = descriptor;
+    self->deadline = deadline;
+    if (deadline != NO_DEADLINE)
+        heap_add(self);
+    give_turn();
+    return self->woken;
 }
 
-enum woken coroutine_wait_on(const void *address, int64_t deadline) {
-    DL_APPEND(loop.sleepers, loop.current);
-    return wait_until(-1, address, deadline);
+struct coroutine *coroutine_current(void) {
+    return loop.current;
 }
 
-void coroutine_wake(const void *address) {
-    struct coroutine *each;
+void coroutine_resume(struct coroutine *coroutine) {
+    end_wait(coroutine, WOKEN_READY);
+    resume(coroutine);
+}
 
-    DL_FOREACH (loop.sleepers, each)
-        if (each->address == address) {
-            wake(each, WOKEN_READY);
-            return;
-        }
+/* The functions that it called are below it, its callers above. */
+void coroutine_prefetch(const void *variable) {
+    enum { CACHE_LINE = 64, BELOW = 2 * CACHE_LINE, ABOVE = 10 * CACHE_LINE };
+
+    for (int i = -BELOW; i < ABOVE; i += CACHE_LINE)
+        __builtin_prefetch((void *)((uintptr_t)variable + (uintptr_t)i));
 }
 
 void coroutine_yield_after(unsigned calls) {
     if (++loop.current->calls <= calls)
         return;
-    make_ready(loop.current, WOKEN_READY);
+    make_ready(loop.current);
     give_turn();
 }
 
 /* ---- The event loop ---- */
 
 /* Returns how long the loop may sleep, in milliseconds. */
-static int time_to_sleep(void) {
-    int64_t earliest = loop.waiting > 0 ? loop.heap[1]->deadline : INT64_MAX;
+static int time_to_sleep(int64_t earliest) {
     int64_t now = clock_milliseconds();
 
+    if (loop.waiting > 0 && loop.heap[1]->deadline < earliest)
+        earliest = loop.heap[1]->deadline;
     if (loop.trim_at < earliest)
         earliest = loop.trim_at;
     if (loop.unmap_at < earliest)
@@ -275,8 +299,8 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* As 04 and 05 pass the signal on to each thread: all that wait see that the
-   server stops, again and again until they have ended. */
+/* As 04 and 05 pass the signal on to each thread: all that wait with a deadline
+   see that the server stops, again and again until they have ended. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)
@@ -290,6 +314,8 @@ static void run_ready(void) {
     loop.ready = NULL;
     while ((coroutine = batch) != NULL) {
         DL_DELETE(batch, coroutine);
+        if (batch != NULL)
+            coroutine_prefetch(batch->frame);
         if (coroutine == &loop.main)
             coroutine->resumer = coroutine;
         else
@@ -301,13 +327,17 @@ static void unmap_unused(int64_t now);
 
 static void run_iteration(void) {
     struct epoll_event events[EVENTS_AT_ONCE];
-    int count = epoll_wait(loop.set, events, EVENTS_AT_ONCE, time_to_sleep());
+    int64_t service_at = loop.service == NULL ? INT64_MAX : loop.service();
+    int count =
+        epoll_wait(loop.set, events, EVENTS_AT_ONCE, time_to_sleep(service_at));
 
     for (int i = 0; i < count; i++) {
-        const struct watched *watched = &loop.watched[events[i].data.fd];
+        struct watched *watched = &loop.watched[events[i].data.fd];
+        watched->reported |= events[i].events;
         if (watched->waiter != NULL && (events[i].events & watched->events))
             wake(watched->waiter, WOKEN_READY);
     }
+    coroutines_next_round();
     int64_t now = clock_milliseconds();
     wake_late(now);
     if (server_is_stopping() && (count < 0 || now >= loop.wake_at))
@@ -326,22 +356,19 @@ static void run(void) {
     while (self->function != NULL) {
         self->function(self->argument);
         loop.alive--;
-        /* Only the main stack waits for this.  To look for it among the
-           sleepers would take long while thousands wait for a connection to
-           Redis. */
-        if (loop.main.address == &loop.alive)
+        if (loop.main_awaits_end && loop.main.waits)
             wake(&loop.main, WOKEN_READY);
         LL_PREPEND(loop.unused, self);
         loop.unused_count++;
         if (loop.unmap_at == INT64_MAX && loop.unused_count > 1)
-            loop.unmap_at = clock_milliseconds() + STACK_REST;
+            loop.unmap_at = clock_milliseconds() + STACK_IDLE_TIME;
         give_turn();
     }
     loop.current = self->resumer;
     stack_switch(&self->stack, &loop.current->stack, true);
 }
 
-/* The guard at the lower end allows no access, so a stack that grows too far
+/* The guard at the lower end allows no access.  So a stack that grows too far
    ends the program with SIGSEGV, before it changes other memory. */
 static struct coroutine *map_stack(void) {
     char *memory =
@@ -381,9 +408,9 @@ static void unmap_stack(struct coroutine *coroutine) {
     munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
 }
 
-/* Stacks that were not used in the last STACK_REST are unmapped, except for the
-   stack that coroutine_reserve() promises; a limited number at once, because
-   clients wait meanwhile. */
+/* Unmaps stacks that were not used in the last STACK_IDLE_TIME, except for the
+   stack that coroutine_reserve() promises.  The number at once is limited,
+   because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)
         return;
@@ -396,7 +423,7 @@ static void unmap_unused(int64_t now) {
     loop.never_used = surplus > count ? surplus - count : loop.unused_count;
     loop.unmap_at = surplus > count          ? now + RETRY_DELAY
                     : loop.unused_count <= 1 ? INT64_MAX
-                                             : now + STACK_REST;
+                                             : now + STACK_IDLE_TIME;
 }
 
 /* ---- The calls of coroutine.h ---- */
@@ -409,22 +436,29 @@ static int timeout_of(int listener, int option) {
     return (int)(time.tv_sec * 1000 + time.tv_usec / 1000);
 }
 
-void coroutines_begin(size_t limit, int listener) {
+void coroutines_next_round(void) {
+    cached_time_next_round(loop.time);
+}
+
+void coroutines_begin(size_t limit, int listener, struct cached_time *time) {
     struct timeouts *timeouts = coroutine_timeouts(listener);
 
     loop.set = epoll_create1(EPOLL_CLOEXEC);
-    loop.heap = calloc(limit + 2, sizeof loop.heap[0]); /* from 1; main */
+    /* From 1; one for the main stack. */
+    loop.heap = calloc(limit + 2, sizeof loop.heap[0]);
     if (loop.set < 0 || loop.heap == NULL || timeouts == NULL)
         server_fatal("cannot watch anything: %s", strerror(errno));
     *timeouts = (struct timeouts){.receive = timeout_of(listener, SO_RCVTIMEO),
                                   .send = timeout_of(listener, SO_SNDTIMEO)};
     loop.current = &loop.main;
+    loop.time = time;
     loop.unmap_at = loop.trim_at = INT64_MAX;
     loop.runs = true;
 }
 
 void coroutines_end(void) {
     loop.runs = false;
+    loop.service = NULL;
     while (loop.unused != NULL)
         unmap_stack(take_unused());
     free(loop.heap);
@@ -449,6 +483,10 @@ bool coroutine_reserve(void) {
     return true;
 }
 
+void coroutines_set_service(int64_t (*service)(void)) {
+    loop.service = service;
+}
+
 void coroutine_start(void (*function)(void *), void *argument) {
     struct coroutine *coroutine = take_unused();
 
@@ -463,5 +501,7 @@ size_t coroutines_alive(void) {
 }
 
 void coroutines_wait_for_end(void) {
-    (void)coroutine_wait_on(&loop.alive, INT64_MAX);
+    loop.main_awaits_end = true;
+    (void)coroutine_wait(-1, 0, clock_milliseconds() + LOG_INTERVAL);
+    loop.main_awaits_end = false;
 }

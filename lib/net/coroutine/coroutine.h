@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Coroutines: functions that wait for a descriptor, for a time or for each
- * other, each on a stack of its own, and one event loop that continues those
- * for which the wait is over.
+ * Coroutines: functions with a stack each, which wait for a descriptor, for a
+ * time or for each other.  One event loop continues those whose wait is over.
  *
  *       main stack                    the coroutines' stacks
  *
@@ -12,9 +11,9 @@
  *         switch to each that       | B |
  *         is ready      <---------- +---+
  *
- * They take turns only where they wait, so between two waits no other one runs:
- * no lock is needed, and none may be kept during a wait.  The main stack is a
- * coroutine like the others; the loop runs on it while it waits.
+ * They switch only when they wait.  So no other coroutine runs between two
+ * waits: no lock is needed, and none may be held during a wait.  The main stack
+ * is a coroutine like the others; the loop runs on it while it waits.
  *
  * One coroutine at a time waits for a descriptor.
  */
@@ -25,10 +24,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct cached_time;
+
 /* Begins: from now on the wrapped calls (calls.c) switch instead of sleeping.
    `limit`: the most coroutines.  Accepted sockets inherit the timeouts of the
-   listener.  Exits 1 if memory is short. */
-void coroutines_begin(size_t limit, int listener);
+   listener.  The rounds of `time` are the loop's iterations.  Exits 1 if memory
+   is short. */
+void coroutines_begin(size_t limit, int listener, struct cached_time *time);
 void coroutines_end(void); /* none is left: frees the stacks */
 
 /* Makes sure that there is a stack for one more.  Returns false with errno set
@@ -38,44 +40,74 @@ bool coroutine_reserve(void);
 /* Runs the function on the reserved stack until it first waits, or returns. */
 void coroutine_start(void (*function)(void *), void *argument);
 
+/* Sets a function that serves all coroutines.  The loop calls it each time
+   before it waits for the kernel.  It may resume coroutines; it returns when it
+   must be called again at the latest (INT64_MAX: after the next event). */
+void coroutines_set_service(int64_t (*service)(void));
+
+/* For the service: reports from now on what happens at the descriptor
+   (coroutine_may_receive()).  Returns false if memory is short. */
+bool coroutine_watch(int descriptor);
+
 /* Returns how many have not returned yet. */
 size_t coroutines_alive(void);
 
-/* Waits until a coroutine has returned, or the server begins to stop. */
+/* Waits until a coroutine has returned, the server begins to stop, or for a
+   minute. */
 void coroutines_wait_for_end(void);
 
-/* ---- For calls.c: waiting ---- */
+/* ---- Waiting ---- */
 
 /* Are there coroutines?  Otherwise calls may sleep. */
 bool coroutines_run(void);
 
 enum woken {
     WOKEN_READY,
-    WOKEN_TIMEOUT,    /* at the deadline */
-    WOKEN_BY_SIGNAL,  /* the server is stopping: look whether to go on */
-    WOKEN_IMPOSSIBLE, /* no memory to watch the descriptor */
+    WOKEN_TIMEOUT,   /* at the deadline */
+    WOKEN_BY_SIGNAL, /* the server is stopping: check whether to continue */
+    WOKEN_NO_MEMORY, /* no memory to watch the descriptor */
 };
+
+/* As a deadline: none, and no signal ends the wait. */
+#define NO_DEADLINE INT64_MAX
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, until the
    deadline at most (clock_milliseconds()).  -1: waits for the time only.  Call
    it when the descriptor is known not to be ready. */
 enum woken coroutine_wait(int descriptor, uint32_t events, int64_t deadline);
 
-/* Waits until another coroutine calls coroutine_wake() for this address, which
-   wakes the coroutine that has waited longest. */
-enum woken coroutine_wait_on(const void *address, int64_t deadline);
-void coroutine_wake(const void *address);
+struct coroutine;
+struct coroutine *coroutine_current(void);
+
+/* Ends the wait of a coroutine that waits, and runs it now until it waits again
+   or returns. */
+void coroutine_resume(struct coroutine *coroutine);
+
+/* Begins to load a stack that runs next: with many connections nothing of it is
+   left in the processor's cache.  `variable`: of the function that waits. */
+void coroutine_prefetch(const void *variable);
 
 /* After this number of calls in one turn others have a turn first. */
 void coroutine_yield_after(unsigned calls);
 
 /* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO;
-   but 0 is no time at all.
-   NULL if memory is short: not for a socket whose timeouts were set before. */
+   but 0 means: never wait.  NULL if memory is short: not for a socket whose
+   timeouts were set before. */
 struct timeouts {
     int receive, send;
 };
 struct timeouts *coroutine_timeouts(int descriptor);
+
+/* Returns false if recv would find nothing: it has emptied the socket, and no
+   event has been reported since. */
+bool coroutine_may_receive(int descriptor);
+
+/* After recv has found less than it asked for: the socket is empty (epoll(7)).
+ */
+void coroutine_received_all(int descriptor);
+
+/* What was received without a wait may be newer than this loop iteration. */
+void coroutines_next_round(void);
 
 /* The descriptor will be closed, which also removes it from the epoll set. */
 void coroutine_forget(int descriptor);

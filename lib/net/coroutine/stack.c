@@ -111,7 +111,7 @@ void switch_pointers(void **from, void *to);
 
 #if defined __x86_64__
 
-/* `ret` takes the address to go on at from the new stack. */
+/* `ret` takes the address of the next instruction from the new stack. */
 __asm__(".text\n"
         ".hidden switch_pointers\n"
         ".globl switch_pointers\n"
@@ -141,7 +141,7 @@ enum { FRAME = 8, START = 6, RETURN = 7 };
 
 #elif defined __aarch64__
 
-/* `ret` goes on at the address in x30. */
+/* `ret` continues at the address in x30. */
 __asm__(".text\n"
         ".hidden switch_pointers\n"
         ".globl switch_pointers\n"

@@ -6,11 +6,11 @@
  * A function that is suspended in the middle has its local variables and its
  * return addresses on the stack, and some values in registers.  If the
  * registers are saved on the stack and the stack pointer is set to another
- * stack, the processor goes on there.  When it comes back, nothing has changed
- * for the function, as after any call.
+ * stack, the processor continues there.  After the switch back, nothing has
+ * changed for the function, as after any call.
  *
- * The compiler expects that a called function preserves some of the registers
- * only (callee-saved registers), so only these are saved: 6 on x86-64, 20 on
+ * The compiler expects that a called function preserves only some registers
+ * (callee-saved registers).  So only these are saved: 6 on x86-64, 20 on
  * AArch64.  A few more instructions would save the control words for
  * floating-point numbers, which this program never changes.
  *
@@ -55,7 +55,7 @@ struct stack {
 void stack_prepare(struct stack *stack, char *bottom, size_t size,
                    void (*function)(void));
 
-/* Goes on where the other stack was left.  Returns when another call switches
+/* Continues where the other stack was left.  Returns when another call switches
    back to this one; if `last`, never. */
 void stack_switch(struct stack *from, struct stack *to, bool last);
 

@@ -5,6 +5,7 @@
 #include "ops.h"
 #include "process/clock.h"
 #include "process/log.h"
+#include "process/shared.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -31,8 +32,9 @@ static struct redis_client *begin(const struct redis_server *server) {
     if (client == NULL)
         return NULL;
     redis_client_connect_start(client);
-    if (client->descriptor >= 0 &&
-        (size_t)client->descriptor < server_room_for_clients(0, 0))
+    if (redis_client_is_open(client) &&
+        (size_t)client->pipeline.source.descriptor <
+            server_room_for_clients(0, 0))
         return client;
     redis_client_destroy(client);
     return NULL;
@@ -50,13 +52,13 @@ void redis_lending_prepare(struct redis_lending *lending, size_t slot) {
     }
     if (*client != NULL)
         (*client)->lent = true;
-    lending->loans[slot].left_as = LOAN_SPOILT;
+    lending->loans[slot].final_state = LOAN_BROKEN;
 }
 
 void redis_lending_open(struct redis_lending *lending, size_t slot,
                         struct redis_pool *pool) {
     redis_pool_init(pool, lending->server, false);
-    pool->keeping = &lending->loans[slot].keeping;
+    pool->keeps_idle = &lending->loans[slot].keeps_idle;
     if (lending->clients[slot] != NULL)
         redis_pool_return(pool, lending->clients[slot]);
 }
@@ -66,8 +68,8 @@ void redis_lending_leave(struct redis_lending *lending, size_t slot,
     const struct redis_client *client = pool->idle;
 
     if (client != NULL && client->lent)
-        lending->loans[slot].left_as =
-            client->state == CLIENT_READY ? LOAN_READY : LOAN_UNTOUCHED;
+        lending->loans[slot].final_state =
+            client->pipeline.state == PIPELINE_OPEN ? LOAN_READY : LOAN_UNUSED;
 }
 
 static void end(struct redis_lending *lending, size_t slot) {
@@ -77,19 +79,16 @@ static void end(struct redis_lending *lending, size_t slot) {
     lending->clients[slot] = NULL;
 }
 
-void redis_lending_take_back(struct redis_lending *lending, size_t slot) {
+void redis_lending_child_ended(struct redis_lending *lending, size_t slot) {
     struct redis_client *client = lending->clients[slot];
     struct redis_loan *loan = &lending->loans[slot];
 
-    loan->keeping = false;
-    if (loan->left_as == LOAN_SPOILT || redis_is_scarce(clock_milliseconds())) {
+    loan->keeps_idle = false;
+    if (loan->final_state == LOAN_BROKEN ||
+        redis_is_scarce(clock_milliseconds())) {
         end(lending, slot);
-    } else if (client != NULL && loan->left_as == LOAN_READY) {
-        client->state = CLIENT_READY;
-        client->heard = true;
-        client->used_at = clock_milliseconds();
-        redis_client_check_before_use(
-            client); /* the next child looks before it asks */
+    } else if (client != NULL && loan->final_state == LOAN_READY) {
+        redis_client_was_used(client);
     }
 }
 
@@ -98,13 +97,13 @@ void redis_lending_close_idle(struct redis_lending *lending,
     int64_t now = clock_milliseconds();
 
     bool scarce = redis_is_scarce(now);
-    if (now - lending->looked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
+    if (now - lending->checked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
         return;
-    lending->looked_at = now;
+    lending->checked_at = now;
     for (size_t i = 0; i < lending->count; i++) {
         struct redis_client *client = lending->clients[i];
         if (children[i] > 0) {
-            if (scarce && lending->loans[i].keeping)
+            if (scarce && lending->loans[i].keeps_idle)
                 kill(children[i], SIGALRM);
         } else if (client != NULL && redis_client_should_close(client, now)) {
             end(lending, i);

@@ -2,20 +2,17 @@
 /*
  * How forked processes and their parent share connections to Redis: 02 and 03.
  *
- * Who owns a socket after fork()?  Both.  A child that lives for one client
- * would take its connection to Redis with it when it ends.  So once Redis has
- * answered, the parent connects, without waiting, and lends.  A child that ends
- * well reports in shared memory how it leaves the connection.  A killed child
- * reports nothing, and may have left half a command or an unread reply in it,
- * which the next child would take for its own: such a connection is closed.  So
- * is a connection that its child found broken; that child connects for itself.
+ * Who owns a socket after fork()?  Both.  So once Redis has answered, the
+ * parent connects, without waiting, and lends; the connection outlives the
+ * child.  A child that ends well reports in shared memory how it leaves the
+ * connection. A killed child may have left half a command or an unread reply,
+ * which the next child would take for its own, so the parent closes the
+ * connection.
  *
- * A process cannot hand a connection to another one, as threads do.  So if
- * Redis has no connection to spare, each closes its own when it does not use
- * it.  A child that sleeps with an unused one has to be woken for that: the
- * rejected child wakes the parent, and the parent wakes those that keep one,
- * again and again, so that no wake-up can be lost.  The parent does it because
- * only a parent can be sure that a process id is still that of its child.
+ * If Redis has no connection to spare, each process closes its own when it does
+ * not use it.  A child that sleeps with one must be woken for that.  The
+ * rejected child wakes the parent, again and again, and the parent wakes those
+ * that keep one: only a parent knows that a process id is still its child's.
  */
 #ifndef NET_REDIS_LENDING_H
 #define NET_REDIS_LENDING_H
@@ -26,12 +23,12 @@
 
 /* A child's part, in memory that it shares with its parent. */
 struct redis_loan {
-    _Atomic bool keeping; /* it has a connection that it may not be using */
+    _Atomic bool keeps_idle; /* it has a connection that it may not be using */
     enum {
-        LOAN_SPOILT, /* also the value until the child reports another */
-        LOAN_UNTOUCHED,
+        LOAN_BROKEN, /* also the value until the child reports another */
+        LOAN_UNUSED,
         LOAN_READY, /* used, and between two commands */
-    } left_as;
+    } final_state;
 };
 
 struct redis_lending {
@@ -39,7 +36,7 @@ struct redis_lending {
     size_t count;                  /* slots for children */
     struct redis_loan *loans;      /* one for each slot */
     struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
-    int64_t looked_at;             /* when unused ones were last looked for */
+    int64_t checked_at;            /* time of the last check for unused ones */
 };
 
 /* Prepares the lending for this number of children at once. */
@@ -57,7 +54,7 @@ void redis_lending_leave(struct redis_lending *lending, size_t slot,
                          const struct redis_pool *pool);
 
 /* The parent, after the child's end. */
-void redis_lending_take_back(struct redis_lending *lending, size_t slot);
+void redis_lending_child_ended(struct redis_lending *lending, size_t slot);
 
 /* The parent, each time it has slept: closes unused connections that others may
    need.  If Redis connections are scarce, wakes the children that keep one; the

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One connection to Redis for callers that never sleep, shared by all clients
- * of an event loop.
+ * One connection to Redis, as a state machine: connecting, login, commands,
+ * replies, time limits, and what each failure means.
  *
  * Commands go out one after the other without waiting for replies, and Redis
- * answers in the same order: the first command gets the first reply.  The
- * pipeline handles commands and replies; its caller remembers which client
- * waits for which reply.
+ * answers in the same order: the first reply is for the first that waits.  All
+ * clients of an event loop share a pipeline.  The servers 01 to 05 send one
+ * command at a time (client.h), and let its calls sleep.
  */
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
@@ -14,6 +14,11 @@
 #include "net/event_source.h"
 #include "net/redis/redis.h"
 #include "proto/resp.h"
+
+/* A connection or coroutine that waits for a reply: a part of its data. */
+struct redis_waiter {
+    struct redis_waiter *prev, *next;
+};
 
 struct redis_pipeline {
     struct event_source
@@ -34,62 +39,86 @@ struct redis_pipeline {
         PIPELINE_PAUSES,
         PIPELINE_OPEN,
     } state;
-    bool heard;         /* Redis has replied on this connection */
+    bool resets;        /* closes with a reset, for all processes that share it;
+                           so no port stays in TIME_WAIT */
+    size_t room;        /* how many bytes it receives at once, at least */
+    bool has_replied;   /* Redis has replied on this connection */
     int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
-    int64_t refused_at; /* for the first time since a reply; 0: it was not */
+    int64_t asked_at;   /* that of the first command since the last reply */
     unsigned address;   /* which one it is trying, or uses */
     unsigned tried;     /* addresses that have failed since the last success */
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
-    size_t due;         /* replies to commands that are still to come */
-    size_t expected;    /* replies to what has begun to leave, as AUTH */
-    int64_t deadline;   /* by when the connection or the next reply must come */
-    struct buffer output; /* commands that have not gone out yet */
-    size_t gone;          /* bytes of it that have: kept until Redis is heard */
-    struct resp_skip leaving; /* where in a command the last send ended */
-    struct buffer input;      /* replies that have not been taken yet */
-    size_t taken;             /* bytes at the input's front that have been */
-    struct resp_skip skip;    /* a reply that is too large */
+    size_t login;       /* bytes of AUTH and SELECT, the first of the output */
+    struct redis_waiter *waiters; /* in the order of the replies */
+    struct redis_waiter *failing; /* gets no reply, nor do those before it */
+    size_t due;       /* replies to commands that are still to come */
+    size_t expected;  /* replies to what was queued at the last write */
+    int64_t deadline; /* by when the connection or the next reply must come */
+    struct buffer output;  /* commands that must still be sent */
+    size_t gone;           /* sent bytes of it, kept until Redis has replied */
+    struct buffer input;   /* replies that have not been taken yet */
+    size_t taken;          /* bytes at the input's front that have been taken */
+    struct resp_skip skip; /* a reply that is too large */
 };
 
+/* `loop`: NULL if no event loop is to watch the connection; then
+   redis_pipeline_watch() is not called. */
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
                          const struct event_loop *loop);
 
-/* Closes the connection without a report: no awaited reply will come. */
+/* Closes the connection without a report: no awaited reply will come.  That is
+   also how each failure ends: with the state PIPELINE_CLOSED. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
+/* Begins to connect, without waiting, before there is a command. */
+void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now);
+
+/* Another process has used this connection, and left it between two commands.
+ */
+void redis_pipeline_set_idle(struct redis_pipeline *pipeline);
+
 /* Queues a command; begins to connect if that is needed.  Returns false if
-   Redis is unavailable now. */
+   Redis is unavailable now.  NULL waits by redis_pipeline_next(). */
 bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
-                           int64_t now);
+                           struct redis_waiter *waiter, int64_t now);
 
-/* Sends what is queued, receives what is there, as far as that goes without
-   waiting.  Call them when the loop says so; flush also once a loop iteration.
-   Returns false if the connection has failed and is closed: no awaited reply
-   will come. */
-bool redis_pipeline_flush(struct redis_pipeline *pipeline, int64_t now);
-bool redis_pipeline_fill(struct redis_pipeline *pipeline, int64_t now);
+/* Sends what is queued, receives what is there: when the loop reports
+   readiness; flush also once in a loop iteration.  `flags`: those of send(2)
+   and recv(2), so MSG_DONTWAIT for a caller that never sleeps.  Fill returns
+   true if bytes have come. */
+void redis_pipeline_flush(struct redis_pipeline *pipeline, int flags,
+                          int64_t now);
+bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
+                         int64_t now);
 
-/* Sending and receiving in two steps, for a loop whose kernel makes these calls
-   (io_uring): first what is to be sent, or where bytes may be put (NULL: no
-   memory); then the result, a number of bytes or minus errno. */
+/* Flush and fill in two steps, for a loop whose kernel makes the calls
+   (io_uring): what to send, or where to put bytes (NULL: no memory); then the
+   result, a number of bytes or minus errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
-bool redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
+void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);
 char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size);
-bool redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
+void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
                              int64_t now);
 
-/* Takes the next reply: 1, or 0 if none is whole yet, or -1 as above.  It
-   points into the pipeline and is valid until the next call that receives. */
-int redis_pipeline_next(struct redis_pipeline *pipeline,
-                        struct resp_reply *reply, int64_t now);
+/* Takes the next reply; returns false if none is whole yet.  It points into the
+   pipeline and is valid until the next call that receives. */
+bool redis_pipeline_next(struct redis_pipeline *pipeline,
+                         struct resp_reply *reply, int64_t now);
 
-/* When the deadline has passed, closes the connection and returns false, as
-   above; or retries, if the connection was rejected. */
-bool redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
+/* Takes the first waiter that has its reply, or will get none: *replied tells
+   which.  Returns NULL if there is none. */
+struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
+                                         struct resp_reply *reply,
+                                         bool *replied, int64_t now);
 
-/* Has the loop watch what it waits for now; call it once a loop iteration. */
+/* When the deadline has passed, closes the connection; or retries, if the
+   connection was rejected. */
+void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
+
+/* Sets what the loop watches for this connection; call it once in a loop
+   iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
 /* Returns until when it waits; INT64_MAX: it waits for nothing. */

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "process/clock.h"
+#include "process/log.h"
 #include "process/shared.h"
 #include "proto/encoding.h"
 
@@ -18,45 +19,40 @@
 
 /* ---- The URL ---- */
 
-static int complain(char *error, size_t size, const char *what) {
-    snprintf(error, size,
-             "--redis: %s; write redis://[user:password@]host:port/db or "
-             "unix:/path",
-             what);
-    return -1;
+__attribute__((noreturn)) static void reject_url(const char *reason) {
+    server_fatal("--redis: %s; write redis://[user:password@]host:port/db or "
+                 "unix:/path",
+                 reason);
 }
 
-/* Copies the text, percent-decoded, as a string.  False if it does not fit. */
-static bool copy_decoded(char *string, size_t size, struct view text) {
+/* Copies the text, percent-decoded, as a string. */
+static void copy_decoded(char *string, size_t size, struct view text,
+                         const char *too_long) {
     size_t length = 0;
 
     while (text.length > 0) {
         int decoded = percent_decode(text);
         if (length + 1 >= size)
-            return false;
+            reject_url(too_long);
         string[length++] = decoded > 0 ? (char)decoded : text.data[0];
         text = view_skip(text, decoded > 0 ? 3 : 1);
     }
     string[length] = '\0';
-    return true;
 }
 
-static int parse_unix(struct redis_server *server, struct view path,
-                      char *error, size_t size) {
+static void parse_unix(struct redis_server *server, struct view path) {
     struct sockaddr_un *address =
         (struct sockaddr_un *)&server->addresses[0].socket;
 
     if (path.length == 0 || path.data[0] != '/' ||
         path.length >= sizeof address->sun_path)
-        return complain(error, size,
-                        "the path of the socket must start with "
-                        "a slash and be shorter than 108 bytes");
+        reject_url("the path of the socket must start with "
+                   "a slash and be shorter than 108 bytes");
     address->sun_family = AF_UNIX;
     memcpy(address->sun_path, path.data, path.length);
     server->addresses[0].length = sizeof *address;
     server->count = 1;
     snprintf(server->text, sizeof server->text, "unix:%s", address->sun_path);
-    return 0;
 }
 
 /* Splits "host:port" or "[::1]:port". */
@@ -75,17 +71,14 @@ static bool split_port(struct view authority, struct view *host,
     return host->length > 0;
 }
 
-static int look_up(struct redis_server *server, const char *host,
-                   const char *port, char *error, size_t size) {
+static void look_up(struct redis_server *server, const char *host,
+                    const char *port) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found, *one;
 
     int result = getaddrinfo(host, port, &hints, &found);
-    if (result != 0) {
-        snprintf(error, size,
-                 "--redis: cannot find the host %s (%s); check its name", host,
-                 gai_strerror(result));
-        return -1;
-    }
+    if (result != 0)
+        server_fatal("--redis: cannot find the host %s (%s); check its name",
+                     host, gai_strerror(result));
     for (one = found; one != NULL && server->count < REDIS_ADDRESSES;
          one = one->ai_next) {
         struct redis_address *address = &server->addresses[server->count++];
@@ -93,63 +86,57 @@ static int look_up(struct redis_server *server, const char *host,
         address->length = one->ai_addrlen;
     }
     freeaddrinfo(found);
-    return 0;
 }
 
-static int parse_tcp(struct redis_server *server, struct view rest, char *error,
-                     size_t size) {
-    struct view credentials = {0}, host_text, port_text;
+/* "user:password", both of which may be missing. */
+static void parse_credentials(struct redis_server *server, struct view text) {
+    static const char too_long[] = "user or password is too long";
+    struct view user = view_cut(&text, ':');
+
+    copy_decoded(server->user, sizeof server->user, user, too_long);
+    copy_decoded(server->password, sizeof server->password, text, too_long);
+    if (server->user[0] != '\0' && server->password[0] == '\0')
+        reject_url("a user needs a password");
+}
+
+static void parse_tcp(struct redis_server *server, struct view rest) {
     struct view authority = view_cut(&rest, '/');
-    struct view database = rest;
+    struct view host_text, port_text;
     char host[256], port[8];
-    uint64_t number = 0;
+    uint64_t number = 0, database = 0;
 
     size_t at = authority.length; /* a password may hold an @ */
     while (at > 0 && authority.data[at - 1] != '@')
         at--;
-    if (at > 0) {
-        credentials = view_slice(authority, 0, at - 1);
-        authority = view_skip(authority, at);
-        struct view user = view_cut(&credentials, ':');
-        if (!copy_decoded(server->user, sizeof server->user, user) ||
-            !copy_decoded(server->password, sizeof server->password,
-                          credentials))
-            return complain(error, size, "user or password is too long");
-        if (server->user[0] != '\0' && server->password[0] == '\0')
-            return complain(error, size, "a user needs a password");
-    }
-    if (!split_port(authority, &host_text, &port_text) ||
-        !copy_decoded(host, sizeof host, host_text))
-        return complain(error, size, "there is no host in it");
-    if (!view_number(port_text, 65535, &number) || number == 0 ||
-        !copy_decoded(port, sizeof port, port_text))
-        return complain(error, size, "the port must be 1 to 65535");
-    number = 0;
-    if (database.length > 0 && !view_number(database, 1000000, &number))
-        return complain(error, size, "the database must be a number");
-    server->database = (int)number;
+    if (at > 0)
+        parse_credentials(server, view_slice(authority, 0, at - 1));
+    if (!split_port(view_skip(authority, at), &host_text, &port_text))
+        reject_url("it contains no host");
+    copy_decoded(host, sizeof host, host_text, "it contains no host");
+    if (!view_number(port_text, 65535, &number) || number == 0)
+        reject_url("the port must be 1 to 65535");
+    copy_decoded(port, sizeof port, port_text, "the port must be 1 to 65535");
+    if (rest.length > 0 && !view_number(rest, 1000000, &database))
+        reject_url("the database must be a number");
+    server->port = (int)number;
+    server->database = (int)database;
     snprintf(server->text, sizeof server->text, "redis://%s%s%s:%s/%d",
              strchr(host, ':') ? "[" : "", host, strchr(host, ':') ? "]" : "",
              port, server->database);
-    return look_up(server, host, port, error, size);
+    look_up(server, host, port);
 }
 
-int redis_parse(struct redis_server *server, const char *url, char *error,
-                size_t size) {
+void redis_parse(struct redis_server *server, const char *url) {
     struct view text = view_of(url);
 
     *server = (struct redis_server){0};
-    server->shared = shared_memory(sizeof *server->shared);
-    if (server->shared == NULL) {
-        snprintf(error, size, "no memory to share (%s); allow it more",
-                 strerror(errno));
-        return -1;
-    }
+    server->shared = server_share(sizeof *server->shared);
     if (view_starts_with(text, VIEW("unix:")))
-        return parse_unix(server, view_skip(text, 5), error, size);
-    if (view_starts_with(text, VIEW("redis://")))
-        return parse_tcp(server, view_skip(text, 8), error, size);
-    return complain(error, size, "this is no URL of a Redis server");
+        parse_unix(server, view_skip(text, 5));
+    else if (view_starts_with(text, VIEW("redis://")))
+        parse_tcp(server, view_skip(text, 8));
+    else
+        reject_url("this is not the URL of a Redis server");
 }
 
 /* ---- The beginning of a connection ---- */
@@ -162,9 +149,8 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
 
     if (descriptor < 0)
         return -1;
-    /* Since Linux 1.0.  Without it, the second of two small writes waits until
-       the host of Redis has acknowledged the first (Nagle's algorithm), which
-       may take 40 ms.  A Unix socket has no such option, and needs none. */
+    /* Without it the second of two small writes may wait for 40 ms (Nagle's
+       algorithm: net/listener.c).  A Unix socket needs no such option. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&
@@ -175,20 +161,6 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
         return -1;
     }
     return descriptor;
-}
-
-int redis_connect_time(const struct redis_server *server) {
-    return REDIS_CONNECT_TIMEOUT / (int)server->count;
-}
-
-int redis_connect_result(int descriptor) {
-    int error = 0;
-    socklen_t length = sizeof error;
-
-    if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
-        return -1;
-    errno = error;
-    return error == 0 ? 0 : -1;
 }
 
 unsigned redis_append_handshake(const struct redis_server *server,
@@ -218,25 +190,26 @@ unsigned redis_append_handshake(const struct redis_server *server,
 
 /* ---- The state that all processes share, and the log ---- */
 
-static void say(const struct redis_server *server, struct log_limit *limit,
-                const char *what, struct view why) {
+static void log_message(const struct redis_server *server,
+                        struct log_limit *limit, const char *what,
+                        struct view why) {
     log_limited(limit, "Redis at %s %s: %.*s", server->text, what,
                 (int)(why.length < 200 ? why.length : 200), why.data);
 }
 
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
-    atomic_fetch_add(&limit->untold, 1);
+    atomic_fetch_add(&limit->suppressed, 1);
     if (log_limit_claim(limit, now, LOG_INTERVAL))
-        say(server, limit, what, why);
+        log_message(server, limit, what, why);
 }
 
-bool redis_claim_try(const struct redis_server *server, int64_t now) {
+bool redis_claim_attempt(const struct redis_server *server, int64_t now) {
     int64_t retry_at = atomic_load(&server->shared->retry_at);
 
     if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
         return true;
-    /* Of all that come at once, one can set the new time: that one tries. */
+    /* Of several callers at once, only one can set the new time and may try. */
     return now >= retry_at &&
            atomic_compare_exchange_strong(&server->shared->retry_at, &retry_at,
                                           now + REDIS_RETRY);
@@ -253,34 +226,33 @@ void redis_report_failure(const struct redis_server *server, const char *reason,
               view_of(reason), now);
 }
 
-/* Called at each failed try.  So a later call logs what came too soon after the
-   last message (REDIS_LOG_INTERVAL). */
+/* Called at each failed attempt.  A message that comes too soon after the last
+   one (REDIS_LOG_INTERVAL) is logged by a later call. */
 bool redis_report_down(const struct redis_server *server, const char *reason,
                        int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
 
     int64_t answered_at = atomic_load(&shared->answered_at);
 
-    /* The clock's steps have some milliseconds: a call that begins and fails in
-       one step may have seen a reply to another call in between. */
+    /* The clock advances in steps: a reply may come within the same one. */
     if (answered_at > since || answered_at >= now) {
         redis_report_failure(server, reason, now);
         return false;
     }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
     if (!atomic_exchange(&shared->down, true))
-        atomic_fetch_add(&shared->gone.untold, 1);
-    if (!atomic_load(&shared->told_down) &&
+        atomic_fetch_add(&shared->gone.suppressed, 1);
+    if (!atomic_load(&shared->logged_down) &&
         log_limit_claim(&shared->gone, now, REDIS_LOG_INTERVAL)) {
-        atomic_store(&shared->told_down, true);
-        say(server, &shared->gone, "is unavailable", view_of(reason));
+        atomic_store(&shared->logged_down, true);
+        log_message(server, &shared->gone, "is unavailable", view_of(reason));
     }
     return true;
 }
 
-void redis_report_nonsense(const struct redis_server *server,
-                           const struct resp_reply *reply) {
-    redis_log(server, &server->shared->nonsense, "gives an unexpected reply",
+void redis_report_unexpected(const struct redis_server *server,
+                             const struct resp_reply *reply) {
+    redis_log(server, &server->shared->unexpected, "gives an unexpected reply",
               reply->type == RESP_ERROR ? reply->text : VIEW("of another type"),
               clock_milliseconds());
 }
@@ -298,10 +270,11 @@ void redis_report_answer(const struct redis_server *server, int64_t now) {
         atomic_store_explicit(&shared->answered_at, now, memory_order_relaxed);
     if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
-    if (atomic_load_explicit(&shared->told_down, memory_order_relaxed) &&
+    if (atomic_load_explicit(&shared->logged_down, memory_order_relaxed) &&
         log_limit_claim(&shared->back, now, REDIS_LOG_INTERVAL) &&
-        atomic_exchange(&shared->told_down, false))
+        atomic_exchange(&shared->logged_down, false))
         log_limited(&shared->back,
-                    "Redis at %s is back; %zu requests have done without it",
+                    "Redis at %s is back; %zu requests were "
+                    "answered without it",
                     server->text, atomic_exchange(&shared->unanswered, 0));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where Redis is, how a connection to it begins, and whether it answers: what
- * the blocking client and the evented pipeline have in common.
+ * Where Redis is, how a connection to it begins, and whether it answers.
  */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
@@ -17,19 +16,19 @@
 
 /* The log's words for replies that resp_read() rejects, and for a reply that
    belongs to no command. */
-#define REDIS_NONSENSE "its replies are not RESP2, or too many"
+#define REDIS_UNEXPECTED "its replies are not RESP2, or too many"
 
-/* State that all processes of a server share, so that a hundred workers log
-   once, and not a hundred times, that Redis has gone.  Times are those of
-   clock_milliseconds(). */
+/* State that all processes of a server share.  So a hundred workers log only
+   once that Redis is down.  Times are those of clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool told_down;      /* the last message was "is unavailable" */
-    _Atomic size_t unanswered;   /* requests, since the log said "is back" */
-    _Atomic unsigned address;    /* the last that answered */
-    _Atomic int64_t retry_at;    /* while it is down */
-    _Atomic int64_t answered_at; /* the last reply to anybody; 0: none yet */
-    struct log_limit gone, back, failure, nonsense;
+    _Atomic bool logged_down;  /* the last message was "is unavailable" */
+    _Atomic size_t unanswered; /* requests, since the log said "is back" */
+    _Atomic unsigned address;  /* the last that answered */
+    _Atomic int64_t retry_at;  /* while it is down */
+    _Atomic int64_t
+        answered_at; /* the last reply to any process; 0: none yet */
+    struct log_limit gone, back, failure, unexpected;
 };
 
 struct redis_server {
@@ -42,6 +41,7 @@ struct redis_server {
     unsigned count;
     char user[128];
     char password[128];
+    int port; /* 0: a Unix socket */
     int database;
     char text[300]; /* the URL without the password, for messages */
     struct redis_shared *shared;
@@ -50,54 +50,41 @@ struct redis_server {
 /*
  * Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
  * looks the host name up, once: if the host gets another address, the server
- * must be started again.  Returns 0, or -1 with a sentence in `error` that says
- * what is wrong.
+ * must be started again.  An error prints one line and exits 1.
  */
-int redis_parse(struct redis_server *server, const char *url, char *error,
-                size_t size);
+void redis_parse(struct redis_server *server, const char *url);
 
 /* Begins to connect to one of the addresses, without waiting.  Returns the
    descriptor, non-blocking, or -1 with errno set. */
 int redis_connect_start(const struct redis_server *server, unsigned address);
-
-/* Returns how long one of its addresses may take to connect, in milliseconds:
-   all of them together have REDIS_CONNECT_TIMEOUT. */
-int redis_connect_time(const struct redis_server *server);
-
-/* Has a connection that began been made?  0, or -1 with errno set. */
-int redis_connect_result(int descriptor);
 
 /* Appends what a new connection must send first (AUTH, SELECT) and returns how
    many replies that brings, each of which must be +OK. */
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
-/* Claims a try: returns whether the caller may try Redis now.  While it is
-   down, one of all processes and threads may, every REDIS_RETRY; the others
-   need not wait for nothing. */
-bool redis_claim_try(const struct redis_server *server, int64_t now);
+/* Returns whether the caller may try to reach Redis now.  While it is down, one
+   of all processes and threads may, every REDIS_RETRY. */
+bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has it answered any call since REDIS_RETRY before the time `begun`?  Then a
-   connection that was begun at that time and broke is no sign that Redis is
+   connection that was begun at that time and failed does not show that Redis is
    down. */
 bool redis_answers(const struct redis_server *server, int64_t begun);
 
-/*
- * Reports what happened to all processes and to the log on standard error,
- * which repeats it rarely.
- *
- * It is down: a call that began at `since` could not connect, or had no reply
- * in time.  Returns false if any call was answered since then: then only this
- * one has failed.
- */
+/* Reports to all processes and to the log what happened.
+
+   Redis is down: a call that began at `since` could not connect, or had no
+   reply in time.  Returns false if any call was answered since then: then only
+   this one has failed. */
 bool redis_report_down(const struct redis_server *server, const char *reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed: the next one may connect. */
 void redis_report_failure(const struct redis_server *server, const char *reason,
                           int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
-void redis_report_nonsense(const struct redis_server *server,
-                           const struct resp_reply *reply);
+void redis_report_unexpected(const struct redis_server *server,
+                             const struct resp_reply *reply);
 /* Logs what may last for days: at once, and then once in a LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);

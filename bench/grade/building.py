@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Compile the graded server from a copy of its folder and of lib/."""
+"""Prepare the examination of a server: compile it from a copy of its folder and of lib/, and make
+the files that it serves, whose names and contents are drawn from the seed."""
 
+import random
 import re
 import shutil
+import string
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from bench.grade.sandbox import Limits, confined, give
 from bench.host.programs import ended_well
 from bench.host.project import ROOT
+from bench.load.client import Response, request
 from bench.records.errors import UserError
 from bench.subjects.subject import Subject, discover, server_subject
 
@@ -122,3 +127,102 @@ class Built:
         if done.returncode != 0 or not program.is_file():
             raise NotBuilt(done.stderr.strip() or "the compiler printed no message")
         return server_subject(self.name, program), done.stderr.strip()
+
+
+@dataclass
+class Expected:
+    """A request and the response that is right."""
+
+    name: str
+    """For the report."""
+    data: bytes
+    status: int | range
+    body: bytes | None = None
+    """None: any."""
+    field: tuple[str, str] | None = None
+    """A field that the response must have."""
+    remark: str = ""
+    """The text that is in Redis afterwards, once."""
+    path: str = ""
+    also: int = 0
+    """A status that is right, too, with any body."""
+
+    @property
+    def method(self) -> str:
+        """The method, as a response to HEAD has no body."""
+        return self.data.split(b" ", 1)[0].decode("latin-1")
+
+    def wrong(self, answer: Response) -> str:
+        """Return how a response differs from the expected one; empty if it does not."""
+        right = [self.status] if isinstance(self.status, int) else self.status
+        name, value = self.field or ("", None)
+        if answer.status == self.also:
+            return ""
+        if answer.status not in right:
+            return f"{answer.status}, not {right[0]}" + (" or more" if len(right) > 1 else "")
+        if self.body is not None and answer.body != self.body:
+            return f"{answer.status} with {len(answer.body)} bytes, not the right {len(self.body)}"
+        found = answer.field(name)
+        return f"{name}: {found}, not {value}" if found != value else ""
+
+    def wrong_length(self, answer: Response) -> str:
+        """Return the Content-Length of a response if it alone is wrong; otherwise nothing."""
+        content, told = self.body or b"", answer.field("Content-Length") or "none"
+        alone = answer.status == self.status and content.startswith(answer.body)
+        is_wrong = alone and self.method != "HEAD" and told != str(len(content))
+        return told if is_wrong and content else ""
+
+
+@dataclass
+class SeededSite:
+    """The project's own files, and files whose names and contents depend on the seed."""
+
+    root: Path
+    small: dict[str, bytes]
+    """Contents by path."""
+    big: tuple[str, bytes]
+    moved: dict[str, str]
+    """Redirects: target by path."""
+    secret: str
+    """The content of a file outside of public/, which must not be served."""
+
+    def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
+        """Return the request of a small file. `fields`: lines of its head."""
+        content = self.small[path]
+        length = ("Content-Length", str(len(content))) if method == "HEAD" else None
+        body = b"" if method == "HEAD" else content
+        data = request(method, path, *fields)
+        return Expected(f"{method} {path}", data, 200, body, length, path=path)
+
+    def put(self, name: str, content: bytes) -> Path:
+        """Create or replace a file of public/ in one step; return its path."""
+        file = self.root / "public" / name
+        new = file.with_suffix(".new")
+        new.write_bytes(content)
+        return new.replace(file)
+
+
+def word(dice: random.Random, length: int = 8) -> str:
+    """Return a random word of letters and digits."""
+    return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
+
+
+def make_site(root: Path, dice: random.Random) -> SeededSite:
+    """Fill the folder and return its description."""
+    for name in ("public", "templates"):
+        shutil.copytree(ROOT / name, root / name)
+    folder = root / "public" / word(dice)
+    folder.mkdir()
+    small = {}
+    for _ in range(3):
+        name, content = f"{word(dice)}.txt", dice.randbytes(dice.randint(20, 6000))
+        (folder / name).write_bytes(content)
+        small[f"/{folder.name}/{name}"] = content
+    big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
+    name = f"{word(dice)}.bin"
+    (folder / name).write_bytes(big)
+    moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
+    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
+    secret = word(dice, 24)
+    (root / f"{word(dice)}.secret").write_text(secret)
+    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)

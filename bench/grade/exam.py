@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The examination: all stages in order, within a time limit, with a proof for each fault."""
 
+import os
 import random
 import tempfile
 import time
@@ -8,17 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.grade.building import Built, NotBuilt
-from bench.grade.check import Stage
-from bench.grade.proof import COMPILER, mistake, shortened
+from bench.grade.building import Built, NotBuilt, make_site
 from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene
-from bench.grade.site import make_site
-from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.stage import CheckOutcome, Grade, StageOutcome, build_failure, finding, shortened
 from bench.grade.stages import STAGES
-from bench.grade.trying import World, can_trace
+from bench.grade.trying import Trial, World, can_trace
 from bench.host.signals import SignalWatch
-from bench.services.private_redis import PrivateRedis
+from bench.services.redis_server import PrivateRedis
 from bench.subjects.subject import Subject
 
 BUDGET_SECONDS = 55.0
@@ -44,13 +42,14 @@ class Exam:
         """Grade the server. Raises UserError, Interrupted."""
         with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
             folder = Path(name)
+            os.umask(0o022)  # the users of the servers read what the compiler's user has written
             folder.chmod(0o755)
             (folder / "project").mkdir()
             built = Built(self.source, folder / "project")
             stages = [self._build(built)]
             self.told(stages[0])
             if self._server is None:
-                stages += [_untried(stage) for stage in STAGES]
+                stages += [stage.outcome(map(Trial.untried, stage.checks)) for stage in STAGES]
             else:
                 with PrivateRedis((), self.watch, REDIS_LIMITS) as store:
                     stages += self._stages(built, store, folder)
@@ -80,16 +79,7 @@ class Exam:
                 check.note = "with warnings: " + shortened(warned or remarks.splitlines())[0]
         except NotBuilt as error:
             check.points, check.came = 0, "failed"
-            lines = str(error).splitlines()
-            check.finding = FaultFound(
-                fault="does-not-compile",
-                title="The server does not compile",
-                meaning="No other check can run until it compiles.",
-                read="the compiler's first message; it may be the cause of the later ones",
-                seen=mistake(lines),
-                proof=shortened(lines),
-                proof_kind=COMPILER,
-            )
+            check.finding = finding(build_failure("does-not-compile", str(error)), ())
         return StageOutcome(stage="builds", title="It compiles", checks=[check])
 
     def _stages(self, built: Built, store: PrivateRedis, folder: Path) -> list[StageOutcome]:
@@ -106,25 +96,19 @@ class Exam:
             built=built,
             left=self.left,
         )
-        world = World(scene, self.seed, can_trace())
+        selected = [stage for stage in STAGES if not self.only or stage.name in self.only]
+        waiting = [(stage, one) for stage in selected for one in stage.checks if one.waits]
+        world = World(scene, self.seed, can_trace(), waiting)
         found: list[StageOutcome] = []
         for stage in STAGES:
-            wanted = not self.only or stage.name in self.only
+            wanted = stage in selected
             # The gates of unselected stages run too, without a report: later checks need them.
             checks = [world.check(stage, one) for one in stage.checks if wanted or one.gate]
             if wanted:
-                found.append(StageOutcome(stage=stage.name, title=stage.title, checks=checks))
+                found.append(stage.outcome(checks))
                 self.told(found[-1])
         return found
 
     def left(self) -> float:
         """Return the seconds that are left."""
         return BUDGET_SECONDS - (time.monotonic() - self._begun)
-
-
-def _untried(stage: Stage) -> StageOutcome:
-    checks = [
-        CheckOutcome(check=one.name, points=0, of=one.points, came="not tried", note="no program")
-        for one in stage.checks
-    ]
-    return StageOutcome(stage=stage.name, title=stage.title, checks=checks)

@@ -28,6 +28,7 @@ SYSTEM = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64"),
     *("/opt", "/nix", "/etc", "/proc", "/sys"),
 )
+PROJECT = Path(__file__).resolve().parents[2]
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/urandom", "/dev/random")
 
 
@@ -38,9 +39,19 @@ def version() -> int:
 
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
     """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
-    the command may read the folders of the system: programs, libraries, settings."""
-    paths = [f"r:{path}" for path in (*SYSTEM, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
+    the command may read the folders of the system: programs, libraries, settings. It cannot read
+    this project, even if it is in one of them: a program could serve with a server from there."""
+    system = [path for folder in SYSTEM for path in without(PROJECT, Path(folder))]
+    paths = [f"r:{path}" for path in (*system, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
+
+
+def without(project: Path, folder: Path) -> list[Path]:
+    """Return the folder, or, if the project is in it, all that is next to the project."""
+    if not project.is_relative_to(folder):
+        return [folder]
+    inner = folder.iterdir() if folder != project else ()
+    return [path for entry in inner for path in without(project, entry)]
 
 
 def raise_fence(paths: Sequence[str]) -> None:

@@ -30,15 +30,16 @@ INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
 """`user` does not need root, but a kernel that allows unprivileged user namespaces."""
-FIRST_USER, USERS = 61_184, 4_000
+FIRST_USER, USERS = 61_184, 4_000  # a lane adds a few
 """User IDs that systemd gives to services with a dynamic user: no account has them."""
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
-"""The password of the grader's own user of this Redis, `grader`, which may close connections."""
+"""The password of the grader's own user of this Redis, `grader`, which may close and limit
+connections."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
-    f"user grader on >{REDIS_PASSWORD} +client",
+    f"user grader on >{REDIS_PASSWORD} +client +config",
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
@@ -74,6 +75,9 @@ def enter(arguments: Sequence[str]) -> None:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
             bring_up_loopback()
+            # The program cannot read the seed in the grader's arguments (proc(5)).
+            hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
+            subprocess.run(hidden, capture_output=True)
         return
     way = next((name for name, words in WAYS.items() if ended_well([*words, "--", "true"])), None)
     if way is None:
@@ -86,47 +90,48 @@ def enter(arguments: Sequence[str]) -> None:
 
 def isolation() -> list[str]:
     """Return sentences that say which parts of the sandbox are in force."""
-    way = os.environ.get(INSIDE, "none")
-    told = (
-        ["no network except its own loopback", "all its processes end with the examination"]
-        if way != "none"
-        else ["NO network of its own: namespaces are refused here (grade as root, or in a "
-              "disposable machine)"]
-    )  # fmt: skip
-    if user() is not None:
-        told.append("a user ID of its own, without privileges")
-    elif way == "user":
-        reads = "" if version() else ": it could read your files"
-        told.append(f"YOUR user ID, but without privileges outside{reads}")
-    else:
-        files = ", except with files" if version() else ""
-        told.append(f"YOUR user ID: it could do everything that you can do{files}")
-    told.append(
-        "only the system's files and its own, and none to write"
-        if version()
-        else "NO limit to the files that it may open: this kernel has no Landlock"
-    )
-    limits = Limits()
+    way, landlock, limits = os.environ.get(INSIDE, "none"), version(), Limits()
     tasks = limits.tasks if user() is not None else limits.tasks + limits.others
-    told.append(
+    if user() is not None:
+        rights = "a user ID of its own, without privileges"
+    elif way == "user":
+        reads = "" if landlock else ": it could read your files"
+        rights = f"YOUR user ID, but without privileges outside{reads}"
+    else:
+        files = ", except with files" if landlock else ""
+        rights = f"YOUR user ID: it could do everything that you can do{files}"
+    network = ["no network except its own loopback", "all its processes end with the examination"]
+    refused = "namespaces are refused here (grade as root, or in a disposable machine)"
+    return [
+        *(network if way != "none" else [f"NO network of its own: {refused}"]),
+        rights,
+        "only the system's files and its own, and none to write"
+        if landlock
+        else "NO limit to the files that it may open: this kernel has no Landlock",
         f"limits: {limits.processor_seconds} s of CPU time, {limits.descriptors} "
-        f"descriptors, {tasks} processes and threads, {MEMORY >> 20} MB of memory"
-    )
-    return told
+        f"descriptors, {tasks} processes and threads, {MEMORY >> 20} MB of memory",
+    ]
 
 
-def user() -> int | None:
+def apart() -> bool:
+    """Return whether the examination has namespaces of its own: several servers can then run at the
+    same time, because no other examination can have a process of one of their users."""
+    return os.environ.get(INSIDE, "none") != "none"
+
+
+def user(lane: int = 0) -> int | None:
     """Return the user ID of graded programs, or None if it is the grader's own. It is constant
-    within an examination and differs between examinations."""
-    return _nobodys() if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
+    within an examination and differs between examinations, and between lanes (`Scene.lane`)."""
+    return _nobodys(lane) if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 
 @functools.cache
-def _nobodys() -> int:
+def _nobodys(lane: int) -> int:
     """Return a user ID without processes, because all its processes will be killed."""
-    number = FIRST_USER + secrets.randbelow(USERS)
-    while _are_there(number):
-        number = FIRST_USER + secrets.randbelow(USERS)
+    if lane:
+        return _nobodys(0) + lane
+    while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):
+        pass
     return number
 
 
@@ -136,6 +141,7 @@ def confined(
     reads: Sequence[Path] = (),
     writes: Sequence[Path] = (),
     environment: Sequence[str] = (),
+    lane: int = 0,
 ) -> list[str]:
     """Return a command line that runs `command` with limits, Landlock, its user and an empty
     environment. `reads`, `writes`: folders that it may read, in addition to the system's, and
@@ -149,7 +155,7 @@ def confined(
     ]
     if limits.address_space is not None:
         words.append(f"--as={limits.address_space}")
-    number = user()
+    number = user(lane)
     if number is None:
         words.append(f"--nproc={limits.tasks + limits.others + _tasks_of_ours()}")
         user_words = ["setpriv", "--no-new-privs"]
@@ -172,10 +178,10 @@ def give(folder: Path) -> None:
         os.chown(path, number, number, follow_symlinks=False)
 
 
-def end_strangers() -> None:
+def end_strangers(lane: int) -> None:
     """Kill all processes of the confined user. kill(-1), called as this user, also reaches
     processes that fork meanwhile."""
-    number = user()
+    number = user(lane)
     if number is not None:
         words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
         subprocess.run(words, capture_output=True)  # it fails if no process is left
@@ -185,19 +191,21 @@ def forget_strangers() -> bool:
     """Wait until init has reaped the confined user's ended processes, which count against its
     limit. Return False if some are left after REAPING_SECONDS."""
     deadline = time.monotonic() + REAPING_SECONDS
-    while _are_there(user()):
+    while processes_of(user()):
         if time.monotonic() > deadline:
             return False
         time.sleep(0.02)
     return True
 
 
-def _are_there(number: int | None) -> bool:
+def processes_of(number: int | None) -> list[psutil.Process]:
+    """Return the processes of a user."""
+    found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.uids().real == number:
-                return True
-    return False
+                found.append(process)
+    return found
 
 
 def _die_with_parent() -> None:
@@ -209,8 +217,7 @@ def _die_with_parent() -> None:
 def _tasks_of_ours() -> int:
     """Return the number of tasks of the grader's user, which the kernel counts together."""
     count = 0
-    for process in psutil.process_iter():
+    for process in processes_of(os.getuid()):
         with contextlib.suppress(psutil.Error):
-            if process.uids().real == os.getuid():
-                count += process.num_threads()
+            count += process.num_threads()
     return count

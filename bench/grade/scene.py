@@ -19,27 +19,15 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.grade.building import Built
-from bench.grade.faults import (
-    BAD_HEAD,
-    CRASH,
-    DEAF,
-    NO_ANSWER,
-    SIGPIPE,
-    TAKES_MEMORY,
-    UNLISTED_CALL,
-    WRONG_ANSWER,
-    WRONG_LENGTH,
-    FaultKind,
-)
+from bench.grade.building import Built, Expected, SeededSite
+from bench.grade.faults import FaultName
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
-from bench.grade.site import SeededSite
 from bench.grade.stage import Failed, NotHere
 from bench.host.process import StartError, demand_seconds, lines_at_ends
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, Response, request
-from bench.services.private_redis import PrivateRedis
+from bench.services.redis_server import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
@@ -59,12 +47,12 @@ SMALL_BUFFER = 16_384
 """The receive buffer of a slow client in bytes."""
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
+SLEEP_ROUNDS = 4
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that a line of a head must not have (RFC 9110, section 5.5)."""
 _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
 """The beginning of a line of strace: process, time."""
-_END = _CALL + r"\+\+\+ "
-ENDED_BY: dict[int, FaultKind] = {signal.SIGPIPE: SIGPIPE, signal.SIGSYS: UNLISTED_CALL}
+ENDED_BY: dict[int, FaultName] = {signal.SIGPIPE: "sigpipe", signal.SIGSYS: "unlisted-call"}
 """The fault that a signal shows if it terminates the server."""
 
 
@@ -85,13 +73,15 @@ class Scene:
     """The output file of strace; None: no trace."""
     patience: float = PATIENCE
     limits: Limits = field(default_factory=Limits)
+    program: Path = Path()
+    """The compiled server."""
     running: RunningServer | None = None
     ended: Ended | None = None
     told: bool = False
-    """The server has been sent SIGTERM."""
-    died: FaultKind | None = None
+    """The grader has sent SIGTERM to the server, or has killed it."""
+    died: FaultName | None = None
     """The fault because of which the grader killed the server."""
-    gives_up: FaultKind = CRASH
+    gives_up: FaultName = "crash"
     """The fault that is reported if the server exits by itself with an error."""
     redis_url: str = ""
     """The URL of a proxy in front of Redis; empty: that of Redis itself."""
@@ -100,6 +90,8 @@ class Scene:
     built: Built | None = None
     """The copy from which the server can be built again, with other flags."""
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
+    lane: int = 0
+    """Servers that run at the same time have different lanes, and different users."""
     left: Callable[[], float] = lambda: math.inf
     """Returns the seconds that the examination still has."""
 
@@ -109,8 +101,11 @@ class Scene:
 
         def command(place: Place) -> list[str]:
             words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
-            reads = [self.folder, Path(words[0])]
-            limited = confined([*words, *options], self.limits, reads, environment=self.environment)
+            self.program = Path(words[0])
+            reads = [self.folder, self.program]
+            limited = confined(
+                [*words, *options], self.limits, reads, (), self.environment, self.lane
+            )
             return [*tracer, *limited]
 
         # Processes of the last server must not count against the limit.
@@ -121,10 +116,24 @@ class Scene:
         try:
             self.running = RunningServer(server, place, (), self.watch)
         except StartError:
-            end_strangers()
+            end_strangers(self.lane)
             raise
         if not listens_here(self.running.url):
             raise StartError(f"its url line is {self.running.url[:60]!r}, not a loopback address")
+        self.require_own_program()
+
+    def require_own_program(self) -> None:
+        """Raise Failed if one of its processes executes another file than the compiled server."""
+        for pid in self.pids() if self.running is not None else ():
+            with contextlib.suppress(OSError):  # it has ended, or cannot be inspected
+                other = Path(f"/proc/{pid}/exe")
+                if not other.samefile(self.program):
+                    seen = f"process {pid} executes {str(other.readlink())[:60]!r}"
+                    raise Failed("another-program", f"{seen}, not the file that was compiled")
+
+    def of(self, server: Subject) -> "Scene":
+        """Return a copy for another server, which has not been started."""
+        return replace(self, server=server, running=None, ended=None, told=False)
 
     def stop(self) -> Ended | None:
         """Kill the server and return how it ended. Several threads may call this at once."""
@@ -132,16 +141,17 @@ class Scene:
             if self.running is not None and self.ended is None:
                 self._kill()
                 self.ended = self.running.stop()
-                end_strangers()
+                end_strangers(self.lane)
                 self.until(lambda: not self.left_behind())
             return self.ended
 
     def end_by_itself(self, seconds: float) -> bool:
-        """Send SIGTERM; return whether the server ended in time. `stop` returns how it ended."""
-        assert self.running is not None
+        """Send SIGTERM, if it has not been sent; return whether the server ended in time. `stop`
+        returns how it ended."""
+        if not self.told:
+            self.tell_to_stop()
         running = self.running
-        self.tell_to_stop()
-        return self.until(lambda: not running.running(), seconds)
+        return running is None or self.until(lambda: not running.running(), seconds)
 
     def tell_to_stop(self) -> None:
         """Send SIGTERM to the server."""
@@ -152,6 +162,7 @@ class Scene:
     def _kill(self) -> None:
         """Kill all its processes, unless the first has ended by itself: keep its exit status."""
         if self.running is not None and self.running.running():
+            self.told = True
             self.kill(self.pids())
 
     @staticmethod
@@ -170,20 +181,19 @@ class Scene:
         finally:
             self.kill(pids, signal.SIGCONT)
 
-    def require_end(self, what: str) -> None:
-        """Send SIGTERM. Raise Failed if the server still runs after IDLE_END_SECONDS; `what`: what
-        has happened before. No client may be connected."""
+    def require_end(self, what: str, sure: bool = True) -> None:
+        """Raise Failed if the server still runs IDLE_END_SECONDS after SIGTERM; `what`: what has
+        happened before. No client may be connected."""
         if not self.end_by_itself(IDLE_END_SECONDS):
-            raise Failed(
-                DEAF, f"{what}; {IDLE_END_SECONDS:.0f} s after SIGTERM the server still runs"
-            )
+            late = f"{IDLE_END_SECONDS:.0f} s after SIGTERM the server still runs"
+            raise Failed("deaf", f"{what}; {late}", sure=sure)
 
     def left_behind(self) -> list[int]:
         """Return the running processes of its session or of its own user, except the first one."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(OSError, psutil.Error):
-                own = os.getsid(process.pid) == self.pid or process.uids().real == user()
+                own = os.getsid(process.pid) == self.pid or process.uids().real == user(self.lane)
                 if own and process.pid != self.pid and not is_zombie(process.pid):
                     found.append(process.pid)
         return found
@@ -204,39 +214,44 @@ class Scene:
         except OSError as error:
             self.alive()
             raise Failed(
-                NO_ANSWER, f"no connection could be made: {error.strerror or error}", sure=False
+                "no-answer", f"no connection could be made: {error.strerror or error}", sure=False
             ) from error
 
-    def get(self, path: str, *fields: str, method: str = "GET") -> Response:
-        """Send a request on a new connection; return the response. Raises Failed without one."""
-        return self.ask(request(method, path, CLOSE, *fields), method)
+    def get(
+        self, path: str, *fields: str, method: str = "GET", fault: FaultName = "no-answer"
+    ) -> Response:
+        """Send a request on a new connection; return the response. `fault`: see `talk`."""
+        return self.ask(request(method, path, CLOSE, *fields), method, fault)
 
-    def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
-        """Send any bytes on a new connection; `fault`: the fault if no response arrives."""
+    def ask(self, data: bytes, method: str = "GET", fault: FaultName = "no-answer") -> Response:
+        """Send any bytes on a new connection; return the response. `fault`: see `talk`."""
         with self.client() as client:
             return self.talk(client, data, method, fault)
 
     def talk(
-        self, client: Client, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER
+        self, client: Client, data: bytes, method: str = "GET", fault: FaultName = "no-answer"
     ) -> Response:
-        """Send bytes on an open connection and return the response. Raises Failed."""
+        """Send bytes on an open connection and return the response. Raises Failed; `fault`: the
+        fault if no response arrives."""
         try:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
             self.alive()
-            first = data.split(b"\r\n", 1)[0][:60].decode("latin-1")
+            first = data.split(b"\r\n", 1)[0]
+            is_line = b" HTTP/1." in first  # not the rest of a request
+            asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
             in_time = isinstance(error, NoAnswer) and error.in_time
             if isinstance(error, NoAnswer) and (extra := error.received.find(b"HTTP/1.")) > 0:
                 raise Failed(
-                    WRONG_LENGTH,
+                    "wrong-length",
                     f"{extra} bytes more than the Content-Length of the previous response came: "
                     f"{error.received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
-            raise Failed(fault, f"`{first}`: {error}", client.port, sure=in_time) from error
+            raise Failed(fault, f"{asked}{error}", client.port, sure=in_time) from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
-            raise Failed(BAD_HEAD, f"a line of the head was {strange[:60]!r}", client.port)
+            raise Failed("bad-head", f"a line of the head was {strange[:60]!r}", client.port)
         return answer
 
     def file(self, path: str) -> None:
@@ -245,23 +260,27 @@ class Scene:
 
     def same(self, answer: Response, path: str) -> None:
         """Raise Failed unless a response is this small file."""
-        content = self.site.small[path]
-        told, length = answer.field("Content-Length"), len(content)
-        if answer.status == 200 and told != str(length) and content.startswith(answer.body):
-            raise Failed(
-                WRONG_LENGTH, f"{path} has {length} bytes; the head said Content-Length: {told}"
-            )
-        if answer.status != 200 or answer.body != content:
-            raise Failed(
-                WRONG_ANSWER,
-                f"{path} was answered {answer.status} with {len(answer.body)} bytes, which are not "
-                f"the {length} bytes of the file",
-            )
+        self.require(self.site.file(path), answer)
+
+    def require(
+        self,
+        one: Expected,
+        answer: Response,
+        fault: FaultName = "wrong-answer",
+        port: int = 0,
+        sure: bool = True,
+    ) -> None:
+        """Raise Failed unless a response is the expected one; `fault`: the fault if it is wrong."""
+        if told := one.wrong_length(answer):
+            there = f"{one.name} has {len(one.body or b'')} bytes"
+            raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")
+        if wrong := one.wrong(answer):
+            raise Failed(fault, f"{one.name} was answered {wrong}", port, sure)
 
     @contextlib.contextmanager
     def unanswered(
         self,
-        fault: FaultKind,
+        fault: FaultName,
         seen: str,
         port: int = 0,
         *,
@@ -269,20 +288,16 @@ class Scene:
         also_in_time: bool = True,
     ) -> Iterator[None]:
         """Report a missing response as this fault. `seen`: the actions and their result; `sure`:
-        default: that of the missing response. `also_in_time`: also if the connection ended before
+        as in the missing response if not given. `also_in_time`: also if the connection ended before
         the timeout."""
         try:
             yield
         except Failed as failed:
             self.alive()
-            if failed.fault is not NO_ANSWER or (failed.sure and not also_in_time):
+            if failed.fault != "no-answer" or (failed.sure and not also_in_time):
                 raise
             sure = failed.sure if sure is None else sure
             raise Failed(fault, f"{seen} ({failed.seen})", port, sure=sure) from failed
-
-    def ask_for(self, path: str, fault: FaultKind) -> int:
-        """Return the status of a response; `fault`: the fault if no response arrives."""
-        return self.ask(request("GET", path, CLOSE), fault=fault).status
 
     def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
         """Call all functions at once, each in a thread, and return their results in order. Raises
@@ -319,16 +334,16 @@ class Scene:
             return
         ended = self.stop()
         status = ended.status if ended else None
-        fault = CRASH
+        fault: FaultName = "crash"
         if status is not None:
-            fault = ENDED_BY.get(-status, self.gives_up if status > 0 else CRASH)
+            fault = ENDED_BY.get(-status, self.gives_up if status > 0 else "crash")
         said = f"; its last output: {ended.last_words}" if ended and ended.last_words else ""
         raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
 
-    def holds(self, port: int) -> bool:
-        """Return whether a process still has the server's end of the connection to this port."""
+    def let_go(self, port: int) -> bool:
+        """Return whether no process has the server's end of the connection to this port."""
         own = end(self.address[1], port)
-        return own is not None and own.inode != 0
+        return own is None or own.inode == 0
 
     @property
     def redis_port(self) -> int | None:
@@ -357,8 +372,8 @@ class Scene:
         `before` that has ended."""
         if self.trace is None or not self.trace.exists():
             return ["a signal or an exit"] * len(set(before) - set(self.pids()))
-        killed = self._traced(_END + r"killed by SIG\w+")
-        exited = self._traced(_END + r"exited with [1-9]\d*")
+        killed = self.traced(r"\+\+\+ killed by SIG\w+")
+        exited = self.traced(r"\+\+\+ exited with [1-9]\d*")
         return [line.split()[-1] for line in killed] + [
             f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
         ]
@@ -369,29 +384,17 @@ class Scene:
         self.alive()
         if died := self.fallen(before):
             raise Failed(
-                SIGPIPE if "SIGPIPE" in died else CRASH,
+                "sigpipe" if "SIGPIPE" in died else "crash",
                 f"{what}; {len(died)} processes of the server ended meanwhile "
                 f"({', '.join(sorted(set(died)))})",
             )
 
-    def killed(self) -> list[str]:
-        """Return the trace lines of processes that a signal killed; without SIGKILL, which the
-        grader sends, and SIGSYS, which has its own fault."""
-        return self._traced(_END + r"killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*")
-
-    def closed_twice(self) -> list[str]:
-        """Return the calls of close in the trace that failed with EBADF, without close(-1)."""
-        return self._traced(_CALL + r"close(?:\(\d| resumed).* = -1 EBADF.*")
-
-    def fruitless(self) -> list[str]:
-        """Return the calls of recv in the trace that returned 0."""
-        return self._traced(_CALL + r"(?:recv|read).* = 0 ")
-
-    def _traced(self, pattern: str) -> list[str]:
-        """Return the beginnings of trace lines that match; an empty list without a trace."""
+    def traced(self, pattern: str) -> list[str]:
+        """Return the beginnings of trace lines that match, after process and time; an empty list
+        without a trace."""
         if self.trace is None or not self.trace.exists():
             return []
-        wanted = re.compile(pattern)
+        wanted = re.compile(_CALL + pattern)
         found = map(wanted.match, lines_at_ends(self.trace))
         return [line.group() for line in found if line]
 
@@ -399,11 +402,27 @@ class Scene:
         """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""
         return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
 
-    def busy_share(self, seconds: float) -> float:
-        """Wait; return the share of this time in which one thread ran or waited for a CPU."""
+    def busy_share(self, seconds: float) -> tuple[float, float]:
+        """Wait; return the share of this time in which one thread ran or waited for a CPU, and the
+        time in seconds."""
         before, begun = self.demand_seconds(), time.monotonic()
         self.watch.sleep(seconds)
-        return (self.demand_seconds() - before) / (time.monotonic() - begun)
+        took = time.monotonic() - begun
+        return (self.demand_seconds() - before) / took, took
+
+    def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> float:
+        """Wait; return the time in seconds. Raise Failed if one thread runs or waits for a CPU for
+        most of it; `seen`: what happens meanwhile. On a busy machine a thread may wait long before
+        it can go to sleep. Therefore it has SLEEP_ROUNDS times this time to do so."""
+        for _ in range(SLEEP_ROUNDS):
+            share, took = self.busy_share(seconds)
+            self.alive(0)
+            if share <= BUSY_SHARE:
+                break
+        else:
+            what = f"one thread ran or waited for a CPU for {share:.0%} of the time"
+            raise Failed("spins", f"{seen}; {what}", port, sure)
+        return took
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until the condition is true; return whether it became true in time."""
@@ -435,7 +454,7 @@ class Scene:
         def look() -> None:
             while not over.wait(0.1):
                 if self.running is not None and (self.memory() > MEMORY or self.left() <= 0):
-                    self.died = TAKES_MEMORY
+                    self.died = "takes-memory"
                     self._kill()
 
         watcher = threading.Thread(target=look)

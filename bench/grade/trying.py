@@ -1,56 +1,108 @@
 # SPDX-License-Identifier: MIT
-"""Run a check, repeat it after a failure, and trace it for a proof."""
+"""Checks and stages: run a check, repeat it after a failure, and trace it for a proof."""
 
 import contextlib
 import os
 import random
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
 
 import redis
 
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import (
-    BY_NATURE,
-    CRASH,
-    FAULTS,
-    LOCK_KEPT,
-    NEVER_SERVES,
-    NO_ANSWER,
-    REDIS_LEAK,
-    SIGPIPE,
-    UNLISTED_CALL,
+from bench.grade.faults import FILE, FaultName
+from bench.grade.inspection import busy_others, call_name, kept_lock
+from bench.grade.sandbox import Limits, apart
+from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
+from bench.grade.stage import (
+    OVER,
+    TRACE,
+    CheckOutcome,
+    Failed,
+    NotHere,
+    StageOutcome,
+    excerpt,
+    finding,
+    shortened,
 )
-from bench.grade.proof import TRACE, excerpt, finding, shortened
-from bench.grade.scene import ENDED_BY, LOOK_SECONDS, Scene
-from bench.grade.stage import OVER, CheckOutcome, Failed, NotHere
-from bench.grade.waiting import call_name, kept_lock
 from bench.host.process import StartError
 from bench.services.redis_server import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
+AT_ONCE = 5
+"""Checks that run at the same time. More would gain nothing: the longest of them takes 5 s."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CLOSES_ONLY = ("--seccomp-bpf", "-e", "trace=close")
 """Options of a trace for a check that needs one: process ends are in each trace."""
-TRIES = 3
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
+KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
+"""Without SIGKILL, which the grader sends, and SIGSYS, which has its own fault."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
 """Calls whose refusal breaks nothing: the report mentions them and keeps the finding."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
 
-def can_trace() -> bool:
-    """Return whether strace works on this machine; otherwise no proof has a trace."""
-    try:
-        require_tracing((*STRACE, "--seccomp-bpf"))
-    except Refused:
-        return False
-    return True
+@dataclass(frozen=True)
+class Trial:
+    """A check of one ability of a server."""
+
+    name: str
+    points: int
+    run: Callable[[Scene], str | None]
+    """Raises Failed; may return a note for the report."""
+    options: tuple[str, ...] = ()
+    """Additional options of the server's command line."""
+    gate: bool = False
+    """If this check fails, the checks after it are not run."""
+    also_closed: bool = False
+    """It runs even after a failed gate, to find the cause. If it succeeds then, it gives no
+    points."""
+    traced: bool = False
+    """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
+    starts_server: bool = True
+    limits: Limits = field(default_factory=Limits)
+    redis_delay_ms: float = 0
+    """The delay that is added to each reply of Redis."""
+    waits: bool = False
+    """It mostly waits, and writes nothing into Redis. Its first attempt runs at the same time as
+    those of other such checks, each with a server and a user of its own."""
+    seconds: float = 3
+    """The usual duration without a fault. The check is not started if less time is left."""
+
+    def untried(self, note: str = "no program") -> CheckOutcome:
+        """Return the result of a check that was not run; `note`: why."""
+        return CheckOutcome(check=self.name, points=0, of=self.points, came="not tried", note=note)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A group of checks."""
+
+    name: str
+    title: str
+    checks: Sequence[Trial]
+
+    def outcome(self, checks: Iterable[CheckOutcome]) -> StageOutcome:
+        """Return the result of the stage."""
+        return StageOutcome(stage=self.name, title=self.title, checks=list(checks))
+
+
+class Attempt(NamedTuple):
+    """The result of running a check once."""
+
+    note: str = ""
+    failed: Failed | None = None
+    proof: Sequence[str] = ()
+    """Lines of the trace."""
+    not_here: str = ""
+    """Why this machine cannot run the check."""
 
 
 @dataclass
@@ -61,93 +113,140 @@ class World:
     """The scene that each check copies."""
     seed: int
     can_trace: bool
-    _scenes: int = 0
+    waiting: Sequence[tuple[Stage, Trial]] = ()
+    """The selected checks with `waits`."""
+    _first: dict[Trial, Attempt | None] = field(default_factory=dict)
+    """Their first attempts, which the first of them has started."""
+    _traces: int = 0
     _ready: float = 0
-    """The time when the server of the last check was ready; earlier trace lines prove nothing."""
+    """The time when the traced server was ready; earlier trace lines prove nothing."""
     _served: bool = False
     """The server has printed its url at least once."""
     _closed: str = ""
     """The reason why no further check runs; empty if they run."""
     _waits_idle: bool = False
     """Threads wait for a lock although no client is connected: its holder waits in accept()."""
-    _found: list[str] = field(default_factory=list)
+    others_busy: Callable[[], float] = field(default_factory=busy_others)
+    """Returns the share of the CPUs' time that other programs have used."""
+    _took: list[tuple[float, Trial]] = field(default_factory=list)
+    """The seconds of each attempt."""
+    _found: list[FaultName] = field(default_factory=list)
     """Names of the faults so far, without consequences."""
 
     def check(self, stage: Stage, check: Trial) -> CheckOutcome:
         """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
         machine as the cause and to trace a proof."""
-        outcome = CheckOutcome(check=check.name, points=0, of=check.points, came="failed")
+        outcome = check.untried(self._closed)
         if self._closed and not (check.also_closed and self._served):
-            outcome.came, outcome.note = "not tried", self._closed
             return outcome
-        failures: list[Failed] = []
-        proof: list[str] = []
-        for attempt in range(TRIES):
-            if self.scene.left() < check.seconds:
-                break
-            traced = attempt > 0 and self.can_trace and check.starts_server
-            trace = self._file() if traced or (check.traced and self.can_trace) else None
-            try:
-                note = self._once(stage, check, trace, traced)
-            except NotHere as reason:
-                outcome.came, outcome.note, outcome.of = "not tried", str(reason), 0
-                return outcome
-            except Failed as failed:
-                if self.scene.left() <= 0:
-                    break
-                failures.append(failed)
-                if trace and (attempt or check.traced):
-                    proof = excerpt(trace, failed, self._ready) or proof
-                if attempt or (failed.proof and failed.sure) or self._is_plain(failed):
-                    break
-                continue
-            if not failures or (attempt and not failures[0].sure):
-                if self._closed:
-                    outcome.came, outcome.note = "not tried", self._closed
-                    return outcome
-                outcome.points, outcome.came = check.points, "right"
-                outcome.note = note or ""
-                if failures:
-                    outcome.note = f"at the second attempt; first attempt: {failures[0].seen}"
-                return outcome
-            break
-        if not failures:
-            outcome.came, outcome.note = "not tried", OVER
+        first = self._begin(stage, check)
+        again = first is not None and first.failed is not None and not self._is_plain(first.failed)
+        second = self._attempt(stage, check, again=True) if again else None
+        attempts = [one for one in (first, second) if one is not None]
+        if reason := next((one.not_here for one in attempts if one.not_here), ""):
+            outcome.note, outcome.of = reason, 0
             return outcome
+        failures = [one.failed for one in attempts if one.failed]
+        if not attempts:
+            outcome.note = OVER
+            if self._found or self.others_busy() > BUSY_SHARE:
+                return outcome
+            failures.append(self._too_slow())
+        elif attempts[-1].failed is None and not (failures and failures[0].sure):
+            return self._passed(outcome, attempts[-1].note, failures)
+        proof = next((one.proof for one in reversed(attempts) if one.proof), ())
         return self._judged(outcome, check, failures, proof)
+
+    def _begin(self, stage: Stage, check: Trial) -> Attempt | None:
+        """Return the first attempt of a check. The first check with `waits` starts all of them."""
+        if not check.waits or len(self.waiting) < 2 or not apart():
+            return self._attempt(stage, check, again=False)
+        if not self._first:
+            longest_first = sorted(self.waiting, key=lambda one: -one[1].seconds)
+            with ThreadPoolExecutor(AT_ONCE) as lanes:
+                begun = {
+                    one: lanes.submit(self._attempt, of, one, again=False, lane=number)
+                    for number, (of, one) in enumerate(longest_first)
+                }
+            self._first = {one: attempt.result() for one, attempt in begun.items()}
+        return self._first[check]
+
+    def _attempt(self, stage: Stage, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
+        """Run a check once. Return None if there is no time for it, or if the time was over when it
+        failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
+        if self.scene.left() < check.seconds:
+            return None
+        whole = again and self.can_trace and check.starts_server
+        trace = self._file() if whole or (check.traced and self.can_trace) else None
+        begun = time.monotonic()
+        try:
+            return Attempt(self._once(stage, check, trace, whole, lane) or "")
+        except NotHere as reason:
+            return Attempt(not_here=str(reason))
+        except Failed as failed:
+            if self.scene.left() <= 0:
+                return None
+            return Attempt("", failed, excerpt(trace, failed, self._ready) if trace else ())
+        finally:
+            self._took.append((time.monotonic() - begun, check))
+            bury_orphans()
+
+    def _too_slow(self) -> Failed:
+        """Return the failure of a server that has used the time of all checks without a fault."""
+        took, check = max(self._took, key=lambda one: one[0])
+        return Failed(
+            "too-slow",
+            f"the longest check was `{check.name}`: {took:.0f} s (usually {check.seconds:.0f} s); "
+            f"other programs used {self.others_busy():.0%} of this machine's CPUs meanwhile",
+        )
+
+    def _passed(self, outcome: CheckOutcome, note: str, failures: Sequence[Failed]) -> CheckOutcome:
+        """Return the outcome of a check that has passed, perhaps at the second attempt."""
+        if self._closed:
+            return outcome
+        outcome.points, outcome.came, outcome.note = outcome.of, "right", note
+        if failures:
+            outcome.note = f"at the second attempt; first attempt: {failures[0].seen}"
+        return outcome
 
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
         """Return the outcome of a failed check. A failure with its own proof is the cause."""
         cause = next((one for one in failures if one.proof), failures[0])
+        outcome.came = "failed"
         outcome.finding = finding(cause, trace)
         outcome.finding.follows = self._cause_of(cause)
-        if cause.fault is BY_NATURE:
+        if cause.fault == "by-nature":
             outcome.came = "by nature"
         elif outcome.finding.follows:
             outcome.came, outcome.points = "follows", check.points
         else:
-            self._found.append(cause.fault.name)
-        if check.gate or (cause.fault is NEVER_SERVES and not self._served):
-            never = cause.fault is NEVER_SERVES
+            self._found.append(cause.fault)
+        if check.gate or (cause.fault == "never-serves" and not self._served):
+            never = cause.fault == "never-serves"
             self._closed = "the server does not start" if never else "the server serves no file yet"
         return outcome
 
     def _cause_of(self, failed: Failed) -> str:
         """Return the name of the earlier fault that may be the cause, or an empty string."""
-        return next((n for n in self._found if failed.fault.name in FAULTS[n].brings), "")
+        return next((n for n in self._found if FILE.may_cause(n, failed.fault)), "")
 
     def _is_plain(self, failed: Failed) -> bool:
         """Return whether the check needs no second attempt, not even for a proof."""
-        if failed.fault is NEVER_SERVES:
+        if failed.fault == "never-serves":
             return not self._served
-        return failed.fault is BY_NATURE or bool(self._cause_of(failed))
+        if failed.proof and failed.sure:
+            return True
+        known = failed.fault in ("by-nature", *self._found)
+        return known or bool(self._cause_of(failed))
 
-    def _once(self, stage: Stage, check: Trial, trace: Path | None, whole: bool) -> str | None:
-        """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
+    @contextlib.contextmanager
+    def _prepared(
+        self, stage: Stage, check: Trial, trace: Path | None, lane: int
+    ) -> Iterator[Scene]:
+        """Yield the scene of a check; its server is stopped afterwards."""
         with ExitStack() as stack:
-            stack.callback(bury_orphans)
             url = ""
             if check.redis_delay_ms:
                 # In pieces: a server that takes the first piece for the whole reply is found.
@@ -162,56 +261,69 @@ class World:
                 trace=trace,
                 limits=check.limits,
                 redis_url=url,
+                lane=lane,
+                stopping=RLock(),
             )
             stack.callback(scene.stop)
             stack.enter_context(scene.guarded())
-            tracer: tuple[str, ...] = ()
-            if trace:
-                tracer = (*STRACE, *(("-e", f"trace={TRACED}") if whole else CLOSES_ONLY))
-                tracer = (*tracer, "-o", str(trace))
+            yield scene
+
+    def _once(
+        self, stage: Stage, check: Trial, trace: Path | None, whole: bool, lane: int
+    ) -> str | None:
+        """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
+        calls = ("-e", f"trace={TRACED}") if whole else CLOSES_ONLY
+        tracer = (*STRACE, *calls, "-o", str(trace)) if trace else ()
+        with self._prepared(stage, check, trace, lane) as scene:
             try:
                 scene.redis.prepare()
                 if check.starts_server:
                     scene.start(check.options, tracer)
                     self._served = True
-                self._ready = time.time()
-                note = self._run(check, scene)
+                if trace:
+                    self._ready = time.time()
+                note = check.run(scene)
+                if check.gate:
+                    self._waits_idle = bool(kept_lock(scene.pids()))
+                scene.require_own_program()
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)
                 return note
+            except ConnectionError as error:
+                scene.alive()
+                broken = f"a client's connection broke: {error}"
+                raise Failed("no-answer", broken, sure=False) from error
+            except Failed as failed:
+                raise cause_of(failed, scene, self._waits_idle) from failed
             except StartError as error:
-                fault = ENDED_BY.get(-(error.status or 0), NEVER_SERVES)
+                fault = ENDED_BY.get(-(error.status or 0), "never-serves")
                 raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
                 raise NotHere(f"the grader's Redis did not answer: {error}") from error
 
-    def _run(self, check: Trial, scene: Scene) -> str | None:
-        """Run a check and return its note. Raises Failed with the cause that the server shows."""
-        try:
-            note = check.run(scene)
-            if check.gate:
-                self._waits_idle = bool(kept_lock(scene.pids()))
-            return note
-        except ConnectionError as error:
-            scene.alive()
-            raise Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False) from error
-        except Failed as failed:
-            raise cause_of(failed, scene, self._waits_idle) from failed
-
     def _file(self) -> Path:
-        self._scenes += 1
-        return self.scene.folder / f"{self._scenes}.trace"
+        self._traces += 1
+        return self.scene.folder / f"{self._traces}.trace"
+
+
+def can_trace() -> bool:
+    """Return whether strace works on this machine; otherwise no proof has a trace."""
+    try:
+        require_tracing((*STRACE, "--seccomp-bpf"))
+    except Refused:
+        return False
+    return True
 
 
 def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     """Return the failure, or one with its cause: a kept lock, a refused call, or a crash.
     `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
-    if failed.proof or failed.fault is BY_NATURE:
+    if failed.proof or failed.fault == "by-nature":
         return failed
     looked_at = scene.pids() if scene.running is not None and not waits_idle else []
     if locked := kept_lock(looked_at):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
-        return Failed(LOCK_KEPT, seen, proof=shortened(locked), proof_kind=PROC)
+        return Failed("lock-kept", seen, proof=shortened(locked), proof_kind=PROC)
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
         seen = (
@@ -219,19 +331,19 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
             "uses no lock: only redis_pool_borrow() calls futex(2) then, when all connections "
             "are lent and none is returned"
         )
-        return Failed(REDIS_LEAK, seen, proof=[refused["futex"]], proof_kind="standard error")
+        return Failed("redis-leak", seen, proof=[refused["futex"]], proof_kind="standard error")
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
-    died = scene.killed()
+    died = scene.traced(KILLED)
     # The C library ends the process with SIGABRT if a call that it needs is refused.
     if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
-        fault = SIGPIPE if how == "SIGPIPE" else CRASH
+        fault: FaultName = "sigpipe" if how == "SIGPIPE" else "crash"
         return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
     if unlisted:
         name = unlisted[0]
         seen = f"the server reported that the system call {name} is not in its list; {failed}"
-        return Failed(UNLISTED_CALL, seen, proof=[refused[name]], proof_kind="standard error")
+        return Failed("unlisted-call", seen, proof=[refused[name]], proof_kind="standard error")
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed

@@ -32,7 +32,7 @@ class Mutant(NamedTuple):
     more: tuple[tuple[str, str], ...] = ()
     """Further replacements in the same file: old and new."""
     server: str = ""
-    """The server that has the fault; empty: the one of each kind."""
+    """The server that has the fault; empty: the representative of each kind."""
 
     def changed(self, root: Path) -> str:
         """Return the file's text with the fault. Raise ValueError unless each old text occurs

@@ -36,6 +36,13 @@ def test_names_are_unique() -> None:
         assert len(names) == len(set(names))
 
 
+def test_no_fault_is_in_the_corpus_twice() -> None:
+    changes = [
+        (mutant.server_of(kind), mutant.changed(ROOT)) for mutant in CORPUS for kind in mutant.kinds
+    ]
+    assert len(changes) == len(set(changes))
+
+
 def test_names_of_faults_are_known() -> None:
     named = {name for mutant in CORPUS for name in mutant.named}
     assert named - set(FAULTS) <= PROPOSED

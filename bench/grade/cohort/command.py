@@ -60,9 +60,14 @@ def _submissions(folder: Path, output: Path) -> list[Submission]:
         raise UserError(f"{folder} is not a folder; give the folder with all submissions")
     if output.is_relative_to(folder):
         raise UserError(f"--into: {output} is in the folder of the submissions; give another one")
-    found = submissions(folder)
+    try:
+        found, hidden = submissions(folder)
+    except OSError as error:
+        raise UserError(f"the submissions cannot be read: {error}") from error
     if not found:
         raise UserError(f"{folder} has no submission: no folder, archive or C file")
+    if hidden:
+        _say(f"Skipped, because the name begins with a dot: {', '.join(hidden)}")
     return found
 
 

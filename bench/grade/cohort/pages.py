@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.grade.cohort.record import ClassRecord, ClassRun, Graded
+from bench.grade.cohort.record import ClassRecord, Graded
 from bench.grade.cohort.similar import Similarity
 from bench.records.errors import UserError
 from bench.records.store import replace
@@ -49,9 +49,26 @@ def write(
     replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
     pages = record.folder / "students"
     pages.mkdir(exist_ok=True)
-    for one in grades:
-        replace(pages / page_name(one.student), student_page(one, record))
-    page = class_page(grades, len(students), record.runs[-1], similar, command)
+    for one in grades:  # a page that names no other student
+        page = template_of(__file__, "student.html.j2").render(
+            title=one.student, latest=one, history=list(record.history(one.student)), **look([])
+        )
+        replace(pages / page_name(one.student), page)
+    run, graded = record.runs[-1], [one for one in grades if one.grade]
+    page = template_of(__file__, "class.html.j2").render(
+        title=f"Grades of a class, run {run.number}",
+        grades=grades,
+        graded=graded,
+        of=len(students),
+        run=run,
+        faults=faults(grades),
+        bars=distribution(grades),
+        page_name=page_name,
+        isolation=next((one.grade.isolation for one in graded if one.grade), []),
+        similar=similar,
+        command=command,
+        **look([]),
+    )
     replace(record.folder / "index.html", page)
 
 
@@ -132,35 +149,3 @@ def distribution(grades: Sequence[Graded]) -> list[PointsBar]:
         PointsBar(label, counts[low], round(100 * counts[low] / most))
         for label, low in zip(labels, STEPS, strict=True)
     ]
-
-
-def class_page(
-    grades: Sequence[Graded], of: int, run: ClassRun, similar: Similarity, command: str
-) -> str:
-    """Return the page of the class as HTML."""
-    graded = [one for one in grades if one.grade]
-    first = next((one.grade for one in graded if one.grade), None)
-    return template_of(__file__, "class.html.j2").render(
-        title=f"Grades of a class, run {run.number}",
-        grades=grades,
-        graded=graded,
-        of=of,
-        run=run,
-        faults=faults(grades),
-        bars=distribution(grades),
-        page_name=page_name,
-        isolation=first.isolation if first else [],
-        similar=similar,
-        command=command,
-        **look([]),
-    )
-
-
-def student_page(latest: Graded, record: ClassRecord) -> str:
-    """Return the page of a student as HTML. It names no other student."""
-    return template_of(__file__, "student.html.j2").render(
-        title=latest.student,
-        latest=latest,
-        history=list(record.history(latest.student)),
-        **look([]),
-    )

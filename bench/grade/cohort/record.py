@@ -52,6 +52,7 @@ class Graded(BaseModel):
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
+    """The reason for no grade, or for checks that did not run."""
     seconds: float = 0
     same_as: str = ""
     """The student with the same files, whose grade this is; empty: it was graded itself."""
@@ -85,8 +86,11 @@ class ClassRecord:
         self.runs: list[ClassRun] = []
 
     def __enter__(self) -> "ClassRecord":
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:  # e.g. the folder of an earlier run as root
+            raise UserError(f"cannot write results: {error}; --into names a folder") from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()

@@ -27,7 +27,7 @@ from bench.host.signals import SignalWatch
 
 MOST_SECONDS = 170.0
 """The time limit of a grading: its own limit is 55 s, and that of each of its compilers 30 s."""
-USUAL_SECONDS = 36.0
+USUAL_SECONDS = 25.0
 """The expected duration until one submission has been graded."""
 PREFIX = "zerohttpd-class-"
 
@@ -84,7 +84,7 @@ class ClassGrading:
             self.say(f"[{number:>3}/{len(todo)}] {_line(graded)}{self._left(len(left))}")
 
     def _is_done(self, one: Prepared) -> bool:
-        """Return whether the last grade of this student is the one of these files."""
+        """Return whether the last grade of this student is for these files."""
         last = next(iter(self.record.latest([one.student])), None)
         if last is None or (self.again and last.run != self.run.number):
             return False
@@ -98,28 +98,25 @@ class ClassGrading:
         )
         if one.server is None:
             return head.model_copy(update={"state": one.state, "reason": one.reason})
-        twin = self._twin(one)
-        if twin:
+        every = (grades[-1] for grades in self.record.students.values() if grades)
+        same_files = (g for g in every if g.key == one.key and g.run == self.run.number)
+        if twin := next((g for g in same_files if g.state == GRADED), None):
             same = twin.same_as or twin.student
-            return head.model_copy(update={"grade": twin.grade, "same_as": same})
+            update = {"grade": twin.grade, "same_as": same, "reason": twin.reason}
+            return head.model_copy(update=update)
         begin = time.monotonic()
-        update = self._graded_by_child(one.server)
+        fields = self._graded_by_child(one.server)
         seconds = round(time.monotonic() - begin, 1)
         self._seconds.append(seconds)
-        return head.model_copy(update={**update, "seconds": seconds})
-
-    def _twin(self, one: Prepared) -> Graded | None:
-        """Return a grade of this run for the same files, or None."""
-        every = (grades[-1] for grades in self.record.students.values() if grades)
-        same = (g for g in every if g.key == one.key and g.run == self.run.number)
-        return next((g for g in same if g.state == GRADED), None)
+        return head.model_copy(update={**fields, "seconds": seconds})
 
     def _graded_by_child(self, server: Path) -> dict[str, object]:
         """Run `zerohttpd grade`; return the fields of Graded that it determines."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
-        room = self.folder / "grading"
-        with _own_folder(room):
+        # Other users may pass through this folder, as the graded program does.
+        with tempfile.TemporaryDirectory(dir=self.folder, ignore_cleanup_errors=True) as room:
+            Path(room).chmod(0o711)
             child = Child(["env", f"TMPDIR={room}", sys.executable, *words, *only], cwd=ROOT)
             try:
                 in_time = child.wait(MOST_SECONDS, self.watch)
@@ -130,7 +127,10 @@ class ClassGrading:
             return {"state": "stopped", "reason": f"not graded within {MOST_SECONDS:.0f} s"}
         try:
             if status == 0:
-                return {"grade": Grade.model_validate_json(child.stdout)}
+                grade = Grade.model_validate_json(child.stdout)
+                left_out = sum(grade.skipped.values())
+                late = f"the time limit was reached before checks for {left_out} points"
+                return {"grade": grade, "reason": late if left_out else ""}
             why = child.stderr.strip().splitlines()[-1:]
         except ValidationError:
             why = ["the grader printed no valid result"]
@@ -151,19 +151,8 @@ def _line(graded: Graded) -> str:
     if graded.grade is None:
         return f"{graded.student}: {graded.state}: {graded.reason}"
     points = f"{graded.student}: {graded.grade.points} of {graded.grade.of}"
-    return points + (f", same files as {graded.same_as}" if graded.same_as else
-                     f", {graded.seconds:.0f} s")  # fmt: skip
-
-
-@contextmanager
-def _own_folder(folder: Path) -> Iterator[None]:
-    """Make a folder for the files of a grading, and remove it with all that is left there. Other
-    users may pass through it, as the graded program does."""
-    folder.mkdir(mode=0o711)
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    how = f"same files as {graded.same_as}" if graded.same_as else f"{graded.seconds:.0f} s"
+    return ", ".join(text for text in (points, how, graded.reason) if text)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ Run as a program, this module compares the files of a folder and prints JSON. Be
 untrusted, it then has a time limit, and Landlock limits the files that it may open.
 """
 
+import json
 import shutil
 import sys
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ NOISE, GUARANTEED = 25, 30
 """Characters of code with names replaced by a letter. Shorter matches are ignored; one of
 GUARANTEED is always found. These are copydetect's defaults."""
 SECONDS = 120.0
+NAMES = "names.json"
 MOST_BYTES = 200_000
 """Longer submissions are not compared: 10 times the longest of the project's servers."""
 SKELETON = "course/own/main.c"
@@ -41,6 +43,11 @@ class SimilarPair(BaseModel):
     """Per cent of the first that is also in the other, without the project's own code."""
     share_of_other: int
 
+    @property
+    def most(self) -> int:
+        """Return the larger share."""
+        return max(self.share_of_one, self.share_of_other)
+
 
 class OwnShare(BaseModel):
     """The share of a submission, in per cent, that is not the project's own code."""
@@ -55,57 +62,39 @@ class Similarity(BaseModel):
     pairs: list[SimilarPair] = []
     little: list[OwnShare] = []
     """The submissions with little code of their own."""
-    about: str
-
-
-class Compared(BaseModel):
-    """The output of this module as a program. The files have numbers."""
-
-    pairs: list[tuple[int, int, float, float]]
-    """Two files, and the share of each that is in the other."""
-    own: dict[int, float]
-    """The share of each file that is not the project's own code."""
+    about: str = (
+        f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
+        "skeleton and of the project's servers. Names and layout do not count. A high share is a "
+        "reason to ask both students, not a proof."
+    )
 
 
 def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Similarity:
     """Compare the C sources of all servers, by student. `folder`: an existing one for files of this
     comparison. Raises Interrupted."""
-    names, left_out = _write_files(servers, folder)
+    left_out = _write_files(servers, folder)
     variables = [f"{name}={folder}" for name in ("HOME", "TMPDIR", "MPLCONFIGDIR")]
     words = ["env", *variables, "OPENBLAS_NUM_THREADS=1"]
-    words += [sys.executable, "-m", "bench.grade.cohort.similar", str(folder), str(THRESHOLD)]
+    words += [sys.executable, "-m", "bench.grade.cohort.similar", str(folder)]
     child = Child(fenced(words, [ROOT, Path(sys.base_prefix)], [folder]), cwd=ROOT)
     try:
         in_time = child.wait(SECONDS, watch)
     finally:
         child.end(0)
     try:
-        found = Compared.model_validate_json(child.stdout if in_time else "")
+        found = Similarity.model_validate_json(child.stdout if in_time else "")
     except ValidationError:
         late = f"the comparison did not end within {SECONDS:.0f} s"
         last = (child.stderr.strip().splitlines() or ["no output"])[-1] if in_time else late
         return Similarity(about=f"The submissions were not compared: {last}.")
-    about = (
-        f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
-        "skeleton and of the project's servers. Names and layout do not count. A high share is a "
-        "reason to ask both students, not a proof."
-    )
     if left_out:
-        about += f" Not compared, because they are too long: {', '.join(left_out)}."
-    pairs = [
-        SimilarPair(
-            one=names[a], other=names[b], share_of_one=round(100 * x), share_of_other=round(100 * y)
-        )
-        for a, b, x, y in found.pairs
-    ]
-    own = [(names[number], round(100 * share)) for number, share in sorted(found.own.items())]
-    little = [OwnShare(student=a, share=b) for a, b in own if b < 100 * LITTLE]
-    return Similarity(pairs=pairs, little=little, about=about)
+        found.about += f" Not compared, because they are too long: {', '.join(left_out)}."
+    return found
 
 
-def _write_files(servers: Mapping[str, Path], folder: Path) -> tuple[list[str], list[str]]:
-    """Write the sources of each server as one file, and the project's. Return the names of those
-    that are compared, by number, and of those that are too long."""
+def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
+    """Write the sources of each server as one file with a number, the names by number, and the
+    project's sources. Return the names of the servers that are too long."""
     (folder / "own").mkdir()
     (folder / "class").mkdir()
     for number, source in enumerate([ROOT / SKELETON, *ROOT.glob("[0-9][0-9]_*/main.c")]):
@@ -123,10 +112,11 @@ def _write_files(servers: Mapping[str, Path], folder: Path) -> tuple[list[str], 
         text = content.decode("utf-8", errors="replace")
         (folder / "class" / f"{len(names)}.c").write_text(text)
         names.append(name)
-    return names, left_out
+    (folder / NAMES).write_text(json.dumps(names))
+    return left_out
 
 
-def main(folder: Path, threshold: float) -> None:
+def main(folder: Path) -> None:
     """Compare the files of a folder, and print the result."""
     from copydetect import CopyDetector  # noqa: PLC0415  installed for this program only
 
@@ -143,19 +133,24 @@ def main(folder: Path, threshold: float) -> None:
         autoopen=False,
     )
     detector.run()
+    names = json.loads((folder / NAMES).read_text())
     pairs = {}
     for share, other_share, one, other, *_ in detector.get_copied_code_list():
-        a, b = int(Path(one).stem), int(Path(other).stem)
-        shares = (float(share), float(other_share))
-        pairs[min(a, b), max(a, b)] = shares if a < b else shares[::-1]
+        rows = ((one, share), (other, other_share))
+        (a, of_a), (b, of_b) = sorted((int(Path(f).stem), round(100 * s)) for f, s in rows)
+        pairs[a, b] = SimilarPair(
+            one=names[a], other=names[b], share_of_one=of_a, share_of_other=of_b
+        )
     own = {
         int(Path(name).stem): file.token_coverage / max(1, len(file.filtered_code))
         for name, file in detector.file_data.items()
     }
-    rows = [(*pair, *shares) for pair, shares in pairs.items() if max(shares) >= threshold]
-    rows.sort(key=lambda row: -max(row[2:]))
-    print(Compared(pairs=rows, own=own).model_dump_json())
+    similar = [pair for pair in pairs.values() if pair.most >= 100 * THRESHOLD]
+    few = sorted((number, share) for number, share in own.items() if share < LITTLE)
+    little = [OwnShare(student=names[number], share=round(100 * share)) for number, share in few]
+    similar.sort(key=lambda pair: -pair.most)
+    print(Similarity(pairs=similar, little=little).model_dump_json())
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    main(Path(sys.argv[1]))

@@ -119,17 +119,19 @@ def printable(name: str) -> str:
     )
 
 
-def submissions(folder: Path) -> list[Submission]:
-    """Return all submissions of a folder, by student."""
+def submissions(folder: Path) -> tuple[list[Submission], list[str]]:
+    """Return all submissions of a folder, by student, and the names of hidden files and folders,
+    which are skipped."""
     found: dict[str, list[tuple[str, Path]]] = defaultdict(list)
+    hidden = []
     for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path.name.lower().endswith(NO_SUBMISSION):
-            continue
         if moodle := MOODLE.fullmatch(path.name):
             found[moodle[1]].append((moodle[2] or path.name, path))
-        else:
+        elif path.name.startswith("."):
+            hidden.append(printable(path.name))
+        elif not path.name.lower().endswith(NO_SUBMISSION):
             found[_student(path)].append((path.name, path))
-    return [Submission(printable(name), tuple(parts)) for name, parts in found.items()]
+    return [Submission(printable(name), tuple(parts)) for name, parts in found.items()], hidden
 
 
 def _student(path: Path) -> str:
@@ -245,6 +247,8 @@ def _unpack_tar(file: IO[bytes], folder: Path, allowance: Allowance) -> None:
     with file, tarfile.open(fileobj=limited, mode="r|") as opened:
         for member in opened:
             target = _inside(folder, member.name)
+            if member.issparse():  # its zeros are not in the stream, which the allowance limits
+                raise NotGraded("refused", "its archive has a sparse file")
             source = opened.extractfile(member) if member.isreg() else None
             if source is not None:
                 _write(source, target, allowance)

@@ -3,29 +3,21 @@
 
 import contextlib
 import socket
-import time
 
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import (
-    BELIEVES,
-    IGNORES_END,
-    LOSES_PIPELINED,
-    NO_ANSWER,
-    NOT_KEPT,
-    ONE_RECV,
-    WRONG_ANSWER,
-)
+from bench.grade.building import Expected, word
 from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, SMALL_BUFFER, Scene
-from bench.grade.site import word
 from bench.grade.stage import Failed
+from bench.grade.stages.mixing import Manner, ask, exchange, require_saved
+from bench.grade.trying import Stage, Trial
 from bench.load.client import request
 
 ALONE_SECONDS = 0.05
 LONG_BODY = 9000
 RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS, SOON_SECONDS = 3, 0.4
+FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""Calls of recv that return 0 above which the server ignores the end of a connection."""
+"""FRUITLESS calls of recv above which the server ignores the end of a connection."""
 SHORTEST = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n"
 BAD = (
     b"GET\r\n\r\n",
@@ -45,6 +37,7 @@ BAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 20_000 + b"\r\n\r\n",
 )
 """Requests that must be answered with any error status."""
+ERRORS = range(400, 600)
 ENDLESS = (
     ("Content-Length: 1000000000", b"guest-name=a"),
     ("Transfer-Encoding: chunked", b"3b9aca00\r\nguest-name=a"),
@@ -55,119 +48,64 @@ ENDLESS = (
 
 def pieces(scene: Scene) -> None:
     """The server answers a request that arrives in pieces."""
-    path = scene.dice.choice(list(scene.site.small))
-    with scene.client() as client:
-        data = request("GET", path, CLOSE)
-        while data:
-            size = scene.dice.randint(1, 9)
-            try:
-                client.send(data[:size])
-            except OSError:
-                break  # the server's response is checked below
-            data = data[size:]
-            time.sleep(0.01)
-        answer = scene.talk(client, b"", fault=ONE_RECV)
-    if answer.body != scene.site.small[path]:
-        raise Failed(
-            ONE_RECV, f"{path}, requested in pieces, was answered {answer.status}", client.port
-        )
+    one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
+    ask(scene, one, how=in_pieces(scene, one, (1, 9), 0.01))
     last_byte(scene)
-    half_closed(scene)
-    long_body(scene)
+    for path in (scene.dice.choice(list(scene.site.small)), "/guestbook"):
+        name = f"{path}, requested by a client that ended its side (FIN), as `nc -N` does,"
+        ask(scene, Expected(name, request("GET", path, CLOSE), 200), how=Manner(fin=True))
+    # A form that is larger than the buffer for a head.
+    remark = word(scene.dice)
+    body = f"padding={word(scene.dice, LONG_BODY)}&guest-name=a&guest-remarks={remark}".encode()
+    data = request("POST", "/guestbook", CLOSE, FORM, body=body)
+    one = Expected(f"a form of {len(body)} bytes, in pieces,", data, 303)
+    ask(scene, one, how=in_pieces(scene, one, (500, 2000), 0.005))
+    require_saved(scene, {f"{remark} - a": 303}, "one-recv")
     ends_of_requests(scene)
+
+
+def in_pieces(scene: Scene, one: Expected, sizes: tuple[int, int], pause: float) -> Manner:
+    """Return how to send a request in pieces of random sizes between these two."""
+    cuts = [scene.dice.randint(*sizes)]
+    while cuts[-1] < len(one.data) - sizes[1]:
+        cuts.append(cuts[-1] + scene.dice.randint(*sizes))
+    return Manner(cuts, pause, silent="one-recv", wrong="one-recv")
 
 
 def last_byte(scene: Scene) -> None:
     """The last byte of a long head comes alone; a short request follows on the same connection."""
     long, short = scene.dice.sample(list(scene.site.small), 2)
-    data = request("GET", long, f"X-Padding: {700 * 'a'}")
+    one = scene.site.file(long, f"X-Padding: {700 * 'a'}")
     with scene.client() as client:
-        client.send(data[:-1])
-        time.sleep(ALONE_SECONDS)
-        answer = scene.talk(client, data[-1:], fault=ONE_RECV)
-        scene.same(answer, long)
+        how = Manner([len(one.data) - 1], ALONE_SECONDS, silent="one-recv")
+        (answer,) = exchange(scene, client, [one], how)
         if not answer.closes:
-            scene.same(scene.talk(client, request("GET", short), fault=NOT_KEPT), short)
-
-
-def half_closed(scene: Scene) -> None:
-    """A client that ends its side (FIN) after its request, as `nc -N` does, is still answered."""
-    for path in (scene.dice.choice(list(scene.site.small)), "/guestbook"):
-        with scene.client() as client:
-            client.send(request("GET", path, CLOSE))
-            client.socket.shutdown(socket.SHUT_WR)
-            answer = scene.talk(client, b"")
-        if answer.status != 200:
-            raise Failed(
-                WRONG_ANSWER,
-                f"a client requested {path} and ended its side (FIN) after the request; it was "
-                f"answered {answer.status}, not 200",
-            )
-
-
-def long_body(scene: Scene) -> None:
-    """Send a form in pieces that is larger than the buffer for a head."""
-    padding, remark = word(scene.dice, LONG_BODY), word(scene.dice)
-    body = f"padding={padding}&guest-name=a&guest-remarks={remark}".encode()
-    data = request("POST", "/guestbook", CLOSE, FORM, body=body)
-    with scene.client() as client:
-        while data:
-            size = scene.dice.randint(500, 2000)
-            client.send(data[:size])
-            data = data[size:]
-            time.sleep(0.005)
-        answer = scene.talk(client, b"", fault=ONE_RECV)
-    if answer.status != 303 or remark not in scene.get("/guestbook").body.decode(errors="replace"):
-        raise Failed(
-            ONE_RECV,
-            f"a form of {len(body)} bytes, in pieces, was answered {answer.status} (correct: 303), "
-            "or its remark is not on the page",
-        )
+            exchange(scene, client, [scene.site.file(short)], Manner(silent="not-kept"))
 
 
 def bad_requests(scene: Scene) -> None:
     """Invalid requests are answered with an error, and no path leads out of public/."""
     for data in scene.dice.sample(BAD, len(BAD)):
-        answer = scene.ask(data)
-        if not 400 <= answer.status < 600:
-            raise Failed(BELIEVES, f"{data[:70]!r} was answered {answer.status}")
+        ask(scene, Expected(f"{data[:70]!r}", data, ERRORS), how=Manner(wrong="believes-anything"))
     for field, body in ENDLESS:
         data = request("POST", "/guestbook", FORM, field) + body
-        status = scene.ask(data, fault=BELIEVES).status
-        if not 400 <= status < 600:
-            raise Failed(BELIEVES, f"a body that is too large (`{field}`) was answered {status}")
+        one = Expected(f"a body that is too large (`{field}`)", data, ERRORS)
+        ask(scene, one, how=Manner(silent="believes-anything", wrong="believes-anything"))
     secret = next(scene.site.root.glob("*.secret")).name
     for path in (f"/../{secret}", f"/%2e%2e/{secret}", f"/files/..%2f..%2f{secret}"):
         answer = scene.get(path)
         if scene.site.secret.encode() in answer.body:
-            raise Failed(BELIEVES, f"{path} returned a file outside of public/")
+            raise Failed("believes-anything", f"{path} returned a file outside of public/")
     scene.file(next(iter(scene.site.small)))
 
 
 def pipelined(scene: Scene) -> str | None:
     """The server answers several requests in one packet, and many that are as short as possible."""
-    with scene.client() as client:
-        client.send(SHORTEST * MANY)
-        for number in range(MANY):
-            answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
-            if answer.closes:
-                break
+    ask(scene, *[Expected("a short request", SHORTEST, range(200, 600))] * MANY)
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(18, 24))
-    with scene.client() as client:
-        client.send(b"".join(request("GET", path) for path in paths))
-        for number, path in enumerate(paths):
-            answer = scene.talk(client, b"", fault=LOSES_PIPELINED if number else NO_ANSWER)
-            if number and answer.status == 400:
-                raise Failed(
-                    LOSES_PIPELINED,
-                    f"{len(paths)} valid requests came in one packet; number {number + 1} was "
-                    "answered 400",
-                    client.port,
-                )
-            scene.same(answer, path)
-            if answer.closes:
-                return "it keeps no connection open" if number == 0 else None
-    return None
+    batch = [scene.site.file(path) for path in paths]
+    answers = ask(scene, *batch, how=Manner(wrong="loses-pipelined"))
+    return "it keeps no connection open" if len(answers) == 1 else None
 
 
 def ends_of_requests(scene: Scene) -> None:
@@ -181,12 +119,12 @@ def ends_of_requests(scene: Scene) -> None:
             client.send(b"GET /half")
             client.socket.shutdown(socket.SHUT_WR)
         scene.watch.sleep(SOON_SECONDS)
-        share = scene.busy_share(SOON_SECONDS)
+        share, _ = scene.busy_share(SOON_SECONDS)
         # strace slows each call down, so calls are counted, too.
-        busy = share > BUSY_SHARE or len(scene.fruitless()) > MANY
-        if busy and any(scene.holds(port) for port in ports):
+        busy = share > BUSY_SHARE or len(scene.traced(FRUITLESS)) > MANY
+        if busy and not all(scene.let_go(port) for port in ports):
             raise Failed(
-                IGNORES_END,
+                "ignores-end",
                 f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
                 f"s later one thread ran or waited for a CPU for {share:.0%} of the time",
                 sure=False,

@@ -3,15 +3,16 @@
 
 import contextlib
 
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import BAD_STATUS, CUTS_OFF, DEAF, ORPHANS
-from bench.grade.scene import CLOSE, IDLE_END_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.building import Expected
+from bench.grade.scene import CLOSE, WORKERS, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.holding import SETTLE_SECONDS, hold
-from bench.load.client import Client, NoAnswer, request
+from bench.grade.stages.holding import SETTLE_SECONDS, Half, finish, hold, slowly
+from bench.grade.stages.redis import redis_silent
+from bench.grade.trying import Stage, Trial
+from bench.load.client import request
 
 HALVES = WORKERS - 3
-"""With a client that is idle, another that reads and another that waits for Redis: the workers."""
+"""Clients that have sent half a request. With three other clients they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9.0
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -19,103 +20,54 @@ END_SECONDS = 9.0
 
 def finishes(scene: Scene) -> None:
     """Clients that are in the middle of a request or response at SIGTERM are served."""
-    path = scene.dice.choice(list(scene.site.small))
-    data = request("GET", path, CLOSE)
-    cut = scene.dice.randint(5, len(data) - 3)
     alone = scene.stalled_by == "one"
+    path, content = scene.site.big
     with contextlib.ExitStack() as stack:
+        more: list[Half] = []
         if not alone:
-            reader = stack.enter_context(scene.client(SMALL_BUFFER))
-            reader.send(request("GET", scene.site.big[0], CLOSE))
+            reader = stack.enter_context(slowly(scene, path, CLOSE))
+            more = [Half(reader, Expected(path, b"", 200, content), b"")]
             idle = stack.enter_context(scene.client())
-            scene.talk(idle, request("GET", path))
-        clients = [stack.enter_context(scene.client()) for _ in range(1 if alone else HALVES)]
-        for client in clients:
-            client.send(data[:cut])
+            scene.talk(idle, request("GET", next(iter(scene.site.small))))
+        held = hold(scene, stack, 1 if alone else HALVES)
         if not alone:
             asking = stack.enter_context(scene.client())
-            scene.redis.stop()
-            stack.callback(scene.redis.go_on)
+            stack.enter_context(redis_silent(scene))
             asking.send(request("GET", "/guestbook", CLOSE))
+            more.append(Half(asking, Expected("a page that waited for Redis", b"", 200), b""))
         scene.watch.sleep(SETTLE_SECONDS)
         scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         scene.redis.go_on()
-        answered = [_answers(client, data[cut:], scene.site.small[path]) for client in clients]
-        if not all(answered):
-            raise Failed(
-                CUTS_OFF,
-                f"the second halves of {len(clients)} requests for {path} came {SETTLE_SECONDS} s "
-                f"after SIGTERM; {answered.count(False)} requests were not answered correctly",
-                clients[answered.index(False)].port,
-                sure=False,
-            )
-        if not alone and not _answers(reader, b"", scene.site.big[1]):
-            raise Failed(
-                CUTS_OFF,
-                f"a client was reading {scene.site.big[0]} slowly when SIGTERM came, and did not "
-                "get all of it",
-                reader.port,
-                sure=False,
-            )
-        if not alone and (status := scene.talk(asking, b"", fault=CUTS_OFF).status) != 200:
-            raise Failed(
-                CUTS_OFF,
-                f"a page waited for Redis when SIGTERM came, and was answered {status}",
-                asking.port,
-                sure=False,
-            )
-        for client in (reader, asking, *clients) if not alone else clients:
-            client.close()  # the server waits for this after its last response
-        running = scene.running
-        if running and not scene.until(lambda: not running.running(), IDLE_END_SECONDS):
-            raise Failed(
-                DEAF,
-                f"after SIGTERM all requests were answered, and only idle clients were left; "
-                f"{IDLE_END_SECONDS:.0f} s later the server still runs",
-                sure=False,
-            )
+        seen = f"{len(held)} clients had sent half a request when SIGTERM came"
+        if not alone:
+            seen += ", one was reading a large file slowly, and one waited for a page from Redis"
+        finish(scene, [*held, *more], "cuts-off", seen, wrong="cuts-off")
+        scene.require_end("all requests were answered, and only idle clients were left", sure=False)
 
 
 def waiting(scene: Scene) -> None:
     """Clients that connected and sent their requests before SIGTERM, but that the server has not
     accepted yet, are served; and a client whose request was incomplete then."""
-    path = scene.dice.choice(list(scene.site.small))
-    data = request("GET", path, CLOSE)
-    scene.get(path)
+    one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
+    scene.ask(one.data)
     with contextlib.ExitStack() as stack:
-        half = stack.enter_context(scene.client())
-        if scene.stalled_by != "one":
-            half.send(data[:-2])
-        scene.watch.sleep(SETTLE_SECONDS)
+        held = hold(scene, stack, 0 if scene.stalled_by == "one" else 1)
         with scene.suspended(scene.pids()):
             clients = [stack.enter_context(scene.client()) for _ in range(WAITING)]
             for client in clients:
-                client.send(data)
+                client.send(one.data)
             scene.tell_to_stop()
-        answered = [_answers(client, b"", scene.site.small[path]) for client in clients]
-        if scene.stalled_by != "one":
-            scene.watch.sleep(SETTLE_SECONDS)
-            clients.append(half)
-            answered.append(_answers(half, data[-2:], scene.site.small[path]))
-    if not all(answered):
-        raise Failed(
-            CUTS_OFF,
+        scene.watch.sleep(SETTLE_SECONDS)
+        finish(
+            scene,
+            [*(Half(client, one, b"") for client in clients), *held],
+            "cuts-off",
             "a client had sent half a request; the server was stopped (SIGSTOP), "
             f"{WAITING} clients connected and sent requests, SIGTERM was sent, the server "
-            "continued (SIGCONT), and the first client sent the rest; "
-            f"{answered.count(False)} requests were not answered correctly",
-            clients[answered.index(False)].port,
-            sure=False,
+            "continued (SIGCONT), and the first client sent the rest",
+            wrong="cuts-off",
         )
-
-
-def _answers(client: Client, rest: bytes, content: bytes) -> bool:
-    """Return whether the response to the rest of a request has this content."""
-    try:
-        return client.ask(rest).body == content
-    except (NoAnswer, OSError):
-        return False
 
 
 def ends(scene: Scene) -> None:
@@ -126,13 +78,15 @@ def ends(scene: Scene) -> None:
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
         hold(scene, stack, 1)
         if not scene.end_by_itself(END_SECONDS):
-            raise Failed(DEAF, f"SIGTERM was sent; {END_SECONDS:.0f} s later the server still runs")
+            raise Failed(
+                "deaf", f"SIGTERM was sent; {END_SECONDS:.0f} s later the server still runs"
+            )
     left = scene.left_behind()
     ended = scene.stop()
     if left:
-        raise Failed(ORPHANS, f"the first process ended; {len(left)} other processes still run")
+        raise Failed("orphans", f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:
-        raise Failed(BAD_STATUS, f"after SIGTERM it {ended.describe()}")
+        raise Failed("bad-status", f"after SIGTERM it {ended.describe()}")
 
 
 ENDS = Stage(
@@ -140,7 +94,7 @@ ENDS = Stage(
     "Graceful shutdown",
     (
         Trial("requests in flight are served", 3, finishes),
-        Trial("clients that wait are served", 2, waiting, seconds=1),
-        Trial("it ends", 5, ends, seconds=6),
+        Trial("clients that wait are served", 2, waiting, waits=True, seconds=1),
+        Trial("it ends", 5, ends, waits=True, seconds=6),
     ),
 )

@@ -4,32 +4,23 @@
 from contextlib import ExitStack
 from itertools import pairwise
 
-from bench.grade.check import Stage, Trial
-from bench.grade.descriptors import channels, must_look, useless_descriptors
-from bench.grade.faults import (
-    CLOSES_TWICE,
-    DESCRIPTOR_LEAK,
-    MEMORY_LEAK,
-    NO_ANSWER,
-    NOT_JOINED,
-    REDIS_LEAK,
-    REDIS_STOPS_ALL,
-    WORKER_LOST,
-    WORKERS_PILE_UP,
-    WRONG_ANSWER,
-    ZOMBIES,
-    FaultKind,
-)
-from bench.grade.proof import TRACE, shortened
+from bench.grade.building import word
+from bench.grade.faults import FaultName
+from bench.grade.inspection import channels, must_look, useless_descriptors
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
-from bench.grade.site import word
-from bench.grade.stage import Failed
-from bench.grade.stages.holding import SETTLE_SECONDS
-from bench.grade.stages.limits import AT_LIMITS
+from bench.grade.stage import TRACE, Failed, shortened
+from bench.grade.stages.holding import AT_DESCRIPTOR_LIMIT, SETTLE_SECONDS, hold
+from bench.grade.stages.loading import AT_PROCESS_LIMIT
+from bench.grade.stages.mixing import leave
 from bench.grade.stages.redis import cut_redis, redis_gone, returns
+from bench.grade.trying import Stage, Trial
 from bench.host.sockets import tcp_sockets
 from bench.load.client import Response, request
 
+HALF, BROKEN = b"GET / HT", b"GET / HTTP/1.1\r\nBroken\r\n\r\n"
+HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
+CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
+"""Calls of close that failed, without close(-1)."""
 RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
@@ -62,7 +53,7 @@ class OneClient:
     def __init__(self, scene: Scene) -> None:
         self._scene, self._client = scene, scene.client()
 
-    def ask(self, data: bytes, method: str = "GET", fault: FaultKind = NO_ANSWER) -> Response:
+    def ask(self, data: bytes, method: str = "GET", fault: FaultName = "no-answer") -> Response:
         """Return the response. Raises Failed; `fault`: the fault if no response arrives."""
         answer = self._scene.talk(self._client, data, method, fault)
         if answer.closes:
@@ -80,57 +71,59 @@ class OneClient:
 def visit(scene: Scene, count: int) -> None:
     """Run clients of all kinds, one after another: served, refused, silent, and resetting ones."""
     paths = [*scene.site.small, "/guestbook"]
-    for number in range(count):
+    for number in range(0, count, 5):
+        for path in (paths[number % len(paths)], paths[-1 - number % len(paths)]):
+            scene.get(path)
+        scene.ask(BROKEN)
         with scene.client() as client:
-            kind = number % 5
-            if kind < 2:
-                scene.talk(client, request("GET", paths[number % len(paths)], CLOSE))
-            elif kind == 2:
-                scene.talk(client, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
-            elif kind == 3:
-                client.send(b"GET / HT")
-            else:
-                client.send(request("GET", scene.site.big[0]))
-                client.reset()
+            client.send(HALF)
+        leave(scene, request("GET", scene.site.big[0]))
 
 
 def reset(scene: Scene) -> None:
     """Reset connections, half of them in the middle of a head and half in the middle of a body.
     Raises Failed if their descriptors stay open."""
-    body = b"POST /guestbook HTTP/1.1\r\nHost: a\r\nContent-Length: 99\r\n" + (
-        b"Content-Type: application/x-www-form-urlencoded\r\n\r\nguest-name="
-    )
     before = scene.pids()
-    for number in range(RESETS):
-        with scene.client() as client:
-            client.send(body if number % 2 else b"GET / HTTP/1.1\r\nHo")
-            scene.watch.sleep(RESET_SECONDS)  # until the server waits for the rest
-            client.reset()
-    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
+    leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
+    seen = f"{RESETS} clients reset their connections in the middle of a head or a body"
+    require_closed(scene, seen)
+    scene.require_alive(before, seen)
+
+
+def require_closed(
+    scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
+) -> None:
+    """Raise Failed if more than `most` useless descriptors stay open; `seen`: what has happened."""
+    if not scene.until(lambda: useless_descriptors(scene) <= most):
         scene.alive()
-        raise Failed(
-            DESCRIPTOR_LEAK,
-            f"{RESETS} clients reset their connections in the middle of a head or a body; "
-            f"{useless_descriptors(scene)} descriptors without a client are still open",
+        left = f"{useless_descriptors(scene)} descriptors {which} are still open"
+        raise Failed("descriptor-leak", f"{seen}; {left}")
+
+
+def require_reaped(scene: Scene, seen: str) -> None:
+    """Raise Failed if the server has zombies; `seen`: what has happened."""
+    if not scene.until(lambda: not scene.zombies()):
+        left = (
+            f"{len(scene.zombies())} ended child processes are still in the process table (state Z)"
         )
-    scene.require_alive(before, f"{RESETS} clients left in the middle of a request")
+        raise Failed("zombies", f"{seen}; {left}")
 
 
 def descriptors(scene: Scene) -> None:
     """No descriptor stays open, and none is closed twice."""
     must_look(scene)
-    begun = len(scene.closed_twice())
+    begun = len(scene.traced(CLOSED_TWICE))
     failed = None
     try:
         left_open(scene)
     except Failed as error:
         failed = error
     except ConnectionError as error:
-        failed = Failed(NO_ANSWER, f"a client's connection broke: {error}", sure=False)
-    twice = scene.closed_twice()[begun:]
-    if twice and (failed is None or failed.fault is NO_ANSWER):
+        failed = Failed("no-answer", f"a client's connection broke: {error}", sure=False)
+    twice = scene.traced(CLOSED_TWICE)[begun:]
+    if twice and (failed is None or failed.fault == "no-answer"):
         raise Failed(
-            CLOSES_TWICE,
+            "closes-twice",
             f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
             + (f"; a client got no response: {failed.seen}" if failed else ""),
             proof=shortened(twice),
@@ -147,13 +140,7 @@ def left_open(scene: Scene) -> None:
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
     visit(scene, count)
-    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
-        scene.alive()
-        raise Failed(
-            DESCRIPTOR_LEAK,
-            f"{count} clients came and went; {useless_descriptors(scene)} descriptors without a "
-            "client are still open",
-        )
+    require_closed(scene, f"{count} clients came and went")
 
     def new() -> int:
         more = EACH_WORKER * max(0, scene.tasks() - workers)
@@ -161,7 +148,7 @@ def left_open(scene: Scene) -> None:
 
     if not scene.until(lambda: new() <= SLACK):
         raise Failed(
-            DESCRIPTOR_LEAK,
+            "descriptor-leak",
             f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors "
             "created meanwhile are still open",
         )
@@ -177,13 +164,10 @@ def replaced(scene: Scene) -> None:
             content = scene.dice.randbytes(REPLACED_BYTES)
             scene.site.put(name, content)
             if client.ask(request("GET", f"/{name}")).body != content:
-                raise Failed(WRONG_ANSWER, f"/{name} was replaced, but not served as it is now")
-    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
-        raise Failed(
-            DESCRIPTOR_LEAK,
-            f"a file was replaced {REPLACED} times and requested each time; "
-            f"{useless_descriptors(scene)} descriptors of old files are still open",
-        )
+                raise Failed("wrong-answer", f"/{name} was replaced, but not served as it is now")
+    require_closed(
+        scene, f"a file was replaced {REPLACED} times and requested each time", "of old files"
+    )
 
 
 def redis(scene: Scene) -> None:
@@ -204,7 +188,7 @@ def redis(scene: Scene) -> None:
 
     def require_few(what: str) -> None:
         if not scene.until(lambda: connections() <= WORKERS + SLACK):
-            raise Failed(REDIS_LEAK, f"{what}; now {connections()} connections to Redis are open")
+            raise Failed("redis-leak", f"{what}; now {connections()} connections to Redis are open")
 
     require_few(f"{read} clients read the guestbook, one after another")
     if unanswered is not None:
@@ -212,7 +196,9 @@ def redis(scene: Scene) -> None:
     for _ in range(CUTS):
         cut_redis(scene)
         scene.get("/guestbook")
-    require_few(f"{CUTS} times Redis closed all connections, and a client read the guestbook")
+    seen = f"{CUTS} times Redis closed all connections, and a client read the guestbook"
+    require_few(seen)
+    require_closed(scene, seen, "of connections to Redis that broke")
 
 
 def processes(scene: Scene) -> None:
@@ -234,20 +220,15 @@ def processes(scene: Scene) -> None:
 def end_together(scene: Scene) -> None:
     """Children end while their parent is stopped, so one SIGCHLD reports all of them."""
     with ExitStack() as stack:
-        clients = [stack.enter_context(scene.client()) for _ in range(AT_ONCE)]
-        for client in clients:
-            client.send(b"GET / HT")
-        scene.watch.sleep(SETTLE_SECONDS)
+        held = hold(scene, stack, AT_ONCE)
         with scene.suspended([scene.pid]):
-            for client in clients:
-                client.close()
+            for half in held:
+                half.client.close()
             scene.watch.sleep(SETTLE_SECONDS)
-    if not scene.until(lambda: not scene.zombies()):
-        raise Failed(
-            ZOMBIES,
-            f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP); after it went "
-            f"on, {len(scene.zombies())} ended child processes stayed in the process table",
-        )
+    require_reaped(
+        scene,
+        f"{AT_ONCE} clients left while the first process was stopped (SIGSTOP), and it went on",
+    )
 
 
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
@@ -255,23 +236,18 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
     within `seconds`, otherwise None. Raises Failed if there are zombies."""
     before, mapped = scene.tasks(), scene.mappings()
     visit(scene, count)
-    if not scene.until(lambda: not scene.zombies()):
-        raise Failed(
-            ZOMBIES,
-            f"{count} clients came and went; {len(scene.zombies())} ended child processes are "
-            f"still in the process table (state Z)",
-        )
+    require_reaped(scene, f"{count} clients came and went")
     rounds = f"in each of {GROWTH_ROUNDS} rounds {count} clients came and went"
     if not scene.until(lambda: scene.tasks() <= before + SLACK, seconds):
         return Failed(
-            WORKERS_PILE_UP,
+            "workers-pile-up",
             f"{rounds}; before the last round the server had {before} processes and threads, now "
             f"it has {scene.tasks()}",
         )
     # Each thread has a stack and its guard page; the threads' heaps are fewer.
     if not scene.until(lambda: scene.mappings() < mapped + count, seconds):
         return Failed(
-            NOT_JOINED,
+            "not-joined",
             f"{rounds}, and their processes and threads ended; but before the last round there "
             f"were {mapped} memory mappings, now there are {scene.mappings()}",
         )
@@ -284,21 +260,20 @@ def workers_die(scene: Scene) -> None:
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
         scene.until(lambda one=one: not set(one) & set(scene.pids()))  # type: ignore[misc]
-    with scene.client() as client:
-        client.send(b"GET / HT")
-        scene.watch.sleep(SETTLE_SECONDS)
+    with ExitStack() as stack:
+        hold(scene, stack, 1)
         killed = set(scene.pids()) - {scene.pid}
         scene.kill(killed)
     if not killed:
         return
     if not scene.until(lambda: not killed & set(scene.pids())):
         raise Failed(
-            ZOMBIES,
+            "zombies",
             f"{len(killed)} processes were killed; {scene.patience:.0f} s later "
             f"{len(killed & set(scene.pids()))} are still in the process table",
         )
     with scene.unanswered(
-        WORKER_LOST,
+        "worker-not-replaced",
         f"all {len(killed)} processes but the first were killed; the next client got no response "
         f"within {scene.patience:.0f} s",
         sure=True,
@@ -310,29 +285,20 @@ def workers_die(scene: Scene) -> None:
 def memory(scene: Scene) -> None:
     """Repeated requests, with Redis and without, leak no memory and no descriptors."""
     must_look(scene)
-    require_no_growth(scene, NO_ANSWER)
-    if not scene.until(lambda: useless_descriptors(scene) <= SLACK):
-        raise Failed(
-            DESCRIPTOR_LEAK,
-            "clients left in the middle of a head, of a body and of a response; "
-            f"{useless_descriptors(scene)} descriptors without a client are still open",
-        )
+    require_no_growth(scene, "no-answer")
+    require_closed(scene, "clients left in the middle of a head, of a body and of a response")
     with redis_gone(scene):
         before = useless_descriptors(scene)
-        require_no_growth(scene, REDIS_STOPS_ALL)
+        require_no_growth(scene, "redis-stops-all")
         for _ in range(OUTAGE_PAGES):
-            scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+            scene.get("/guestbook", fault="redis-stops-all")
             scene.watch.sleep(OUTAGE_SECONDS)
-        if not scene.until(lambda: useless_descriptors(scene) <= before + 1):
-            raise Failed(
-                DESCRIPTOR_LEAK,
-                "pages were requested while Redis was down; descriptors without a client or "
-                f"Redis: {before} before, {useless_descriptors(scene)} afterwards",
-            )
+        seen = f"before, {before} were open; then pages were requested while Redis was down"
+        require_closed(scene, seen, "without a client or Redis", before + 1)
     returns(scene, "was down, meanwhile hundreds of pages were requested, and it returned")
 
 
-def require_no_growth(scene: Scene, fault: FaultKind) -> None:
+def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
     path = next(iter(scene.site.small))
@@ -341,7 +307,6 @@ def require_no_growth(scene: Scene, fault: FaultKind) -> None:
         ("HEAD", request("HEAD", path)),
         ("POST", request("POST", "/guestbook", FORM, body=b"guest-name=&guest-remarks=")),
     ]
-    body = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
     sizes: list[int] = []
     with OneClient(scene) as client:
         tasks = scene.tasks()
@@ -351,19 +316,16 @@ def require_no_growth(scene: Scene, fault: FaultKind) -> None:
                     client.ask(data, method, fault)
             for _ in range(ALONE):
                 scene.ask(request("GET", path, CLOSE), fault=fault)
-                scene.ask(b"GET / HTTP/1.1\r\nBroken\r\n\r\n", fault=fault)
-                for data in (b"GET / HT", body, request("GET", scene.site.big[0])):
-                    with scene.client() as leaver:
-                        leaver.send(data)
-                        leaver.reset()
+                scene.ask(BROKEN, fault=fault)
+                leave(scene, HALF, HALF_BODY, request("GET", scene.site.big[0]))
             scene.until(lambda: scene.tasks() <= tasks + 1, QUIET_SECONDS)
             sizes.append(scene.memory())
             if len(sizes) > WARM_ROUNDS and sizes[-1] - sizes[-2] < LEAK_BYTES:
                 return
     grown = [after - before for before, after in pairwise(sizes[WARM_ROUNDS - 1 :])]
-    when = "" if fault is NO_ANSWER else " without Redis"
+    when = "" if fault == "no-answer" else " without Redis"
     raise Failed(
-        MEMORY_LEAK,
+        "memory-leak",
         f"{ROUNDS} rounds{when}, each with {OF_EACH_KIND * len(kept)} requests on one connection "
         f"and {5 * ALONE} other clients, some of which left early: memory use grew by "
         f"{min(grown) >> 10} to {max(grown) >> 10} KB a round",
@@ -377,6 +339,7 @@ LEAVES_NOTHING = Stage(
         Trial("descriptors", 4, descriptors, traced=True),
         Trial("processes and threads", 5, processes),
         Trial("memory", 2, memory, seconds=6),
-        *AT_LIMITS,
+        AT_PROCESS_LIMIT,
+        AT_DESCRIPTOR_LIMIT,
     ),
 )

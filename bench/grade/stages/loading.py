@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The server under load, compared with the seven servers.
+"""The server under load, compared with the seven servers, and with more clients than it may have
+processes, threads or descriptors.
 
 The load is generated and checked as in a sweep, by `bench.load.ab` and `bench.sweep.checks`. The
 start of a server and the measurement of its CPU time differ. A sweep's agent starts servers with
@@ -10,18 +11,23 @@ Therefore the CPU time from start to end of each server is compared.
 
 import shutil
 import statistics
-from dataclasses import replace
+import time
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import DEAR, FAILS_UNDER_LOAD, WORKERS_END
-from bench.grade.scene import Scene
-from bench.grade.stage import Failed
+from bench.grade import sandbox
+from bench.grade.sandbox import Limits
+from bench.grade.scene import BUSY_SHARE, CLOSE, Scene
+from bench.grade.stage import Failed, NotHere
+from bench.grade.trying import Stage, Trial
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
+from bench.host.sockets import accept_queue
 from bench.load import ab
 from bench.load.ab import AbOutcome
+from bench.load.client import NoAnswer, request
 from bench.load.outcome import Load
 from bench.subjects.subject import discover, server_subject
 from bench.sweep.checks import Evidence, first_failure, judge
@@ -33,6 +39,11 @@ REPLACED_SECONDS = 1.0
 """The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
 """The limit: this many times the CPU time a request of the most expensive of the seven servers."""
+FEW_TASKS = 40
+"""The limit of processes and threads: more than the workers, fewer than the clients."""
+CROWD = 70
+ACCEPTED_IN = 1.0
+"""The time in seconds for a server to accept the crowd, or as many as it can."""
 
 
 def load(scene: Scene) -> str:
@@ -45,7 +56,7 @@ def load(scene: Scene) -> str:
         if (ROOT / name).exists():
             # A copy, because the server's user may have no access to this project's folder.
             server = server_subject(name, Path(shutil.copy(ROOT / name, scene.folder / name)))
-            others[name], _ = _loaded(replace(scene, server=server, running=None, ended=None))
+            others[name], _ = _loaded(scene.of(server))
     place = 1 + sum(other < cost for other in others.values())
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
@@ -54,7 +65,7 @@ def load(scene: Scene) -> str:
         f"seven servers: {middle:.0f} us; most expensive: {dearest} with {others[dearest]:.0f} us"
     )
     if cost > DEAR_RATIO * others[dearest]:
-        raise Failed(DEAR, told, sure=False)
+        raise Failed("dear", told, sure=False)
     if late:
         raise late
     return told
@@ -76,11 +87,15 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
             raise failure
         if not scene.until(lambda: scene.tasks() >= before, REPLACED_SECONDS):
             raise Failed(
-                WORKERS_END,
+                "workers-end",
                 f"before {REQUESTS} requests from {CLIENTS} concurrent clients the server had "
                 f"{before} processes and threads, afterwards {scene.tasks()}",
             )
-        return _used(scene) / (answered or REQUESTS), failure
+        # From the kernel (getrusage(2)), not from the server's own output.
+        used = rusage_of_buried()
+        scene.end_by_itself(END_SECONDS)
+        scene.stop()
+        return (rusage_of_buried() - used).total / (answered or REQUESTS), failure
     finally:
         scene.stop()
 
@@ -96,7 +111,7 @@ def _failure(came: AbOutcome, length: int) -> tuple[Failed | None, int]:
         stopped="",
         statistics=None,
         silent=True,  # other checks judge the server's own statistics
-        ab=came,
+        load=came,
         page_bytes=length,
     )
     failure = first_failure(judge(seen))
@@ -106,19 +121,67 @@ def _failure(came: AbOutcome, length: int) -> tuple[Failed | None, int]:
     figures = came.figures
     only_late = came.timed_out and figures is not None and figures.failed == 0
     return (
-        Failed(FAILS_UNDER_LOAD, f"{asked}: {failure.detail}"),
+        Failed("fails-under-load", f"{asked}: {failure.detail}"),
         figures.complete if only_late and figures else 0,
     )
 
 
-def _used(scene: Scene) -> float:
-    """End the server; return the CPU time of all its processes in microseconds, from the kernel
-    (getrusage(2)) and not from the server's own output."""
-    before = rusage_of_buried()
-    scene.end_by_itself(END_SECONDS)
-    scene.stop()
-    return (rusage_of_buried() - before).total
+def limit(scene: Scene) -> None:
+    """More clients at once than processes and threads are allowed: all are served in the end."""
+    if sandbox.user() is None:
+        raise NotHere("only root can limit the server's processes without limiting the grader's")
+    path = next(iter(scene.site.small))
+    data = request("GET", path, CLOSE)
+    # The longer timeout separates a client without a response from a slow response.
+    scene.patience *= 3
+    scene.gives_up = "dies-at-limit"
 
+    def one() -> str:
+        with scene.client() as client:
+            client.send(data[:-2])
+            with suppress(BrokenBarrierError):
+                all_there.wait(scene.patience)
+            try:
+                return str(client.ask(data[-2:]).status)
+            except NoAnswer as error:
+                return "dropped" if error.in_time else "late"
+            except OSError:
+                return "dropped"
+
+    def accepted() -> None:
+        """Wait until all are accepted: later ones would find free threads and processes."""
+        before, begun = scene.demand_seconds(), time.monotonic()
+        scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
+        took = time.monotonic() - begun
+        shares.append((scene.demand_seconds() - before) / took if took > ACCEPTED_IN / 2 else 0)
+
+    shares = [0.0]
+    all_there = Barrier(CROWD, accepted)
+    came = scene.together([one] * CROWD)
+    scene.alive()
+    if came.count("200") < CROWD:
+        raise Failed(
+            "dies-at-limit",
+            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
+            f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
+            f"response within {scene.patience:.0f} s",
+        )
+    few = f"{CROWD} clients came at once, and few processes and threads were allowed"
+    if max(shares) > BUSY_SHARE:
+        raise Failed(
+            "spins",
+            f"{few}; while some clients waited, one thread ran or waited for a CPU for "
+            f"{max(shares):.0%} of the time",
+            sure=False,
+        )
+    scene.require_end(f"{few}; all were served")
+    if (ended := scene.stop()) and ended.status != 0:
+        raise Failed("crash", f"{few}; after SIGTERM the server {ended.describe()}")
+
+
+AT_PROCESS_LIMIT = Trial(
+    "at the limit of processes", 3, limit, limits=Limits(tasks=FEW_TASKS, others=0)
+)
 
 UNDER_LOAD = Stage(
     "load",

@@ -1,21 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""A random mix of requests whose answers the grader knows: several clients at once, each with many
-requests on its connection, in packets that end anywhere."""
+"""Requests whose responses the grader knows: one by one, several in one packet, in pieces, and in a
+random mix of several clients."""
 
 import re
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import pairwise
 from random import Random
 from urllib.parse import quote_plus
 
-from bench.grade.faults import LOSES_PIPELINED, NO_ANSWER, WRONG_ANSWER
+from bench.grade.building import Expected, SeededSite, word
+from bench.grade.faults import FaultName
 from bench.grade.scene import FORM, Scene
-from bench.grade.site import SeededSite, word
 from bench.grade.stage import Failed
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
@@ -25,29 +27,77 @@ CLIENTS, REQUESTS, BATCH = 6, 40, 5
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
+CHUNKED = "Transfer-Encoding: chunked"
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 
 
-@dataclass
-class Expected:
-    """A request and what must come of it."""
+@dataclass(frozen=True)
+class Manner:
+    """How requests are sent, and which fault a failure is."""
 
-    name: str
-    """For the report."""
-    data: bytes
-    status: int
-    body: bytes | None = None
-    """None: any."""
-    field: tuple[str, str] | None = None
-    """A field that the response must have."""
-    remark: str = ""
-    """What is in Redis afterwards, once."""
-    asks_redis: bool = False
+    cuts: Sequence[int] = ()
+    """Where pieces begin that are sent with a pause before them."""
+    pause: float = PIECE_SECONDS
+    fin: bool = False
+    """The client ends its side (FIN) after the requests."""
+    silent: FaultName = "no-answer"
+    """The fault if the first response does not arrive."""
+    wrong: FaultName = "wrong-answer"
+    """The fault if a response is wrong."""
 
-    @property
-    def method(self) -> str:
-        """The method, as a response to HEAD has no body."""
-        return self.data.split(b" ", 1)[0].decode()
+
+PLAIN = Manner()
+
+
+def exchange(
+    scene: Scene, client: Client, batch: Sequence[Expected], how: Manner = PLAIN
+) -> list[Response]:
+    """Send requests at once and return the responses, up to the first that closes the connection.
+    Raises Failed unless they are right."""
+    data = b"".join(one.data for one in batch)
+    *pieces, rest = (data[a:b] for a, b in pairwise((0, *how.cuts, len(data))))
+    for piece in pieces:
+        try:
+            client.send(piece)
+        except OSError:
+            break  # it has closed, and its responses are read below
+        time.sleep(how.pause)
+    if how.fin:
+        client.send(rest)
+        client.socket.shutdown(socket.SHUT_WR)
+        rest = b""
+    answers: list[Response] = []
+    for one in batch:
+        fault: FaultName = "loses-pipelined" if answers else how.silent
+        answers.append(scene.talk(client, rest, one.method, fault))
+        rest = b""
+        before = ", ".join(each.name for each in batch[: len(answers) - 1])
+        named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
+        scene.require(named, answers[-1], how.wrong, client.port)
+        if answers[-1].closes:
+            break
+    return answers
+
+
+def ask(scene: Scene, *batch: Expected, how: Manner = PLAIN) -> list[Response]:
+    """Call `exchange` with a new connection."""
+    with scene.client() as client:
+        return exchange(scene, client, batch, how)
+
+
+def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
+    """Let a client send each of these bytes, wait and reset its connection, one after another."""
+    for data in sent:
+        with scene.client(buffer) as client:
+            client.send(data)
+            scene.watch.sleep(pause)
+            client.reset()
+
+
+def page(scene: Scene, when: str = "") -> Response:
+    """Return the guestbook. Raises Failed if it is not served; `when`: what has happened before."""
+    named = replace(_page(scene.site, scene.dice), name=f"the guestbook{when}")
+    return ask(scene, named, how=Manner(wrong="no-redis"))[0]
 
 
 def mixture(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
@@ -69,26 +119,28 @@ def mixture(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
         finally:
             over.set()
         cutting.result()
-    _saved(scene, visitors)
+    for visitor in visitors:
+        require_saved(scene, visitor.posted)
     numbers = [number for visitor in visitors for number in visitor.numbers]
     if len(set(numbers)) < len(numbers):
-        raise Failed(WRONG_ANSWER, f"two of {len(numbers)} visitors have the same number")
+        raise Failed("wrong-answer", f"two of {len(numbers)} visitors have the same number")
 
 
-def _saved(scene: Scene, visitors: Sequence["_Visitor"]) -> None:
+def require_saved(
+    scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
+) -> None:
     """Raise Failed unless each remark that was answered 303 is in Redis once, and no other is there
-    twice."""
+    twice. `posted`: the status that was answered to each remark."""
     with connect(scene.redis.url) as redis:
         there = Counter(text.decode() for text in redis.lrange("guestbook_remarks", 0, -1))
-    for visitor in visitors:
-        for remark, status in visitor.posted.items():
-            # If the connection was cut after it was saved, it is there, though 503 was answered.
-            if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
-                raise Failed(
-                    WRONG_ANSWER,
-                    f"a client sent the remark {remark!r} once and was answered {status}; it is in "
-                    f"Redis {there[remark]} times",
-                )
+    for remark, status in posted.items():
+        # If the connection was cut after it was saved, it is there, though 503 was answered.
+        if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
+            raise Failed(
+                fault,
+                f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is "
+                f"in Redis {there[remark]} times",
+            )
 
 
 class _Visitor:
@@ -97,7 +149,6 @@ class _Visitor:
     def __init__(self, scene: Scene, dice: Random, cut: bool) -> None:
         self._scene, self._dice, self._cut = scene, dice, cut
         self.posted: dict[str, int] = {}
-        """The status that was answered to each remark."""
         self.numbers: list[bytes] = []
         """The visitor numbers on its pages."""
 
@@ -106,99 +157,69 @@ class _Visitor:
         todo = [self._drawn() for _ in range(REQUESTS)]
         while todo:
             with self._scene.client() as client:
-                while todo:
-                    done, closed = self._batch(client, todo[: self._dice.randint(1, BATCH)])
-                    todo = todo[done:]
-                    if closed:
-                        break
-        with self._scene.client() as client:
-            self._batch(client, [_too_large()])
+                closed = False
+                while todo and not closed:
+                    batch = todo[: self._dice.randint(1, BATCH)]
+                    size = sum(len(one.data) for one in batch)
+                    cuts = sorted(self._dice.sample(range(1, size), min(size - 1, 3)))
+                    answers = exchange(self._scene, client, batch, Manner(cuts))
+                    self._keep(batch, answers)
+                    todo, closed = todo[len(answers) :], answers[-1].closes
+        ask(self._scene, _too_large(), how=Manner([BODY_LIMIT // 2]))
 
     def _drawn(self) -> Expected:
-        return self._dice.choice(MAKERS)(self._scene.site, self._dice)
+        one = self._dice.choice(MAKERS)(self._scene.site, self._dice)
+        asks_redis = self._cut and b" /guestbook " in one.data
+        return replace(one, also=HTTPStatus.SERVICE_UNAVAILABLE) if asks_redis else one
 
-    def _batch(self, client: Client, batch: list[Expected]) -> tuple[int, bool]:
-        """Send requests in pieces and read the responses. Return how many have been answered, and
-        whether the connection is closed then. Raises Failed."""
-        data = b"".join(one.data for one in batch)
-        cuts = sorted(self._dice.sample(range(1, len(data)), min(len(data) - 1, 3)))
-        pieces = [data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True)]
-        for piece in pieces[:-1]:
-            try:
-                client.send(piece)
-            except OSError:
-                break  # it has closed, and what it has answered is read below
-            time.sleep(PIECE_SECONDS)
-        for place, one in enumerate(batch):
-            fault = LOSES_PIPELINED if place else NO_ANSWER
-            rest = b"" if place else pieces[-1]
-            answer = self._scene.talk(client, rest, one.method, fault)
-            self._check(client, one, answer, [each.name for each in batch[:place]])
-            if answer.closes:
-                return place + 1, True
-        return len(batch), False
-
-    def _check(self, client: Client, one: Expected, answer: Response, before: list[str]) -> None:
-        wrong = ""
-        if one.remark:
-            self.posted[one.remark] = answer.status
-        if self._cut and one.asks_redis and answer.status == HTTPStatus.SERVICE_UNAVAILABLE:
-            return
-        if answer.status != one.status:
-            wrong = f"{answer.status}, not {one.status}"
-        elif one.body is not None and answer.body != one.body:
-            wrong = f"{one.status} with {len(answer.body)} wrong bytes (correct: {len(one.body)})"
-        elif one.field and answer.field(one.field[0]) != one.field[1]:
-            wrong = f"{one.field[0]}: {answer.field(one.field[0])}, not {one.field[1]}"
-        if wrong:
-            after = f" after {', '.join(before)} in one batch" if before else ""
-            raise Failed(WRONG_ANSWER, f"{one.name}{after} was answered {wrong}", client.port)
-        if found := VISITOR.search(answer.body):
-            self.numbers.append(found[1])
+    def _keep(self, batch: Sequence[Expected], answers: Sequence[Response]) -> None:
+        for one, answer in zip(batch, answers, strict=False):
+            if one.remark:
+                self.posted[one.remark] = answer.status
+            self.numbers += VISITOR.findall(answer.body)
 
 
 def _file(site: SeededSite, dice: Random) -> Expected:
-    path = dice.choice(list(site.small))
-    method, content = dice.choice(["GET", "GET", "HEAD"]), site.small[path]
-    padding = f"X-Padding: {'a' * dice.choice([1, 700, 5000])}"
-    return Expected(
-        f"{method} {path}",
-        request(method, path, padding),
-        200,
-        b"" if method == "HEAD" else content,
-        ("Content-Length", str(len(content))),
-    )
+    path, method = dice.choice(list(site.small)), dice.choice(["GET", "GET", "HEAD"])
+    return site.file(path, f"X-Padding: {'a' * dice.choice([1, 700, 5000])}", method=method)
+
+
+def parts(path: str, content: bytes, dice: Random) -> list[Expected]:
+    """Return requests of parts of a file (RFC 9110, section 14)."""
+    first = dice.randrange(1, len(content) - 1)
+    last = min(first + dice.choice([0, 1, 17, 3000]), len(content) - 1)
+    size = min(dice.choice([1, 50, 2000]), len(content))
+    wanted = {
+        f"{first}-{last}": content[first : last + 1],
+        f"{len(content) - size}-": content[-size:],
+        f"-{size}": content[-size:],
+        f"{len(content) - size}-{len(content) + 9}": content[-size:],
+    }
+    return [
+        Expected(f"bytes={part} of {path}", request("GET", path, f"Range: bytes={part}"), 206, body)
+        for part, body in wanted.items()
+    ]
 
 
 def _part(site: SeededSite, dice: Random) -> Expected:
     path, content = dice.choice([*site.small.items(), site.big])
-    first = dice.randrange(len(content) - 1)
-    last = min(first + dice.choice([0, 1, 17, 3000]), len(content) - 1)
-    size = min(dice.choice([1, 50, 2000]), len(content))
-    asked, part = dice.choice(
-        [
-            (f"{first}-{last}", content[first : last + 1]),
-            (f"{len(content) - size}-", content[-size:]),
-            (f"-{size}", content[-size:]),
-            (f"{len(content) - size}-{len(content) + 9}", content[-size:]),
-        ]
-    )
-    data = request("GET", path, f"Range: bytes={asked}")
-    return Expected(f"bytes={asked} of {path}", data, 206, part)
+    return dice.choice(parts(path, content, dice))
 
 
-def _missing(_: SeededSite, dice: Random) -> Expected:
+def missing(_: SeededSite, dice: Random) -> Expected:
+    """Return the request of a path that does not exist."""
     path = f"/{word(dice)}"
     return Expected(path, request("GET", path), 404)
 
 
-def _moved(site: SeededSite, dice: Random) -> Expected:
+def moved(site: SeededSite, dice: Random) -> Expected:
+    """Return the request of a path that is redirected."""
     path, target = dice.choice(list(site.moved.items()))
     return Expected(path, request("GET", path), 302, None, ("Location", target))
 
 
 def _page(_: SeededSite, _dice: Random) -> Expected:
-    return Expected("the guestbook", request("GET", "/guestbook"), 200, asks_redis=True)
+    return Expected("the guestbook", request("GET", "/guestbook"), 200)
 
 
 def _remark(dice: Random) -> tuple[str, bytes]:
@@ -211,28 +232,26 @@ def _remark(dice: Random) -> tuple[str, bytes]:
 def _form(_: SeededSite, dice: Random) -> Expected:
     remark, form = _remark(dice)
     data = request("POST", "/guestbook", FORM, body=form)
-    return Expected("a remark", data, 303, remark=remark, asks_redis=True)
+    return Expected("a remark", data, 303, remark=remark)
 
 
-def _chunks(_: SeededSite, dice: Random) -> Expected:
+def chunks(_: SeededSite, dice: Random) -> Expected:
+    """Return a remark that comes in chunks."""
     remark, form = _remark(dice)
-    chunks = b""
+    data = request("POST", "/guestbook", FORM, CHUNKED)
     while form:
         size = dice.randint(1, 80)
-        chunks += b"%x\r\n%b\r\n" % (len(form[:size]), form[:size])
+        data += b"%x\r\n%b\r\n" % (len(form[:size]), form[:size])
         form = form[size:]
-    head = request("POST", "/guestbook", FORM, "Transfer-Encoding: chunked")
-    return Expected(
-        "a remark in chunks", head + chunks + b"0\r\n\r\n", 303, remark=remark, asks_redis=True
-    )
+    return Expected("a remark in chunks", data + b"0\r\n\r\n", 303, remark=remark)
 
 
 def _too_large() -> Expected:
     """A body beyond the limit in small chunks, after which the server closes the connection."""
-    head = request("POST", "/guestbook", FORM, "Transfer-Encoding: chunked")
+    head = request("POST", "/guestbook", FORM, CHUNKED)
     chunk = b"%x\r\n%b\r\n" % (4000, b"a" * 4000)
     return Expected("too many chunks", head + chunk * (BODY_LIMIT // 4000 + 1), 413)
 
 
 MAKERS: tuple[Callable[[SeededSite, Random], Expected], ...]
-MAKERS = (_file, _file, _part, _missing, _moved, _page, _form, _form, _chunks)
+MAKERS = (_file, _file, _part, missing, moved, _page, _form, _form, chunks)

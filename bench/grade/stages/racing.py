@@ -7,21 +7,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import CRASH, DATA_RACE, NOT_SANITIZED, SANITIZER_ERROR
-from bench.grade.proof import COMPILER, SANITIZER, mistake, shortened
 from bench.grade.sandbox import Limits
 from bench.grade.scene import FORM, SMALL_BUFFER, Scene
-from bench.grade.stage import Failed, NotHere
+from bench.grade.stage import SANITIZER, Failed, NotHere, build_failure, shortened
 from bench.grade.stages.holding import hold
-from bench.grade.stages.mixing import mixture
+from bench.grade.stages.mixing import leave, mixture
 from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
+from bench.grade.trying import Stage, Trial
 from bench.host.process import StartError
 from bench.load.client import request
 
 RACERS, ROUNDS, LEAVERS = 8, 2, 4
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
+MORE_PATIENCE = 2
+"""A sanitizer slows the server down. A client still waits less than REQUEST_TIMEOUT: otherwise a
+server that answers with 408 only would use up the time of all checks here."""
 LONG_REMARK = 900
 """The length of a remark; with it a page grows in large steps."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
@@ -83,22 +84,15 @@ def sanitized(scene: Scene) -> str:
         )
     except NotBuilt as error:
         require_runs(scene, sanitizer)
-        lines = str(error).splitlines()
-        raise Failed(
-            NOT_SANITIZED,
-            f"built with {sanitizer.flag}: {mistake(lines)}",
-            proof=shortened(lines),
-            proof_kind=COMPILER,
-        ) from error
+        how = f"built with {sanitizer.flag}: "
+        raise build_failure("not-sanitized", str(error), how) from error
     slow = replace(
-        scene,
-        server=server,
-        running=None,
-        ended=None,
+        scene.of(server),
         limits=Limits(address_space=None),
-        patience=3 * scene.patience,
+        patience=MORE_PATIENCE * scene.patience,
         environment=OPTIONS,
     )
+    note, grace = f"with {sanitizer.name}", RACE_SECONDS
     with slow.guarded():
         try:
             slow.start()
@@ -113,9 +107,9 @@ def sanitized(scene: Scene) -> str:
             if not _BEGUN.search(slow.said()):
                 mixture(slow)
             _without_redis(slow)
-            grace = RACE_SECONDS
-        except Failed:
-            grace = 1.0
+        except (Failed, ConnectionError) as error:
+            # The other checks find the cause, in less time than a server with a sanitizer needs.
+            note, grace = f"{note}, until this happened: {error}", 1.0
         # A process that is killed now would not complete its report.
         slow.until(
             lambda: not _BEGUN.search(slow.said()) or bool(sanitizer.summary.search(slow.said())),
@@ -127,7 +121,7 @@ def sanitized(scene: Scene) -> str:
     if found := sanitizer.summary.search(said):
         kind, place, function, line, error_text = (*found.groups(), None, None)[:5]
         raise Failed(
-            DATA_RACE if kind == "data race" else SANITIZER_ERROR,
+            "data-race" if kind == "data race" else "sanitizer-error",
             f"{sanitizer.name} reported: "
             + (f"{kind} {place} in {function}" if kind else f"{line}: {error_text}")[:200],
             proof=_pieces(said),
@@ -135,8 +129,8 @@ def sanitized(scene: Scene) -> str:
         )
     # If the grader had to kill it, it did not end in time: another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
-        raise Failed(CRASH, f"built with {sanitizer.name}, it {slow.ended.describe()}")
-    return f"with {sanitizer.name}"
+        raise Failed("crash", f"built with {sanitizer.name}, it {slow.ended.describe()}")
+    return note
 
 
 def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
@@ -160,15 +154,10 @@ def _race(scene: Scene) -> None:
         scene.get("/missing")
         scene.get(small, method="HEAD")
         scene.ask(b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
-        for data in (b"GET / HT", remark[:-5], request("GET", big)):
-            with scene.client(SMALL_BUFFER) as client:
-                client.send(data)
-                scene.watch.sleep(SETTLE_SECONDS)
-                client.reset()
-        for _ in range(LEAVERS):
-            with scene.client() as client:
-                client.send(request("GET", "/guestbook"))
-                client.reset()  # perhaps before Redis has replied
+        halves = (b"GET / HT", remark[:-5], request("GET", big))
+        leave(scene, *halves, pause=SETTLE_SECONDS, buffer=SMALL_BUFFER)
+        # Perhaps before Redis has replied:
+        leave(scene, *[request("GET", "/guestbook")] * LEAVERS)
 
 
 def _leave_while_redis_works(scene: Scene) -> None:

@@ -4,23 +4,16 @@
 import contextlib
 import time
 from collections.abc import Iterator
+from functools import partial
 
-from bench.grade.check import Stage, Trial
-from bench.grade.faults import (
-    BY_NATURE,
-    NO_REDIS,
-    ONE_REDIS_QUESTION,
-    REDIS_ANEW,
-    REDIS_NOT_BACK,
-    REDIS_STOPS_ALL,
-    WRONG_ANSWER,
-    WRONG_REPLY,
-)
+from redis import Redis
+
+from bench.grade.building import Expected, word
 from bench.grade.sandbox import REDIS_PASSWORD
-from bench.grade.scene import Scene
-from bench.grade.site import word
+from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.mixing import mixture
+from bench.grade.stages.mixing import Manner, ask, leave, mixture, page
+from bench.grade.trying import Stage, Trial
 from bench.load.client import request
 from bench.services.redis_server import connect
 
@@ -30,11 +23,13 @@ REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 UNUSED_SECONDS = 0.3
-"""Longer than a connection is used again without a look at it (REDIS_REST)."""
+"""Longer than a connection is used again without a look at it (REDIS_CHECK_AFTER)."""
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 ROUNDS = 4
+STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
+REJECTED_SECONDS = 0.3
 SERIAL_SHARE = 0.7
 """The share of the time for serial requests above which they count as serial."""
 
@@ -43,9 +38,8 @@ SERIAL_SHARE = 0.7
 def redis_gone(scene: Scene) -> Iterator[None]:
     """Kill Redis, and start it again afterwards. Raises Failed if the guestbook did not work
     before."""
-    if scene.get("/guestbook").status != 200:
-        raise Failed(NO_REDIS, "the guestbook was not answered 200 before Redis was killed")
-    scene.gives_up = REDIS_STOPS_ALL
+    page(scene, " before Redis was killed")
+    scene.gives_up = "redis-stops-all"
     scene.redis.kill()
     try:
         yield
@@ -71,22 +65,40 @@ def spoil_guestbook(scene: Scene) -> None:
 
 def down(scene: Scene) -> None:
     """While Redis is down, files are served, and pages are answered with 503."""
+    files = map(scene.site.file, scene.site.small)
     with redis_gone(scene):
-        status = scene.ask_for("/guestbook", REDIS_STOPS_ALL)
-        if status != 503:
-            raise Failed(
-                REDIS_STOPS_ALL, f"without Redis the guestbook was answered {status}, not 503"
-            )
-        for path in scene.site.small:
-            if scene.ask_for(path, REDIS_STOPS_ALL) != 200:
-                raise Failed(REDIS_STOPS_ALL, f"without Redis {path} was not served")
+        name = "the guestbook, requested while Redis is down,"
+        for one in (Expected(name, request("GET", "/guestbook"), 503), *files):
+            ask(scene, one, how=STOPS)
+
+
+def as_grader(scene: Scene) -> Redis:
+    """Return a connection to Redis that may close other connections and limit their number."""
+    return connect(scene.redis.url.replace("://", f"://grader:{REDIS_PASSWORD}@", 1))
 
 
 def cut_redis(scene: Scene) -> None:
     """Let Redis close all its connections."""
-    url = scene.redis.url.replace("://", f"://grader:{REDIS_PASSWORD}@", 1)
-    with connect(url) as client:
+    with as_grader(scene) as client:
         client.client_kill_filter(_type="normal", skipme=True)
+
+
+def rejected(scene: Scene) -> None:
+    """Redis rejects new connections for a moment (maxclients), and has closed the others: pages
+    that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
+    name = "the guestbook, requested while Redis rejects connections (maxclients),"
+    one = Expected(name, request("GET", "/guestbook", CLOSE), 200, also=503)
+    with as_grader(scene) as client:
+        usual = client.config_get("maxclients")["maxclients"]
+
+        def accept_again() -> None:
+            scene.watch.sleep(REJECTED_SECONDS)
+            client.config_set("maxclients", usual)
+
+        client.config_set("maxclients", 1)  # this connection
+        client.client_kill_filter(_type="normal", skipme=True)
+        scene.together([accept_again, *[partial(ask, scene, one, how=STOPS)] * AT_ONCE])
+    returns(scene, "rejected connections for a moment")
 
 
 def stopped(scene: Scene) -> None:
@@ -96,38 +108,35 @@ def stopped(scene: Scene) -> None:
     first = next(iter(links))
     scene.patience = REPLY_SECONDS
     several = 1 if scene.stalled_by == "one" else STUCK
+    name = f"/go/{first}, requested while Redis does not reply,"
+    one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
     with redis_silent(scene):
-        statuses = scene.together(
-            [lambda: scene.ask_for(f"/go/{first}", REDIS_STOPS_ALL)] * several
-        )
-    if set(statuses) != {503}:
-        raise Failed(
-            REDIS_STOPS_ALL, f"Redis did not reply; /go/{first} was answered {statuses}, not 503"
-        )
+        scene.together([partial(ask, scene, one, how=STOPS)] * several)
 
     def is_served(name: str) -> bool:
         target = scene.get(f"/go/{name}").field("Location")
         if target not in (None, links[name]):
             raise Failed(
-                WRONG_REPLY,
+                "wrong-reply",
                 f"Redis replied to /go/{first} after its timeout; then /go/{name} led to {target} "
                 f"(correct: {links[name]})",
             )
         return target is not None
 
     # All at once, so that each connection to Redis is used; and until Redis counts as back.
-    names = [lambda name=name: is_served(name) for name in links]
+    names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
 
 def back(scene: Scene) -> None:
-    """Redis closes its idle connections: the guestbook works. Clients come while Redis is stopped
-    and while it restarts; soon after each the guestbook works again."""
+    """Redis closes its idle connections: the guestbook works. Clients come while Redis rejects
+    connections, is stopped and restarts; soon after each the guestbook works again."""
     idle_cut(scene)
+    rejected(scene)
     stopped(scene)
     returns(scene, "did not run for a moment")
     with redis_gone(scene):
-        scene.ask_for("/guestbook", REDIS_STOPS_ALL)
+        scene.get("/guestbook", fault="redis-stops-all")
     returns(scene, "was restarted")
 
 
@@ -139,7 +148,7 @@ def idle_cut(scene: Scene) -> None:
     statuses = scene.together([lambda: scene.get("/guestbook").status] * AT_ONCE)
     if any(status != 200 for status in statuses):
         raise Failed(
-            REDIS_NOT_BACK,
+            "redis-not-back",
             f"Redis closed its idle connections; {UNUSED_SECONDS} s later {AT_ONCE} clients "
             f"requested the guestbook, and the statuses were {statuses}",
             sure=False,
@@ -149,9 +158,9 @@ def idle_cut(scene: Scene) -> None:
 def returns(scene: Scene, what: str) -> None:
     """Wait until the guestbook works. Raises Failed."""
     seen = f"Redis {what}; {BACK_SECONDS:.0f} s after that the guestbook still does not work"
-    with scene.unanswered(REDIS_NOT_BACK, seen):
+    with scene.unanswered("redis-not-back", seen):
         if not scene.until(lambda: scene.get("/guestbook").status == 200, BACK_SECONDS):
-            raise Failed(REDIS_NOT_BACK, seen)
+            raise Failed("redis-not-back", seen)
 
 
 def _seconds(scene: Scene, clients: int) -> float:
@@ -163,14 +172,13 @@ def _seconds(scene: Scene, clients: int) -> float:
 
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
-    if scene.get("/guestbook").status != 200:
-        raise Failed(NO_REDIS, "the guestbook was not answered 200")
+    page(scene)
     # The quickest of three: a disturbed request would let a server pass that serves in turn.
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:
         raise Failed(
-            BY_NATURE if scene.stalled_by == "one" else ONE_REDIS_QUESTION,
+            "by-nature" if scene.stalled_by == "one" else "one-redis-question",
             f"each reply of Redis came {SLOW_MS:.0f} ms late; one client got its page after "
             f"{alone:.2f} s, {AT_ONCE} clients at once got theirs after {took:.2f} s",
             sure=False,
@@ -186,12 +194,12 @@ def make_links(scene: Scene) -> dict[str, str]:
         for name, target in links.items():
             client.set(f"link:{name}", target)
     if scene.get(f"/go/{next(iter(links))}").status not in REDIRECTS:
-        raise Failed(NO_REDIS, "a short link that is in Redis was not answered with a redirect")
+        raise Failed("no-redis", "a short link that is in Redis was not answered with a redirect")
     return links
 
 
 def connections(scene: Scene) -> int:
-    """Return how many connections Redis has accepted so far, with the one of this call."""
+    """Return how many connections Redis has accepted so far, including that of this call."""
     with connect(scene.redis.url) as client:
         return int(client.info("stats")["total_connections_received"])
 
@@ -206,28 +214,25 @@ def own_replies(scene: Scene) -> None:
             answer = scene.get(f"/go/{name}")
             if answer.status >= 500:
                 raise Failed(
-                    NO_REDIS,
+                    "no-redis",
                     f"/go/{name} is in Redis; {len(links)} clients requested links at once, and "
                     f"one was answered {answer.status}",
                 )
             if (target := answer.field("Location")) != links[name]:
                 raise Failed(
-                    WRONG_REPLY if target in links.values() else WRONG_ANSWER,
+                    "wrong-reply" if target in links.values() else "wrong-answer",
                     f"/go/{name} leads to {links[name]}; {len(links)} clients requested links at "
                     f"once, and one was sent to {target} (status {answer.status})",
                 )
 
-    for _ in range(LEAVERS):
-        with scene.client() as client:
-            client.send(request("GET", f"/go/{next(iter(links))}"))
-            scene.watch.sleep(LEAVE_SECONDS)
-            client.reset()  # before its reply comes
+    # These leave before their reply comes.
+    leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)
     before = connections(scene)
-    scene.together([lambda name=name: follow(name) for name in links])  # type: ignore[misc]
+    scene.together([partial(follow, name) for name in links])
     made, requests = connections(scene) - before - 1, len(links) * ROUNDS
     if made > requests / 2:
         raise Failed(
-            REDIS_ANEW,
+            "redis-made-anew",
             f"{len(links)} clients requested {requests} short links; for these Redis accepted "
             f"{made} new connections",
         )

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Make archives for tests, also hostile ones."""
 
-from __future__ import annotations
-
 import io
 import tarfile
 import zipfile
@@ -29,4 +27,16 @@ def tarred(path: Path, files: Mapping[str, bytes], links: Mapping[str, str] | No
             member = tarfile.TarInfo(name)
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
+    return path
+
+
+def sparse_tar(path: Path, size: int) -> Path:
+    """Write a tar with a main.c of this size that consists of one hole."""
+    member = tarfile.TarInfo("main.c")
+    member.type = tarfile.GNUTYPE_SPARSE
+    head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    head[483:494] = b"%011o" % size  # the size with holes
+    head[148:156] = b"        "  # the checksum counts itself as blanks
+    head[148:154] = b"%06o" % sum(head)
+    path.write_bytes(head + bytes(2 * tarfile.BLOCKSIZE))
     return path

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: MIT
 """Fixtures that several tests of grades need."""
 
-from __future__ import annotations
-
-import subprocess
-
 import pytest
 
-from bench.host.project import ROOT
+from ..commands import run
+
+LOAD = pytest.mark.xdist_group("grade-load")
+"""Tests that build the libraries with sanitizers, one after another: two builds at once fail."""
 
 
 @pytest.fixture(scope="session")
 def sanitized() -> None:
     """Return lib/, built with the sanitizers."""
     for flavour in ("tsan", "debug"):
-        words = ["make", "-s", flavour, f"TARGET=build/{flavour}/objects/libzerohttpd.a"]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        run("make", "-s", flavour, f"TARGET=build/{flavour}/objects/libzerohttpd.a")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Grade a class: its results, a second run, a run that is killed, similar submissions."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import signal
@@ -14,18 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.cohort.pages import page_name
+from bench.grade.cohort.pages import page_name, table
 from bench.grade.cohort.record import ClassRecord, Graded, now
+from bench.grade.cohort.run import ClassGrading, Prepared
 from bench.grade.cohort.similar import SOLUTION, compare
+from bench.grade.stage import OVER, CheckOutcome, Grade, StageOutcome
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 
+from ..commands import run
 from .archives import zipped
 
 SKELETON = (ROOT / "course" / "own" / "main.c").read_text()
 BROKEN = "int main(void) { return 0 }\n"
-SECONDS = 150
 
 
 def words(folder: Path, *more: str) -> list[str]:
@@ -33,12 +33,9 @@ def words(folder: Path, *more: str) -> list[str]:
     return [*command, *more]
 
 
-def run(folder: Path, *more: str) -> Path:
+def grade_all(folder: Path, *more: str) -> Path:
     """Grade a class and return the folder of the results."""
-    done = subprocess.run(
-        words(folder, *more), cwd=ROOT, capture_output=True, text=True, timeout=SECONDS
-    )
-    assert done.returncode == 0, done.stderr
+    run(*words(folder, *more))
     return folder.with_name(f"{folder.name}-grades")
 
 
@@ -70,7 +67,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
     zipped(folder / "mal.zip", {"../../mal.c": b"x", "main.c": BROKEN.encode()})
     (folder / "tom").mkdir()
 
-    results = run(folder)
+    results = grade_all(folder)
     found = rows(results)
     assert found["ada"]["points"] == found["ben"]["points"] == "3"
     assert found["ada"]["faults"] == "fixed-answer"
@@ -88,7 +85,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
     assert pages == {page_name(name) for name in record.students}
 
     hand_in(folder, "ben", BROKEN)
-    run(folder)
+    grade_all(folder)
     record = recorded(results)
     assert [(one.run, one.grade.points) for one in record.history("ben") if one.grade] == [
         (1, 3),
@@ -116,7 +113,7 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
-    run(folder)
+    grade_all(folder)
     record = recorded(results)
     assert len(record.runs) == 1
     assert record.runs[0].finished
@@ -130,7 +127,7 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
 
 def processes() -> str:
     """Return the command lines of all processes."""
-    return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return run("ps", "-eo", "args").stdout
 
 
 def test_a_line_that_was_not_written_whole_is_not_read(tmp_path: Path) -> None:
@@ -148,6 +145,36 @@ def test_a_line_that_was_not_written_whole_is_not_read(tmp_path: Path) -> None:
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     with ClassRecord(tmp_path), pytest.raises(UserError, match="another run"):
         ClassRecord(tmp_path).__enter__()
+
+
+def test_checks_that_the_time_limit_left_out_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the CSV of a class this distinguishes a busy machine from a bad server."""
+    late = CheckOutcome(check="c", points=0, of=7, came="not tried", note=OVER)
+    stages = [StageOutcome(stage=name, title="", checks=[late]) for name in ("load", "ends")]
+    grade = Grade(server="mine", points=0, of=14, seed=1, seconds=55, isolation=[], stages=stages,
+                  faults=[])  # fmt: skip
+    grader = tmp_path / "grader"
+    grader.write_text(f"#!/bin/sh\nprintf '%s' '{grade.model_dump_json()}'\n")
+    grader.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(grader))
+    said: list[str] = []
+    with SignalWatch() as watch, ClassRecord(tmp_path / "results") as record:
+        grading = ClassGrading(record, record.begin(1), tmp_path, watch, said.append)
+        grading.grade([Prepared("ada", tmp_path, "key"), Prepared("ben", tmp_path, "key")])
+        for one in record.latest(["ada", "ben"]):
+            assert one.reason == "the time limit was reached before checks for 14 points"
+            assert one.reason in table([one])
+    assert all("before checks for 14 points" in line for line in said)
+
+
+def test_results_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    for folder in (file, file / "grades"):
+        with pytest.raises(UserError, match=f"{folder}.*--into"):
+            ClassRecord(folder).__enter__()
 
 
 @pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")

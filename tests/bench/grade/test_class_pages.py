@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The CSV, Moodle's worksheet and the pages of a class."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -23,7 +21,7 @@ from bench.grade.cohort.similar import Similarity
 from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.records.errors import UserError
 
-from ..accessible import hindrances
+from ..accessible import hindrances, opened
 
 
 def graded(student: str, points: int, **found: str) -> Graded:
@@ -90,12 +88,9 @@ def test_the_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
             record.add(one)
         write(record, [hostile, "ada"], Similarity(about=hostile), hostile)
     for name, rows in (("index.html", 14), (f"students/{page_name(hostile)}", 2)):
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        fetched: list[str] = []
-        page.on("request", lambda request, to=fetched: to.append(request.url))
-        page.goto((tmp_path / name).as_uri())
-        assert fetched == [(tmp_path / name).as_uri()]
-        assert page.locator("tbody tr").count() == rows
-        assert page.title() != "run"
-        assert hindrances(page) == []
-        page.close()
+        with opened(browser, viewport={"width": 1280, "height": 800}) as (page, events):
+            page.goto((tmp_path / name).as_uri())
+            assert events == [(tmp_path / name).as_uri()]
+            assert page.locator("tbody tr").count() == rows
+            assert page.title() != "run"
+            assert hindrances(page) == []

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Each of the seven servers has all points, and the grader names each known fault."""
 
-from __future__ import annotations
-
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -20,19 +19,19 @@ from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 
-from .patches import GROWING_POOL, PATCHES, SKELETON, WHOLE, Patch
+from ..commands import run
+from .conftest import LOAD
+from .patches import GROWING_POOL, PATCHES, SKELETON, Patch
 
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.name not in ("load", "races")]
-LOAD = pytest.mark.xdist_group("grade-load")  # it builds what the others only use
 
 
 def grade(server: Path | str, *words: str) -> Grade:
     """Grade a folder, as `make grade` does after everything is built."""
-    command = [sys.executable, "-m", "bench", "grade", str(server), "--json", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=170)
-    assert done.returncode == 0, done.stderr
-    return Grade.model_validate_json(done.stdout)
+    usual = ("prlimit", "--nofile=1024:")  # the soft limit of most systems
+    command = ("grade", str(server), "--json", *words)
+    return Grade.model_validate_json(run(*usual, sys.executable, "-m", "bench", *command).stdout)
 
 
 def told(found: Grade) -> str:
@@ -43,52 +42,21 @@ def told(found: Grade) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", SEVEN)
 def test_the_seven_have_all_points(folder: str) -> None:
+    """On a busy machine the time limit may leave out checks. Those that ran give all points."""
     found = grade(folder, "--only", *STAGES_WITHOUT_LOAD)
+    late = sum(found.skipped.values())
+    assert found.of > 60
+    assert late <= 15, told(found)
     if folder == "01_iterative":
         assert found.faults == ["by-nature"], told(found)
-        assert found.points == found.of - 9
+        assert found.of - 9 <= found.points + late < found.of
+        assert late or found.points == found.of - 9
     else:
         assert found.faults == [], told(found)
-        assert found.points == found.of > 60
+        assert found.points + late == found.of, told(found)
 
 
-DESCRIBED = """
-static const struct architecture described = {
-    .has_workers = true,
-    .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(epoll_wait), CALL(epoll_ctl), FORKING_CALLS, THREADED_CALLS,
-              THREAD_CREATING_CALLS},
-};
-void all_calls(struct blocking_conn *conn);
-void all_calls(struct blocking_conn *conn) {
-    struct connection *connection = &conn->connection;
-    struct resp_reply reply;
-    size_t size;
-    int64_t begun = clock_milliseconds();
-    char *room = connection_room(&conn->connection, &size);
-    ssize_t count = recv(conn->client->socket, room, size, 0);
-    cached_time_set(&conn->cached_time, time(NULL));
-    connection_received(&conn->connection, (size_t)count);
-    enum timeout patience = connection_timeout(connection);
-    int whole = options_time(&conn->server->options, timeout_milliseconds(patience));
-    if (clock_milliseconds() - begun > whole + SEND_TIMEOUT)
-        connection_timed_out(connection);
-    count = transmit(conn->client->socket, connection_pending(connection));
-    connection_sent(&conn->connection, (uint64_t)count);
-    struct redis_client *client = redis_pool_borrow(conn->redis);
-    bool called = redis_pool_call(conn->redis, &client,
-                                  exchange_command(&connection->exchange), &reply);
-    bool fits = called && exchange_accepts(&connection->exchange, &reply);
-    connection_replied(connection, fits ? &reply : NULL);
-    connection_replied(connection, NULL);
-    redis_pool_return(conn->redis, client);
-    if (connection_is_idle(connection) && server_is_stopping() && !server_is_out_of_time())
-        connection_abandon(connection);
-    bool several = conn->server->options.workers > 1 && described.has_workers;
-    conn->counters = &conn->server->counters[several];
-}
-"""
-"""All calls that the comments of the skeleton describe, with their arguments."""
+DESCRIBED = (Path(__file__).parent / "programs" / "described.c").read_text()
 ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_create", "size_t"}
 """Names in these comments that the skeleton, blocking.c or the C library defines."""
 
@@ -103,12 +71,12 @@ def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
     source = tmp_path / "main.c"
     source.write_text(text + DESCRIBED)
     build = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Ilib", "-Wall", "-Wextra", "-Werror"]
-    subprocess.run([*build, "-fsyntax-only", str(source)], cwd=ROOT, check=True, timeout=60)
+    run(*build, "-fsyntax-only", source)
 
 
 @pytest.mark.slow
 def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
-    found = grade(Patch("", "", WHOLE, ()).apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
+    found = grade(Patch().apply(tmp_path), "--only", *STAGES_WITHOUT_LOAD)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
 
@@ -120,12 +88,10 @@ def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_
 
 def test_the_solution_wakes_one_thread_for_a_client(tmp_path: Path) -> None:
     """The model solution does not wake all threads for one client, which is fault 04."""
-    source = Patch("", "", WHOLE, ()).apply(tmp_path) / "main.c"
+    source = Patch().apply(tmp_path) / "main.c"
     build = ["cc", "-std=gnu17", "-D_GNU_SOURCE", "-Ilib", "-pthread", str(source)]
     program = tmp_path / "patched"
-    subprocess.run(
-        [*build, "build/release/libzerohttpd.a", "-o", program], cwd=ROOT, check=True, timeout=60
-    )
+    run(*build, "build/release/libzerohttpd.a", "-o", program)
     words = ["--port", "0", "--workers", "50", "--root", str(ROOT), "--no-confinement"]
     server = subprocess.Popen([str(program), *words], stdout=subprocess.PIPE, text=True)
     try:
@@ -187,7 +153,6 @@ def test_a_known_fault_is_called_by_its_name(
         for check in stage.checks
         if check.finding and check.finding.fault == patch.fault
     )
-    assert finding is not None
     assert finding.title == FAULTS[patch.fault].title
     assert finding.seen
     assert "Traceback" not in finding.seen
@@ -207,7 +172,19 @@ def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
 
 
 def test_each_fault_that_is_known_is_tried() -> None:
-    assert {patch.fault for patch in PATCHES} | {"by-nature"} == set(FAULTS)
+    elsewhere = {"by-nature", "does-not-compile", "says-one", "too-slow"}
+    assert {patch.fault for patch in PATCHES} | elsewhere == set(FAULTS)
+
+
+@pytest.mark.slow
+def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
+    """Otherwise a line in tests.toml would spare it all checks with several clients."""
+    server = tmp_path / "08_says"
+    shutil.copytree(ROOT / "07_epoll", server)
+    (server / "tests.toml").write_text('stalled_by = "one"\n')
+    found = grade(server, "--only", "silent")
+    assert found.faults == ["says-one"], told(found)
+    assert found.points == found.of - 5
 
 
 def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: MIT
 """docs/teaching/grading.md: its table matches the JSON, and its scripts work as described."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,12 +16,14 @@ from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 
+from ..commands import bench, run
+from .conftest import LOAD
+
 TEXT = (ROOT / "docs" / "teaching" / "grading.md").read_text()
 SKELETON = ROOT / "course" / "own" / "main.c"
 MAKE = 'make() {{ command make SETUP=true ZEROHTTPD="{python} -m bench" "$@"; }}; export -f make\n'
 LAZY_POINTS = 3
 """The points of an unchanged skeleton: it compiles."""
-SECONDS = 150
 
 
 def script(beginning: str, place: str) -> str:
@@ -34,17 +33,9 @@ def script(beginning: str, place: str) -> str:
     return str(found.replace(place, str(ROOT)))
 
 
-def run(text: str, folder: Path) -> str:
+def shell(text: str, folder: Path) -> str:
     """Return what it prints; this project's own commands are used instead of `make`."""
-    done = subprocess.run(
-        ["bash", "-c", MAKE.format(python=sys.executable) + text],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return run("bash", "-c", MAKE.format(python=sys.executable) + text, cwd=folder).stdout
 
 
 def test_each_field_of_the_json_is_told() -> None:
@@ -57,21 +48,18 @@ def test_each_field_of_the_json_is_told() -> None:
 def test_whoever_serves_no_file_gets_no_stage(tmp_path: Path) -> None:
     """A server that serves no file gets no stage: a program that only prints Hello once had 18 of
     18."""
-    assert "serves no file gets these 3 only" in TEXT
     tmp_path.chmod(0o755)
     (tmp_path / "08_mine").mkdir()
     shutil.copy(SKELETON, tmp_path / "08_mine" / "main.c")
-    command = [sys.executable, "-m", "bench", "grade", str(tmp_path / "08_mine"), "--json"]
-    command += ["--only", "leaves-nothing", "ends"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
+    words = ("--json", "--only", "serves", "races", "leaves-nothing", "ends")
+    done = bench("grade", tmp_path / "08_mine", *words)
     found = Grade.model_validate_json(done.stdout)
-    assert (found.points, len(found.stages)) == (BUILD_POINTS, 3), done.stdout
+    assert (found.points, len(found.stages)) == (BUILD_POINTS, 5), done.stdout
+    assert found.faults == ["fixed-answer"], done.stdout
 
 
 def test_the_schema_is_printed() -> None:
-    command = [sys.executable, "-m", "bench", "grade", "--schema"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == Grade.model_json_schema()
+    assert json.loads(bench("grade", "--schema").stdout) == Grade.model_json_schema()
 
 
 def test_each_stage_is_named() -> None:
@@ -87,6 +75,7 @@ def test_the_points_of_each_stage_are_those_of_the_grader() -> None:
     assert sum(told.values()) == 100
 
 
+@LOAD
 def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_nothing(
     tmp_path: Path,
 ) -> None:
@@ -104,18 +93,19 @@ def test_a_worksheet_of_moodle_is_filled_and_a_folder_of_another_name_stops_noth
         'Participant 4711,"Lovelace, Ada",,100.00,-\nParticipant 12,Charles Babbage,,50.00,-\n'
         "Participant 13,Conor O'Brien,,100.00,-\nParticipant 14,Ida Rhodes,7.00,100.00,-\n"
     )
-    run(script("make -s -C ~/zerohttpd grade-all", "~/zerohttpd"), tmp_path)
+    shell(script("make -s -C ~/zerohttpd grade-all", "~/zerohttpd"), tmp_path)
     rows = list(csv.reader(io.StringIO((tmp_path / "submissions-grades/moodle.csv").read_text())))
     assert rows[0][:3] == ["Identifier", "Full name", "Grade"]
     assert [row[2] for row in rows[1:]] == ["0.00", f"{LAZY_POINTS / 2:.2f}", "3.00", "7.00"]
 
 
+@LOAD
 def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Path) -> None:
     if shutil.which("jq") is None:
         pytest.skip("jq is not installed")
     tmp_path.chmod(0o755)
     shutil.copy(SKELETON, tmp_path / "main.c")
-    run(script("#!/bin/sh\nmkdir", "/opt/zerohttpd"), tmp_path)
-    said = run("bash vpl_execution", tmp_path)
+    shell(script("#!/bin/sh\nmkdir", "/opt/zerohttpd"), tmp_path)
+    said = shell("bash vpl_execution", tmp_path)
     assert f"Grade :=>> {LAZY_POINTS}" in said.splitlines()
     assert "Comment :=>> You answer before you have read the request: " in said

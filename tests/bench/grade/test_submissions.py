@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Find and copy submissions: the layouts of Moodle and GitHub Classroom, and hostile ones."""
 
-from __future__ import annotations
-
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,13 +20,14 @@ from bench.grade.cohort.submissions import (
 )
 from bench.host.project import ROOT
 
-from .archives import tarred, zipped
+from ..commands import run
+from .archives import sparse_tar, tarred, zipped
 
 TEXT = b"int main(void) { return 0; }\n"
 
 
 def only(folder: Path) -> Submission:
-    (found,) = submissions(folder)
+    (found,), _ = submissions(folder)
     return found
 
 
@@ -89,10 +87,7 @@ def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: 
     """As `gh classroom clone student-repos` makes it, from a template that is this project."""
     clone = tmp_path / "class" / "project-ada"
     clone.mkdir(parents=True)
-    files = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h"],
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    ).stdout.split()  # fmt: skip
+    files = run("git", "-c", "safe.directory=*", "ls-files", "*.c", "*.h").stdout.split()
     for name in files:
         written(clone / name, (ROOT / name).read_bytes())
     written(clone / ".git" / "big", b"x" * (1 << 20))
@@ -103,15 +98,18 @@ def test_the_clone_of_a_whole_project_gives_only_the_student_s_server(tmp_path: 
 def test_the_parts_of_a_student_are_one_submission(tmp_path: Path) -> None:
     for name in ("main.c", "util.c"):
         written(tmp_path / "class" / f"Ada_47_assignsubmission_file_{name}")
-    written(tmp_path / "class" / "worksheet.csv")
+    for name in ("worksheet.csv", ".hidden"):
+        written(tmp_path / "class" / name)
     server = server_of(tmp_path / "class", tmp_path / "out")
     assert sorted(file.name for file in server.iterdir()) == ["main.c", "util.c"]
+    assert submissions(tmp_path / "class")[1] == [".hidden"]
 
 
 BOMB = b"\0" * (MOST_UNPACKED + 1)
 HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "link": ("refused", lambda at: (at / "eve").symlink_to("/etc")),
     "link to a file": ("no main.c", lambda at: _linked(at / "eve", "/etc/passwd")),
+    "page": ("no main.c", lambda at: written(at / "Eve_7_assignsubmission_file_main.html")),
     "FIFO": ("no main.c", lambda at: _fifo(at / "eve")),
     "sparse file": ("refused", lambda at: _sparse(at / "eve" / "main.c", 1 << 40)),
     "large archive": ("refused", lambda at: _sparse(at / "eve.zip", MOST_PACKED + 1)),
@@ -125,6 +123,7 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
     ),
     "zip bomb": ("refused", lambda at: zipped(at / "e.zip", {"main.c": BOMB})),
     "tar bomb": ("refused", lambda at: tarred(at / "e.tgz", {"main.c": BOMB})),
+    "sparse tar": ("refused", lambda at: sparse_tar(at / "e.tar", MOST_UNPACKED + 1)),
     "too many files": (
         "refused",
         lambda at: zipped(at / "e.zip", {f"{n}.h": b"" for n in range(6000)}),

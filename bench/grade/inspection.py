@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Inspect a server's processes in /proc: the system calls in which their threads wait, how often
+these wake up, and the open descriptors."""
+
+import functools
+import os
+import platform
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from bench.grade.scene import Scene
+from bench.grade.stage import NotHere
+from bench.host.accounting import rusage_of_buried
+from bench.host.kernel import cpu_ticks
+from bench.host.programs import output_of
+from bench.host.sockets import ALL, LISTEN, tcp_sockets
+
+_NUMBERS = {"x86_64": (202, ([43], [288])), "aarch64": (98, ([202], [242]))}
+FUTEX, ACCEPTS = _NUMBERS.get(platform.machine(), (-1, ()))
+"""Numbers of futex(2), and of accept(2) and accept4(2)."""
+FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
+STUCK_SECONDS = 0.4
+SAME_FILE = 3
+"""The number of descriptors of one file that a process may have."""
+
+
+def busy_others() -> Callable[[], float]:
+    """Return a function that returns the share of the CPUs' time since now that other programs
+    than this process and its ended children have used."""
+    cpus = os.sched_getaffinity(0)
+
+    def own_seconds() -> float:
+        return time.process_time() + rusage_of_buried().total / 1e6
+
+    before, own, begun = cpu_ticks(cpus), own_seconds(), time.monotonic()
+
+    def share() -> float:
+        passed = (time.monotonic() - begun) * len(cpus) or 1.0
+        busy = cpu_ticks(cpus).busy_since(before) or 0.0
+        return max(0.0, busy - (own_seconds() - own) / passed)
+
+    return share
+
+
+def kept_lock(pids: Sequence[int]) -> list[str]:
+    """Return a line for each thread that waits without a timeout for the same mutex, now and after
+    STUCK_SECONDS. Of several mutexes only the one with the most threads counts."""
+    before = _waits_for_locks(pids)
+    if not before:
+        return []
+    time.sleep(STUCK_SECONDS)
+    after = _waits_for_locks(pids)
+    lines: dict[str, list[str]] = defaultdict(list)
+    for thread, mutex in before.items():
+        if after.get(thread) == mutex:
+            lines[mutex].append(f"{thread} futex({mutex}, FUTEX_WAIT, 2, NULL) <has not returned>")
+    return max(lines.values(), key=len, default=[])
+
+
+def wake_ups(pids: Sequence[int]) -> dict[int, int]:
+    """Return the number of each thread's voluntary context switches since its start."""
+    found = {}
+    for task in _tasks(pids):
+        with suppress(OSError):
+            _, _, after = (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")
+            found[int(task.name)] = int(after.split()[0]) if after else 0
+    return found
+
+
+def in_accept(pids: Sequence[int]) -> list[int]:
+    """Return the processes whose first thread waits in accept."""
+    return [pid for pid in pids if _call(Path(f"/proc/{pid}/task/{pid}"))[:1] in ACCEPTS]
+
+
+def sleeping(pids: Sequence[int]) -> list[str]:
+    """Return a line for each sleeping thread: its number and the name of its system call."""
+    calls = ((task.name, _call(task)) for task in _tasks(pids))
+    return [f"{name} {call_name(call[0])}( <has not returned>" for name, call in calls if call]
+
+
+@functools.cache
+def call_name(number: int) -> str:
+    """Return the name of a system call, from the headers of the C library."""
+    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
+    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
+    return found[1] if found else f"number {number}"
+
+
+def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
+    """Return by thread the address of the mutex that it waits for. The C library uses this futex
+    operation for mutexes only, not for condition variables or semaphores."""
+    found = {}
+    for task in _tasks(pids):
+        call = _call(task)
+        if len(call) < 5 or call[0] != FUTEX:
+            continue
+        address, operation, value, timeout = call[1:5]
+        if (operation & ~FUTEX_PRIVATE_FLAG, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):
+            found[int(task.name)] = f"{address:#x}"
+    return found
+
+
+def _tasks(pids: Sequence[int]) -> Iterator[Path]:
+    """Yield /proc/PID/task/TID for each thread."""
+    for pid in pids:
+        with suppress(OSError):
+            yield from list(Path(f"/proc/{pid}/task").iterdir())
+
+
+def _call(task: Path) -> list[int]:
+    """Return number and arguments of the call that a thread waits in; empty if it runs."""
+    with suppress(OSError, ValueError):
+        return [int(word, 0) for word in (task / "syscall").read_text().split()]
+    return []
+
+
+def must_look(scene: Scene) -> None:
+    """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
+    without this right the grader would find no leak."""
+    try:
+        Path(f"/proc/{scene.pid}/exe").readlink()
+    except PermissionError as error:
+        raise NotHere(
+            "the processes of another user cannot be inspected here; start the container with "
+            "--cap-add SYS_PTRACE"
+        ) from error
+    except OSError:
+        pass  # the server has ended: the checks report this
+
+
+def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
+    """Yield for each process of the server its descriptors in /proc and their targets."""
+    for paths in scene.entries("fd"):
+        found = []
+        for path in paths:
+            with suppress(OSError):
+                found.append((path, str(path.readlink())))
+        yield found
+
+
+def is_tcp(path: Path) -> bool:
+    """Return whether a socket is a TCP socket; True if the kernel does not report the protocol."""
+    try:
+        return b"TCP" in os.getxattr(path, "system.sockprotoname")
+    except OSError:
+        return True
+
+
+def useless_descriptors(scene: Scene) -> int:
+    """Return the number of leaked descriptors: TCP sockets that neither listen nor lead to Redis,
+    and those of one file beyond SAME_FILE in a process."""
+    redis_port = scene.redis_port or 0
+    useful = {
+        f"socket:[{one.inode}]"
+        for one in [
+            *tcp_sockets(local=scene.address[1], states=LISTEN),
+            *tcp_sockets(remote=redis_port, states=ALL & ~LISTEN),
+        ]
+    }
+    count = 0
+    for descriptors in opened(scene):
+        files: Counter[str] = Counter()
+        for path, name in descriptors:
+            if name.startswith("socket:"):
+                count += name not in useful and is_tcp(path)
+            else:
+                files[name] += str(scene.site.root) in name
+        count += sum(max(0, times - SAME_FILE) for times in files.values())
+    return count
+
+
+def channels(scene: Scene) -> set[str]:
+    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and
+    the like have no unique names: they are numbered within a process."""
+    found: set[str] = set()
+    for descriptors in opened(scene):
+        nameless: Counter[str] = Counter()
+        for path, name in descriptors:
+            if name.startswith("anon_inode:"):
+                nameless[name] += 1
+            elif name.startswith("pipe:") or (name.startswith("socket:") and not is_tcp(path)):
+                found.add(name)
+        found |= {f"{name} {i}" for name, times in nameless.items() for i in range(times)}
+    return found

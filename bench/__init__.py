@@ -10,7 +10,7 @@ A package imports only from packages below it in this list; `make lint` checks t
     timeline  torture  live   a server's system calls; robustness test; live page
     sweep                     all runs in order; each from server start to checks
     stations  doctor          the agent on each host; limits of the hosts and fixes
-    peers                     studies: published measurements, to be repeated
+    studies                   what is measured and expected, as TOML files
     load  services  subjects  ab, wrk and oha; Redis and nginx; servers under test
     host                      processes, control groups, counters and limits of this host
     report                    the page: page -> charts -> findings -> study

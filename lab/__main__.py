@@ -1,9 +1,218 @@
 # SPDX-License-Identifier: MIT
-"""Run the lab command (scripts/lab starts this file). It needs no installed package."""
+"""The commands of `scripts/lab` and `zerohttpd lab`, and the table of the hosts that `status`
+prints. Needs no installed package."""
 
+import argparse
+import os
+import shlex
 import sys
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from lab.command import run
+from lab import enter, kernel, plan, remains, state, up
+from lab.kernel import in_words
+from lab.plan import LabError, LabHost
+from lab.state import Known
+
+
+def run(words: Sequence[str]) -> int:
+    """Run the command of these arguments. Return the exit status."""
+    options = _parser().parse_args(words)
+    try:
+        plan.check_name(options.name)
+        if options.needs_root and os.geteuid() != 0:
+            line = shlex.join([str(state.PROJECT / "scripts/lab"), *words])
+            raise LabError(f"this command needs root; type:  sudo {line}")
+        if options.needs_root and remains.inside_a_lab():
+            raise LabError("this is a host of a lab; run the command on the machine itself")
+        if options.needs_root and kernel.in_a_chroot():
+            raise LabError(
+                "this is a chroot: a command on a host would leave it and see the machine's own "
+                "files. Use a container with its own root (pivot_root), or no chroot"
+            )
+        return int(options.run(options))
+    except (LabError, OSError) as error:
+        print(f"lab: {in_words(error)}", file=sys.stderr)
+    except KeyboardInterrupt:
+        return 130
+    return 1
+
+
+def _up(options: argparse.Namespace) -> int:
+    os.umask(0o022)
+    up.up(options.name, options.servers, options.delay, options.rate, options.share)
+    show(options.name)
+    name = plan.name_option(options.name)
+    inventory = state.folder_of(options.name) / "inventory.ini"
+    print(f"""
+scripts/lab ssh{name} zerohttpd         open a shell on a host
+make bench HOSTS={inventory if name else "lab"}
+sudo scripts/lab down{name}             end the lab""")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    with state.locked():
+        removed = remains.clear(options.name)
+    if any(removed):
+        print(f"lab '{options.name}': removed ({removed.processes} processes ended)")
+    else:
+        print(f"lab '{options.name}': nothing to remove")
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    return 0 if show(options.name) else 1
+
+
+def _exec(options: argparse.Namespace) -> int:
+    if not options.command:
+        raise LabError("exec: no command given; e.g. scripts/lab exec zerohttpd ps")
+    return enter.run(options.name, options.host, options.command)
+
+
+def _ssh(options: argparse.Namespace) -> int:
+    enter.ssh(options.name, options.host, options.command)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="lab",
+        description="Make four one-core hosts on this machine. See docs/how-to/several-hosts.md.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run: object, needs_root: bool, text: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=text, description=text)
+        one.set_defaults(run=run, needs_root=needs_root)
+        one.add_argument("--name", default=plan.DEFAULT_NAME, help="lab's name (default: default)")
+        return one
+
+    make = command("up", _up, True, "Make the hosts: load, nginx, zerohttpd, redis.")
+    make.add_argument(
+        "--servers", type=int, default=1, metavar="N", help="make N server hosts (default 1)"
+    )
+    make.add_argument("--delay", metavar="TIME", help="delay each sent packet, e.g. by 0.2ms")
+    make.add_argument("--rate", metavar="RATE", help="limit what each host sends, e.g. to 1gbit")
+    make.add_argument(
+        "--share",
+        action="append",
+        default=[],
+        metavar="HOST=PERCENT",
+        help="limit a host to PERCENT of its CPU (may be given several times)",
+    )
+    command("down", _down, True, "End the hosts and remove everything, also after a failure.")
+    command("status", _status, False, "Show the hosts.")
+    for name, run, needs_root, text in (
+        ("exec", _exec, True, "Run a command on a host, without the network."),
+        ("ssh", _ssh, False, "Open a shell or run a command on a host over ssh."),
+    ):
+        one = command(name, run, needs_root, text)
+        one.add_argument("host", metavar="HOST")
+        one.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND")
+    return parser
+
+
+HEAD = ("HOST", "ADDRESS", "CPU", "SHARE", "LIMITED BY", "SSHD", "UP SINCE", "PROCESSES")
+
+
+def show(name: str) -> bool:
+    """Print the table. Return whether all hosts are up."""
+    known = state.load(name)
+    if known is None:
+        others = [other for other in state.labs() if other != name]
+        hint = f"; there is: {', '.join(others)}" if others else ""
+        raise LabError(f"no lab '{name}' is up{hint}")
+    rows = [HEAD, *(_row(known, host) for host in known.plan.hosts)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    for remark in _remarks(known):
+        print(remark)
+    return known.keeper.alive and all(one.alive for one in known.hosts.values())
+
+
+def _row(known: Known, host: LabHost) -> tuple[str, ...]:
+    identity = known.hosts[host.name]
+    alive = identity.alive
+    return (
+        host.name,
+        host.address,
+        str(host.cpu),
+        _share(host) if known.groups[host.name] else "not limited",
+        known.limited_by,
+        str(identity.pid) if alive else "-",
+        time.strftime("%H:%M:%S", time.localtime(known.since)) if alive else "down",
+        str(len(_family(identity.pid))) if alive else "0",
+    )
+
+
+def _share(host: LabHost) -> str:
+    return f"{host.share} %" if host.share else "all of it"
+
+
+def _remarks(known: Known) -> list[str]:
+    lines = []
+    if known.limited_reason and any(host.share for host in known.plan.hosts):
+        lines.append(f"Each host has one CPU; the shares do not apply: {known.limited_reason}.")
+    asked = (("delay", known.plan.delay), ("rate", known.plan.rate))
+    link = [f"{what} {much}" for what, much in asked if much]
+    if link:
+        lines.append(f"Limits of what each host sends: {', '.join(link)}.")
+    if known.read_only:
+        lines.append(f"Read-only on the hosts: {', '.join(known.read_only)}")
+    if known.unseen:
+        lines.append(f"Not visible on the hosts: {', '.join(known.unseen)}")
+    return lines + _warnings(known)
+
+
+def _warnings(known: Known) -> list[str]:
+    """Return a warning for each reason why hosts get less CPU time than the table says."""
+    lines = []
+    hosts = known.plan.hosts
+    servers: dict[int, int] = defaultdict(int)
+    for host in hosts:
+        if host.group == "zerohttpd" and host.share and known.groups[host.name]:
+            servers[host.cpu] += host.share
+    for cpu, percent in servers.items():
+        if percent > 100:
+            lines.append(
+                f"Warning: the shares of the servers on CPU {cpu} add up to {percent} %: under "
+                "load no server gets its whole share."
+            )
+    cpus = {host.cpu for host in hosts}
+    for other in state.labs():
+        with suppress(LabError):  # a lab of another user, which only root may read
+            its = state.load(other) if other != known.plan.name else None
+            if its and its.keeper.alive:
+                both = sorted(cpus & {host.cpu for host in its.plan.hosts})
+                if both:
+                    numbers = ", ".join(map(str, both))
+                    lines.append(f"Warning: the lab '{other}' uses the same CPUs: {numbers}.")
+    return lines
+
+
+def _family(pid: int) -> set[int]:
+    """Return a process and all its descendants. This needs no root."""
+    children = defaultdict(list)
+    for folder in Path("/proc").glob("[0-9]*"):  # "*/stat" would fail if one ends meanwhile
+        try:
+            words = (folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # the process has ended
+        children[int(words[1])].append(int(folder.name))
+    family: set[int] = set()
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        family.add(one)
+        waiting += children[one]
+    return family
+
 
 if __name__ == "__main__":
     sys.exit(run(sys.argv[1:]))

@@ -8,15 +8,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab import host, kernel, limits, plan, state
-from lab.errors import LabError
+from lab.plan import LabError
 
-ALL = (
-    kernel.NEW_MOUNTS
-    | kernel.NEW_HOST_NAME
-    | kernel.NEW_IPC
-    | kernel.NEW_PROCESSES
-    | kernel.NEW_NETWORK
-)
+ALL = host.NEW | kernel.NEW_PROCESSES
 
 
 def find(name: str, host_name: str) -> state.Known:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Turn a process into a host: namespaces, limits, files, a name; then it executes sshd.
+"""Turn a process into a host: namespaces, limits, files, a name; then it executes sshd. Without a
+default route no packet leaves the lab.
 
 sshd is the first process of the host's PID namespace, so all processes of the host end with it.
 It also reaps processes whose parent has ended.
@@ -15,10 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from lab import files, kernel, limits, network, state
-from lab.errors import LabError, in_words
-from lab.plan import LabHost, LabPlan
-from lab.progress import LabProgress
+from lab import files, kernel, limits, state
+from lab.kernel import in_words
+from lab.plan import LabError, LabHost, LabPlan, LabProgress, bits_per_second
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
@@ -56,9 +56,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socke
     """
     try:
         _become(plan, host, groups, keeper)
-    except LabError as error:
-        keeper.sendall(LabProgress(failed=f"host {host.name}: {error}").line())
-    except OSError as error:
+    except (LabError, OSError) as error:
         keeper.sendall(LabProgress(failed=f"host {host.name}: {in_words(error)}").line())
     finally:
         os._exit(1)
@@ -73,8 +71,8 @@ def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.sock
     keeper.sendall(LabProgress(pid=kernel.number_outside()).line())
     if not keeper.recv(1):
         sys.exit(1)
-    network.set_up_host(host.address)
-    network.shape(plan.delay, plan.rate)
+    _ip("link set lo up", f"address add {host.address}/24 dev eth0", "link set eth0 up")
+    shape(plan.delay, plan.rate)
 
     key = state.host_key(plan, host).read_text()
     public = Path(plan.folder, "key.pub").read_text()
@@ -159,3 +157,66 @@ def restore_signals() -> None:
     """Restore the default actions of signals; a program would inherit the ignored ones."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
+
+
+# ---- The network: a bridge and a pair of virtual interfaces for each host (ip(8), tc(8)) ----
+
+SWITCH_NUMBER = 254
+
+
+def make_switch(plan: LabPlan) -> None:
+    """Make the bridge and the keeper's address on it, in the keeper's network namespace."""
+    _ip(
+        "link set lo up",
+        "link add br0 type bridge",
+        f"address add {plan.network}.{SWITCH_NUMBER}/24 dev br0",
+        "link set br0 up",
+    )
+
+
+def connect(host: str, pid: int) -> None:
+    """Connect the bridge to the network namespace of a process, as its interface eth0.
+
+    `pid`: its PID in the namespace that /proc belongs to.
+    """
+    # Use the path, because the meaning of a PID depends on the version of ip. Old versions let the
+    # kernel look it up in ip's PID namespace; since 2025 ip looks it up in /proc.
+    _ip(
+        f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
+        f"link set {host} master br0 up",
+    )
+
+
+def shape(delay: str | None, rate: str | None) -> None:
+    """Delay the packets that eth0 sends, and limit their rate, in a host's network namespace."""
+    parent = "root"
+    if delay:
+        # The queue must hold all delayed packets, or it drops some.
+        _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
+        parent = "parent 1:1"
+    if rate:
+        # At least two of the largest packets that the kernel hands to an interface (64 KB).
+        burst = max(131_072, bits_per_second(rate) // 8 // 250)
+        _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
+
+
+def _ip(*commands: str) -> None:
+    text = "\n".join(commands) + "\n"
+    done = subprocess.run(["ip", "-batch", "-"], input=text, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise LabError(f"ip {commands[0]} ...: {_first_line(done.stderr)}")
+
+
+def _tc(option: str, kind: str, rest: str) -> None:
+    words = ["tc", "qdisc", "add", "dev", "eth0", *rest.split()]
+    done = subprocess.run(words, capture_output=True, text=True)
+    if "kind is unknown" in done.stderr or "qdisc not found" in done.stderr:
+        raise LabError(
+            f"{option}: {kind} is not available in this kernel (module sch_{kind}); leave it out"
+        )
+    if done.returncode != 0:
+        raise LabError(f"{option}: tc: {_first_line(done.stderr)}")
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "failed without a message")

@@ -18,11 +18,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from lab import files, host, kernel, limits, network, state
+from lab import files, host, kernel, limits, state
 from lab.door import SSH_PORT, open_door
-from lab.errors import LabError, in_words
-from lab.plan import LabHost, LabPlan
-from lab.progress import LabProgress, heard
+from lab.kernel import in_words
+from lab.plan import LabError, LabHost, LabPlan, LabProgress
 
 READY_SECONDS = 90.0
 
@@ -37,16 +36,11 @@ class Started(NamedTuple):
 
     def hear(self) -> LabProgress:
         """Return the host's next report. Raise LabError if it has failed."""
-        text = b""
-        while not text.endswith(b"\n"):
-            more = self.line.recv(1)
-            if not more:
-                raise LabError(f"host {self.host.name} ended without a message")
-            text += more
-        said = heard(text)
-        if said.failed:
-            raise LabError(said.failed)
-        return said
+        with self.line.makefile("rb", buffering=0) as reports:
+            text = reports.readline()
+        if not text.endswith(b"\n"):
+            raise LabError(f"host {self.host.name} ended without a message")
+        return LabProgress.heard(text)
 
 
 def main() -> int:
@@ -60,10 +54,9 @@ def main() -> int:
     plan = LabPlan.from_json(json.loads(text))
     try:
         _build(plan)
-    except LabError as error:
-        return _fail(str(error))
-    except OSError as error:
-        return _fail(in_words(error))
+    except (LabError, OSError) as error:
+        _say(LabProgress(failed=in_words(error)))
+        return 1
     kernel.die_with_parent(0)
     _say(LabProgress())
     return _keep()
@@ -73,7 +66,7 @@ def _build(plan: LabPlan) -> None:
     kernel.unshare(kernel.NEW_HOST_NAME | kernel.NEW_NETWORK)
     socket.sethostname("switch")
     kernel.set_domain(state.mark_of(plan.name))
-    network.make_switch(plan)
+    host.make_switch(plan)
     limit = limits.CpuLimits(plan.name)
     limit.prepare()
     started = []
@@ -83,7 +76,7 @@ def _build(plan: LabPlan) -> None:
     outside = {}
     for one in started:
         outside[one.host.name] = one.hear().pid
-        network.connect(one.host.name, outside[one.host.name])
+        host.connect(one.host.name, outside[one.host.name])
         one.line.sendall(b"\n")
     ready = {one.host.name: one.hear() for one in started}
     for one in started:
@@ -151,11 +144,6 @@ def _keep() -> NoReturn:
         except ChildProcessError:
             pass  # no host is left; the bridge stays until `down`
         signal.sigwait({signal.SIGCHLD})
-
-
-def _fail(why: str) -> int:
-    _say(LabProgress(failed=why))
-    return 1
 
 
 def _say(report: LabProgress) -> None:

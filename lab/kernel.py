@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""System calls for containers that are missing in Python 3.11."""
+"""System calls for containers that are missing in Python 3.11, and their errors in words."""
 
 import ctypes
 import errno
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
-
-from lab.errors import KernelRefusal
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -28,13 +26,31 @@ RECURSIVE = 0x4000
 PRIVATE = 0x40000
 """Flags for `mount`: mount(2)."""
 
-SAME, ANOTHER = 0, 255
-"""Exit statuses: `/` is the same or another one after setns(2). Other values are an errno."""
-
 _DETACH = 2
 _SET_DEATH_SIGNAL = 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class KernelRefusal(OSError):
+    """A system call of kernel.py failed; `filename` describes what it tried to do."""
+
+    def __init__(self, number: int, what: str, file_system: str = "") -> None:
+        """`number`: an errno; `file_system`: the type that mount(2) tried to mount."""
+        super().__init__(number, os.strerror(number), what)
+        self.file_system = file_system
+
+
+def in_words(error: Exception) -> str:
+    """Return the text of an error, with a likely fix for a failed system call."""
+    if not isinstance(error, OSError):
+        return str(error)
+    what = str(error.filename or "the kernel")
+    if isinstance(error, KernelRefusal) and error.errno == errno.ENODEV and error.file_system:
+        return f"this kernel lacks the file system {error.file_system} (module {error.file_system})"
+    if isinstance(error, KernelRefusal) and error.errno in (errno.EPERM, errno.EACCES):
+        return f"{what} is not allowed here: start the container with --privileged"
+    return f"{what}: {error.strerror or error}"
 
 
 def unshare(kinds: int) -> None:
@@ -75,41 +91,18 @@ def set_domain(name: str) -> None:
 def in_a_chroot() -> bool:
     """Return whether `/` is not the root of this mount namespace. OSError if setns(2) is forbidden.
 
-    setns(2) moves a process to the root of the mount namespace, out of a chroot. A child tries it.
-    Other signs are not reliable: in a chroot `/` may be a mount, and in a container /proc/1/root
-    may be unreadable.
+    setns(2), called by nsenter(1), moves a process to the root of the mount namespace, out of a
+    chroot. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
+    /proc/1/root may be unreadable. After setns(2), /proc may be missing or another one.
     """
-    child = os.fork()
-    if child == 0:
-        _end_where_setns_leads()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status not in (SAME, ANOTHER):
-        raise KernelRefusal(status if status > 0 else errno.EINTR, "setns")
-    return status == ANOTHER
-
-
-def _end_where_setns_leads() -> NoReturn:
-    status = errno.EIO
-    try:
-        # After setns(2), /proc may be missing or another one.
-        descriptors = os.open("/proc/self/fdinfo", os.O_RDONLY | os.O_DIRECTORY)
-        own = os.open("/proc/self/ns/mnt", os.O_RDONLY)
-        before = _root(descriptors)
-        enter(own, NEW_MOUNTS)
-        status = SAME if _root(descriptors) == before else ANOTHER
-    except OSError as error:
-        status = error.errno or errno.EIO
-    finally:
-        os._exit(status)
-
-
-def _root(descriptors: int) -> tuple[str, int, int]:
-    """Return the mount that `/` belongs to (proc(5), fdinfo), its device and its inode."""
-    root = os.open("/", os.O_PATH)
-    text = os.read(os.open(str(root), os.O_RDONLY, dir_fd=descriptors), 4096).decode()
-    mount = next(line for line in text.splitlines() if line.startswith("mnt_id:"))
-    status = os.fstat(root)
-    return mount, status.st_dev, status.st_ino
+    show = ["sh", "-c", "exec 3</; cat /proc/self/fdinfo/3; stat -c %d:%i /"]
+    enter_again = ["nsenter", "--mount=/proc/self/ns/mnt", "--", *show]
+    here, there = (
+        subprocess.run(words, capture_output=True, text=True) for words in (show, enter_again)
+    )
+    if there.stderr.startswith("nsenter:"):
+        raise KernelRefusal(errno.EPERM, "setns")
+    return here.stdout != there.stdout
 
 
 def number_outside() -> int:

@@ -11,8 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import LabError
-from lab.plan import LabHost
+from lab.plan import LabError, LabHost
 
 TOP = "zerohttpd-lab"
 
@@ -54,10 +53,7 @@ class CpuLimits:
         for hierarchy in self._used:
             group = hierarchy.mounted_on / self._path / host.name
             group.mkdir()
-            if hierarchy.version == 2:
-                _limit_v2(group, host)
-            else:
-                _limit_v1(group, host)
+            _limit(group, hierarchy.version, host)
 
     def groups_of(self, host: str) -> list[str]:
         """Return the folders of a host's groups."""
@@ -175,27 +171,19 @@ def _write(file: Path, text: str) -> None:
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
-def _quota(host: LabHost) -> tuple[int, int]:
-    assert host.share is not None
+def _limit(group: Path, version: int, host: LabHost) -> None:
+    if (group / "cpuset.cpus").exists():
+        _write(group / "cpuset.cpus", str(host.cpu))
+        if version == 1:
+            _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
+            # Groups that a host makes in its own group inherit the CPUs and can be used at once.
+            _write(group / "cgroup.clone_children", "1")
+    if host.share is None:
+        return
     period = PERIOD_US if host.share >= 10 else LONG_PERIOD_US
-    return period * host.share // 100, period
-
-
-def _limit_v2(group: Path, host: LabHost) -> None:
-    if (group / "cpuset.cpus").exists():
-        _write(group / "cpuset.cpus", str(host.cpu))
-    if (group / "cpu.max").exists() and host.share is not None:
-        quota, period = _quota(host)
+    quota = period * host.share // 100
+    if (group / "cpu.max").exists():
         _write(group / "cpu.max", f"{quota} {period}")
-
-
-def _limit_v1(group: Path, host: LabHost) -> None:
-    if (group / "cpuset.cpus").exists():
-        _write(group / "cpuset.cpus", str(host.cpu))
-        _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-        # Groups that a host makes in its own group inherit the CPUs and can be used at once.
-        _write(group / "cgroup.clone_children", "1")
-    if (group / "cpu.cfs_quota_us").exists() and host.share is not None:
-        quota, period = _quota(host)
+    elif (group / "cpu.cfs_quota_us").exists():
         _write(group / "cpu.cfs_period_us", str(period))
         _write(group / "cpu.cfs_quota_us", str(quota))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lab import kernel, limits, state
-from lab.errors import LabError
+from lab.plan import LabError
 
 KILL_SECONDS = 20.0
 
@@ -49,7 +49,7 @@ def processes(mark: str) -> dict[int, int]:
     marked = {_namespace("self"): False}
     home = os.open("/proc/self/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        for pid in (file.parent.name for file in Path("/proc").glob("[0-9]*/ns")):
+        for pid in (folder.name for folder in Path("/proc").glob("[0-9]*")):
             try:
                 namespace = _namespace(pid)
                 if namespace not in marked:

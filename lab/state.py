@@ -19,13 +19,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.errors import LabError
-from lab.plan import LabHost, LabPlan
+from lab.plan import LabError, LabHost, LabPlan
 
 BASE = Path("/run/zerohttpd-lab")
 PROJECT = Path(__file__).resolve().parents[1]
@@ -128,21 +127,14 @@ def locked() -> Iterator[None]:
 
 def _lock() -> int | None:
     """Lock the folder. Return None if the process that held the lock has removed the folder."""
-    descriptor = -1
-    try:
+    with suppress(FileExistsError, FileNotFoundError), ExitStack() as undo:
         BASE.mkdir(mode=0o755, exist_ok=True)
         descriptor = os.open(BASE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        undo.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.path.samestat(os.fstat(descriptor), BASE.stat()):
+            undo.pop_all()
             return descriptor
-    except (FileExistsError, FileNotFoundError):
-        pass  # the folder was removed between two calls
-    except BaseException:
-        if descriptor >= 0:
-            os.close(descriptor)
-        raise
-    if descriptor >= 0:
-        os.close(descriptor)
     return None
 
 
@@ -242,19 +234,10 @@ def host_key(plan: LabPlan, host: LabHost) -> Path:
 
 
 def _make_key(file: Path) -> None:
-    command = [
-        "ssh-keygen",
-        "-q",
-        "-t",
-        "ed25519",
-        "-N",
-        "",
-        "-C",
-        "zerohttpd-lab",
-        "-f",
-        str(file),
-    ]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    words = ["-q", "-t", "ed25519", "-N", "", "-C", "zerohttpd-lab", "-f", str(file)]
+    done = subprocess.run(
+        ["ssh-keygen", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise LabError(f"ssh-keygen: {done.stderr.strip()}")
 
@@ -292,11 +275,8 @@ def _inventory(plan: LabPlan) -> str:
         groups.setdefault(host.group, []).append(host)
     lines = [f"# The hosts of the lab '{plan.name}'."]
     for group, members in groups.items():
-        lines.append(f"[{group}]")
-        lines += [
-            f"{host.name} ansible_host={host.address} address={host.address}" for host in members
-        ]
-        lines.append("")
+        named = [f"{one.name} ansible_host={one.address} address={one.address}" for one in members]
+        lines += [f"[{group}]", *named, ""]
     lines += [
         "[all:vars]",
         "ansible_user=root",

@@ -9,14 +9,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 
 from lab import kernel, plan, remains, state
-from lab.errors import LabError
-from lab.progress import LabProgress, heard
+from lab.plan import LabError, LabProgress
 
 UP_SECONDS = 120.0
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -33,49 +32,34 @@ PROGRAMS = {
 always installed, before Debian 14."""
 
 
-@dataclass
-class Wishes:
-    """The options of `up`."""
-
-    name: str = plan.DEFAULT_NAME
-    servers: int = 1
-    delay: str | None = None
-    rate: str | None = None
-    shares: list[str] = field(default_factory=list)
-
-
-def up(wishes: Wishes) -> None:
+def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Sequence[str]) -> None:
     """Make a lab and return when sshd answers on all hosts. If this raises, nothing is left."""
-    plan.check_link(wishes.delay, wishes.rate)
-    shares = plan.parse_shares(wishes.shares, plan.host_groups(wishes.servers))
+    plan.check_link(delay, rate)
+    percents = plan.parse_shares(shares, plan.host_groups(servers))
     _require_programs()
     _listen_to_signals()
     with state.locked():
-        known = state.load(wishes.name)
+        known = state.load(name)
         if known and known.keeper.alive:
-            end = f"scripts/lab down{plan.name_option(wishes.name)}"
-            raise LabError(f"the lab '{wishes.name}' is already up; to end it: sudo {end}")
-        remains.clear(wishes.name)
-        with _undone_on_failure(wishes.name):
-            _make(wishes, shares)
-
-
-def _make(wishes: Wishes, shares: dict[str, int]) -> None:
-    whose = state.owner()
-    network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
-    cpus = sorted(os.sched_getaffinity(0))
-    lab = plan.LabPlan(
-        name=wishes.name,
-        network=network,
-        hosts=plan.plan_hosts(network, wishes.servers, cpus, shares),
-        project=str(state.PROJECT),
-        home=whose.home,
-        folder=str(state.create(wishes.name, whose)),
-        delay=wishes.delay,
-        rate=wishes.rate,
-    )
-    state.write_access(lab, whose)
-    _start_keeper(lab)
+            end = f"scripts/lab down{plan.name_option(name)}"
+            raise LabError(f"the lab '{name}' is already up; to end it: sudo {end}")
+        remains.clear(name)
+        with _undone_on_failure(name):
+            whose = state.owner()
+            network = next(one for one in plan.NETWORKS if one not in state.networks_in_use())
+            cpus = sorted(os.sched_getaffinity(0))
+            lab = plan.LabPlan(
+                name=name,
+                network=network,
+                hosts=plan.plan_hosts(network, servers, cpus, percents),
+                project=str(state.PROJECT),
+                home=whose.home,
+                folder=str(state.create(name, whose)),
+                delay=delay,
+                rate=rate,
+            )
+            state.write_access(lab, whose)
+            _start_keeper(lab)
 
 
 def _start_keeper(lab: plan.LabPlan) -> None:
@@ -106,13 +90,12 @@ def _instruct(keeper: subprocess.Popen[bytes], lab: plan.LabPlan, log: Path) -> 
     _hear(keeper.stdout.fileno(), deadline, log)
     keeper.stdin.write(json.dumps(asdict(lab)).encode() + b"\n")
     keeper.stdin.close()
-    said = _hear(keeper.stdout.fileno(), deadline, log)
-    if said.failed:
-        raise LabError(said.failed)
+    _hear(keeper.stdout.fileno(), deadline, log)
 
 
-def _hear(descriptor: int, deadline: float, log: Path) -> LabProgress:
-    """Return the keeper's next report. Raise LabError if it ended or the deadline has passed."""
+def _hear(descriptor: int, deadline: float, log: Path) -> None:
+    """Wait for the keeper's next report. Raise LabError if it reports an error, if it ended, or if
+    the deadline has passed."""
     text = b""
     while not text.endswith(b"\n"):
         if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -122,7 +105,7 @@ def _hear(descriptor: int, deadline: float, log: Path) -> LabProgress:
             lines = log.read_text(errors="replace").strip().splitlines() or ["ended, log is empty"]
             raise LabError(f"the lab's keeper: {lines[-1]}")
         text += more
-    return heard(text)
+    LabProgress.heard(text)
 
 
 def _listen_to_signals() -> None:

@@ -62,7 +62,7 @@ not_licensed=(
     'public/*' 'templates/*'            # what the servers serve: it is measured, byte by byte
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
     '*/ldflags'                         # options of the linker, without comments as well
-    'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt  # inputs and recorded data
+    'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt tests/e2e/kinds/claims.txt tests/e2e/http/cases.txt  # inputs and recorded data
     '*.patch'                           # of files that have the line
     'requirements/*.txt' '*/go.sum'     # written by tools
 )

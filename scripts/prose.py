@@ -4,8 +4,9 @@
 
     scripts/prose.py FILE...
 
-This text is a Markdown file without its code; in other files it is the comments, the docstrings
-and every string that has a space. The exit status is 1 if a word was found.
+This text is a Markdown or HTML file without its code; in other files, and in HTML too, it is the
+comments, the docstrings and every string that has a space. The exit status is 1 if a word was
+found.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ else:
 
 WORDS = Path(__file__).with_name("words.toml")
 MARKDOWN_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|``.+?``|`[^`]+`|\]\([^)]*\)", re.M | re.S)
+HTML_CODE = re.compile(
+    r"<(style|script|code|pre|svg)\b.*?</\1>|<[^>]*>|\{([{%#]).*?[}%#]\}", re.S | re.I
+)
 # A sentence begins after a mark, after an empty line, and at the beginning of a piece.
 BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
 
@@ -36,6 +40,8 @@ def pieces(path: Path) -> Iterator[tuple[int, str]]:
     if path.suffix == ".md":
         yield 1, MARKDOWN_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
         return
+    if ".html" in path.suffixes:
+        yield 1, HTML_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
     lexer = find_lexer_class_for_filename(path.name) or type(get_lexer_by_name("bash"))
     line, first, piece = 1, 1, ""
     for kind, value in lexer(stripnl=False).get_tokens(text):

@@ -11,9 +11,8 @@ import vl_convert
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.store import load
-from bench.report.charts.catalogue import catalogue
-from bench.report.charts.export import whole
-from bench.report.study.study import Study, describe
+from bench.report.charts.catalogue import catalogue, whole
+from bench.report.study import Study, describe
 
 NONE_YET = (
     '<p class="none">No curve of your machine yet. To make one: '
@@ -51,7 +50,7 @@ def _drawn(study: Study, begun: str) -> str:
         vl_convert.vegalite_to_svg(whole(study, made, exhibit, title, (key, level), theme))
         for theme in (0, 1)
     ]
-    # For a reader who hears the page it is one picture with its words, and not each of its marks.
+    # A screen reader presents it as one picture with a text, not as hundreds of marks.
     caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
         f'<div class="{kind}" role="img" aria-label="{escape(title[0])}">'

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host.project import ROOT
+from bench.readers.console import Table
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.run import Run
@@ -48,23 +49,21 @@ def table(sheet: str, results: Results) -> str:
     """Return a line for each run: CPU time per request, requests per second, the sheet's ratio."""
     of_rates = sheet == "4-redis"
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
-    lines = [f"Sheet {sheet[0]}:\n", f"| run | CPU per request | requests/s | {ratio} |"]
-    lines.append("|---|---|---|---|")
+    found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
     # The baseline comes first: its server is compared with it.
     for one in sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "floor")):
         cpu, rate = _cpu(one), one.requests_per_second
         if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state
-            lines.append(f"| {_name(one)} | no figure: {why} | | |")
+            found.add_row(_name(one), f"no figure: {why}", "", "")
             continue
         value = rate if of_rates else cpu
         base = first.setdefault(one.architecture or one.subject, value)
         at_least = "at least " if one.lower_bound else ""
-        lines.append(
-            f"| {_name(one)} | {cpu:.1f} us | {at_least}{rate:,.0f} | {value / base:.2f} |"
-        )
-    return "\n".join(lines)
+        figures = (f"{cpu:.1f} us", f"{at_least}{rate:,.0f}", f"{value / base:.2f}")
+        found.add_row(_name(one), *figures)
+    return f"Sheet {sheet[0]}:\n\n{found.markdown()}"
 
 
 def _sweep(sheet: str, folder: Path) -> Results:

@@ -7,40 +7,40 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.cli.cost_parts import build_experiments, how_stacks, parts_of
+from rich.console import Console
+
+from bench.cli.study import measured, narrowed
 from bench.host.project import ROOT
-from bench.readers.console import console, say
+from bench.readers.console import Table, console, paragraphs, say
+from bench.readers.cost import Difference, experiments
 from bench.records import store
+from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
-from bench.records.values import add_results, add_size, words_of
+from bench.records.values import add_results, add_size, one_of
 from bench.report.page.build import build
-from bench.report.page.cost import markdown
-from bench.subjects.subject import select
-from bench.sweep import sweep
-from bench.sweep.options import SweepOptions
+from bench.report.page.cost import document as report_of
+from bench.studies.study import DeclaredStudy, study
 
 PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
     """Return the exit status: 0 done, 1 in part, 128 + n after signal n. Raises UserError."""
-    chosen = _parser().parse_args(words)
-    out = console()
+    wanted = study("cost")
+    chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():
         raise UserError(f"--markdown: the folder {chosen.markdown.parent} does not exist")
     if chosen.read:
         finish(chosen.read, chosen.markdown)
         return 0
-    servers = tuple(s.name for s in select(words_of(chosen.servers), programs=ROOT))
-    stacks, reason = how_stacks(chosen.stacks)
-    if reason:
-        say(out, f"Functions: {reason}")
+    entries = [
+        one.model_copy(update={"servers": (chosen.tricks_of,)}) if "without" in one.varied else one
+        for one in wanted.measure
+    ]
     if not chosen.no_experiments:
-        build_experiments()
-    parts = tuple(parts_of(chosen, servers, stacks))
-    command = ("cost", *words)
-    options = SweepOptions(parts, results=chosen.results, command=command, concludes=False)
-    done = sweep.sweep(options)
+        entries += [one.closed() for name in CHANGES for one in study(name).measure]
+    (found,), _ = narrowed([wanted.model_copy(update={"measure": tuple(entries)})], chosen)
+    done = measured([found], chosen, ("cost", *words), concludes=False)
     if done.folder is not None:
         finish(done.folder, chosen.markdown)
     return done.status
@@ -50,7 +50,7 @@ def finish(source: Path, document: Path | None) -> None:
     """Write the page, and the document if a path is given. Raises UserError."""
     results = store.load(source)
     page, *_ = build(source, store.file_of(source).with_name(PAGE))
-    text = markdown(results)
+    text = report_of(results).markdown()
     out = console()
     out.print(text, markup=False, soft_wrap=True)
     if document:
@@ -59,10 +59,10 @@ def finish(source: Path, document: Path | None) -> None:
     say(out, f"Open {page} in a browser: it also has the flame graphs.")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="zerohttpd cost", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
-    add_size(parser, runs=5, requests=20_000, connections=50)
+    add_size(parser, wanted.runs, wanted.requests, wanted.level)
     add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
     without = "switch the optimisations of this server off, one by one (default %(default)s)"
     add("--tricks-of", default="epoll", metavar="NAME", help=without)
@@ -73,4 +73,43 @@ def _parser() -> argparse.ArgumentParser:
     add("--markdown", type=Path, metavar="FILE", help=what)
     add_results(parser, ROOT / "results")
     add("--read", type=Path, metavar="FOLDER", help="do not measure; read these results")
+    return parser
+
+
+def experiment(words: Sequence[str]) -> int:
+    """Run `zerohttpd experiment`. Return the exit status as `run`. Raises UserError."""
+    options = _experiment_parser().parse_args(words)
+    out = console()
+    if options.name is None:
+        for name, title in CHANGES.items():
+            say(out, f"{name:<12} {title}")
+        return 0
+    chosen = study(one_of("experiment", options.name, CHANGES))
+    say(out, f"{chosen.title}\n\n{paragraphs(chosen.question)}\n")
+    (found,), _ = narrowed([chosen], options)
+    done = measured([found], options, ("experiment", *words), concludes=False)
+    if done.folder is not None:
+        show(experiments(store.load(done.folder)), chosen, out)
+    return done.status
+
+
+def show(found: Sequence[Difference], chosen: DeclaredStudy, out: Console) -> None:
+    """Print the figures of both variants, and the expected result."""
+    table = Table("<server", "<conditions", "<", "us/request", "calls", "writes", "<")
+    for one in found:
+        start = (one.subject, one.conditions.describe())
+        table.add_row(*start, "unchanged", *one.usual.words(), "")
+        table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
+    out.print(table)
+    say(out, paragraphs(chosen.answer))
+
+
+def _experiment_parser() -> argparse.ArgumentParser:
+    what = "measure a server with and without one change, alternately"
+    parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=what)
+    known = f"one of {', '.join(CHANGES)}; without a name: list all of them"
+    parser.add_argument("name", nargs="?", help=known)
+    usual = study(next(iter(CHANGES)))
+    add_size(parser, usual.runs, usual.requests, usual.level)
+    add_results(parser, ROOT / "results")
     return parser

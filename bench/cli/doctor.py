@@ -4,13 +4,14 @@
 import argparse
 from collections.abc import Sequence
 
-from bench.doctor import doctor, looking
+from bench.doctor import doctor, limits
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL
-from bench.services.private_redis import ExistingRedis
+from bench.services.redis_server import ExistingRedis
+from bench.studies.ladder import add_plan
+from bench.studies.runs import plan_runs
 from bench.subjects.subject import select
-from bench.sweep.options import add_plan, chosen_options
-from bench.sweep.runs import plan_runs
+from bench.sweep.options import chosen_options
 
 
 def run(words: Sequence[str]) -> int:
@@ -27,6 +28,6 @@ def run(words: Sequence[str]) -> int:
     subjects = select(options.subjects, options.floors, options.programs)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
-    lines = doctor.diagnose(runs, looking.look(), redis, {}, {}).lines
+    lines = doctor.diagnose(runs, limits.look(), redis, {}, {}).lines
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

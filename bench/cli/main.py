@@ -44,10 +44,15 @@ COMMANDS = {
     "doctor": Command("bench.cli.doctor", "check this machine and print fixes"),
     "report": Command("bench.cli.report", "make an HTML page of results; check targets"),
     "compare": Command("bench.cli.report", "show what changed between two sweeps", "compared"),
-    "measure": Command("bench.cli.measure", "compare with nginx, Go and baselines; check targets"),
-    "peers": Command("bench.cli.peers", "repeat published comparisons with other servers"),
+    "run": Command("bench.cli.study", "measure a study of your own, a TOML file"),
+    "measure": Command(
+        "bench.cli.study", "compare with nginx, Go and baselines; check targets", "measure"
+    ),
+    "peers": Command("bench.cli.study", "repeat published comparisons with other servers", "peers"),
     "cost": Command("bench.cli.cost", "show where the CPU time of a request goes"),
-    "experiment": Command("bench.cli.experiment", "measure a server with and without one change"),
+    "experiment": Command(
+        "bench.cli.cost", "measure a server with and without one change", "experiment"
+    ),
     "torture": Command("bench.torture.command", "test the robustness of servers under attack"),
     "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
     "slides": Command("bench.book.course", "make slides and sheets; measure their figures"),
@@ -58,7 +63,7 @@ COMMANDS = {
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
     "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
     "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
-    "lab": Command("lab.command", "run four one-core hosts on this machine"),
+    "lab": Command("lab.__main__", "run four one-core hosts on this machine"),
 }
 
 

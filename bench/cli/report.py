@@ -60,7 +60,8 @@ def run(words: Sequence[str]) -> int:
             "e.g. make report RESULTS=results/2026-11-25_12-30-00"
         )
     if chosen.targets:
-        return targets.show(load(chosen.results), console())
+        results = load(chosen.results)
+        return targets.show(results, targets.expected_of(results), console())
     if chosen.capacity is not None:
         hosts = [value_of("--capacity", n, positive, FLEETS) for n in words_of([chosen.capacity])]
         return capacity.show(chosen.results, hosts, console())

@@ -17,19 +17,19 @@ import psutil
 from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.live.clients import Clients
 from bench.live.look import Look
 from bench.live.look import Server as Looked
+from bench.live.room_page import RoomPage, room_page
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
 from bench.records.values import add_value, milliseconds, positive
-from bench.services.private_redis import ExistingRedis, PrivateRedis
-from bench.services.redis_server import SlowRedis
+from bench.services.redis_server import ExistingRedis, PrivateRedis, SlowRedis
 from bench.subjects.running import STOP_SECONDS, lines_of, url_in
 from bench.subjects.subject import Subject, select, server_names
 
 ADDRESS = "127.0.0.1"
 LIVE_PORT = 8090
+ROOM_PORT = 8091
 LOOK_SECONDS = 0.1
 
 
@@ -45,13 +45,14 @@ def run(words: Sequence[str]) -> int:
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)
+    room = None if options.room is None else room_page(options.room, options.room_port)
     with SignalWatch() as watch, ExitStack() as stack:
         try:
             running = [
                 _started(server, port, options, watch, stack)
                 for server, port in zip(servers, ports, strict=True)
             ]
-            return _Foreground(running, watch, options.live_port).run()
+            return _Foreground(running, watch, options.live_port, room).run()
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
 
@@ -94,6 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
+    room = (
+        "let the browsers of other machines predict: listen also on ADDRESS of this machine "
+        "(default with --room: its address in the network; 0.0.0.0: all)"
+    )
+    add("--room", nargs="?", const="", metavar="ADDRESS", help=room)
+    port("--room-port", default=ROOM_PORT, help="port for the room (default %(default)s)")
     redis = "use this Redis (default: a private one, deleted at the end)"
     add("--redis", metavar="URL", help=redis)
     delay = "delay each reply of Redis by MS milliseconds (default 0)"
@@ -147,14 +154,17 @@ class _Running:
             port=urlsplit(url).port or 80,
             redis_port=urlsplit(self.redis_url).port or 0,
         )
-        return Look(server, Clients(url, self.redis_url if self.redis_is_ours else None))
+        return Look(server, self.redis_url if self.redis_is_ours else None)
 
 
 class _Foreground:
     """Child processes whose output is copied to ours while they run."""
 
-    def __init__(self, running: list[_Running], watch: SignalWatch, live_port: int) -> None:
-        self._running, self._watch, self._live_port = running, watch, live_port
+    def __init__(
+        self, running: list[_Running], watch: SignalWatch, live_port: int, room: RoomPage | None
+    ) -> None:
+        self._running, self._watch = running, watch
+        self._live_port, self._room = live_port, room
         self._live: Live | None = None
 
     def run(self) -> int:
@@ -181,11 +191,12 @@ class _Foreground:
         urls = [url_in(one.banner) for one in self._running]
         if self._live or not all(urls):
             return
-        self._live = Live([one.look() for one in self._running], self._live_port)
+        self._live = Live([one.look() for one in self._running], self._live_port, self._room)
         ends = "the server and its" if len(urls) == 1 else "the servers and their"
+        students = f"Students predict at {self._room.url}\n" if self._room else ""
         print(
             f"\nOpen {' and '.join(map(str, urls))} in a browser. "
-            f"What each process and connection waits for: {self._live.url}\n"
+            f"What each process and connection waits for: {self._live.url}\n{students}"
             f"Ctrl-C ends {ends} Redis.\n",
             flush=True,
         )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What is sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the playbook.
 
-Three archives, made anew only when their content has changed:
+Three archives, made again only if their content has changed:
   - the project: what git has, and what is new in its source folders and not private;
   - the Python packages of requirements/bench.txt, installed, for the load host;
   - the same without those that only draw charts, for the hosts that run an agent.
@@ -70,25 +70,19 @@ def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """The files that belong to the project: those that git has. What is new there, or is in a copy
     without a repository, may be anybody's: if `only_public`, as for other hosts, of that only
     sources that others may read. Raises UserError."""
-    if (root / ".git").exists():
-        known = _git_files(root, "--cached")
-        new = _git_files(root, "--others", "--exclude-standard")
-    else:  # what .gitignore says counts all the same
-        with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
+        where = ["-c", "safe.directory=*"]
+        if not (root / ".git").exists():  # .gitignore applies here, too
             _git(root, f"--git-dir={empty}", "init", "--quiet")
-            known = []
-            new = _git_files(root, "--others", "--exclude-standard", repository=empty)
+            where += [f"--git-dir={empty}", f"--work-tree={root}"]
+        listed = [*where, "ls-files", "-z"]
+        known = _git(root, *listed, "--cached").split("\0")[:-1]
+        new = _git(root, *listed, "--others", "--exclude-standard").split("\0")[:-1]
     # What was deleted is listed until that is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
     for name in new:
         if not only_public or (_is_source(name) and _is_public(root / name)):
             yield name
-
-
-def _git_files(root: Path, *which: str, repository: str = "") -> list[str]:
-    where = [f"--git-dir={repository}", f"--work-tree={root}"] if repository else []
-    said = _git(root, "-c", "safe.directory=*", *where, "ls-files", "-z", *which)
-    return [name for name in said.split("\0") if name]
 
 
 def _git(root: Path, *words: str) -> str:
@@ -140,7 +134,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Everything is pinned in the file, so nothing has to be looked for."""
+    """Everything is pinned in the file, so pip searches for nothing."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     pip += ["--no-user"]  # whatever the user's pip.conf says
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]

@@ -9,14 +9,20 @@ from dataclasses import dataclass, replace
 
 from rich.console import Console
 
-from bench.doctor.limits import TIME_WAIT_AMPLE, assess_site, judged, why_impossible
-from bench.doctor.looking import Facts, limits_here
+from bench.doctor.limits import (
+    TIME_WAIT_AMPLE,
+    Facts,
+    assess_site,
+    judged,
+    limits_here,
+    why_impossible,
+)
 from bench.load import open_loop
 from bench.readers.console import Table, say
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
-from bench.services.private_redis import RunRedis
+from bench.services.redis_server import RunRedis
 
 BUSY_LIMIT = 0.05
 """If other programs use more than this share of the CPUs, they disturb a measurement."""

@@ -23,9 +23,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from bench.deploy.pack import project_files
 from bench.host.project import ROOT, declaration
-from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
-from bench.records.values import one_of
+from bench.studies.study import EXPERIMENTS, DeclaredStudy
 from bench.subjects.running import CHANGED
 
 FOLDER = ROOT / "course" / "faults"
@@ -52,7 +51,7 @@ class Proof(BaseModel):
     says: str
     """A pattern in that failure: it must fail for this reason and for no other."""
     still: tuple[str, ...] = Field(min_length=1)
-    """Tests near by that pass all the same."""
+    """Related tests that still pass."""
 
 
 class Ticket(BaseModel):
@@ -61,7 +60,7 @@ class Ticket(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
     server: str
-    """The one in which it is to be looked for."""
+    """The server in which students search for it."""
     complaint: str
     """What a user noticed, in the words of a user."""
 
@@ -133,10 +132,14 @@ def _nothing_here() -> str:
 
 
 LEFT_OUT = (
-    *("course/faults/*", "course/own/solution.c", "docs/teaching/instructor/*", ".github/*"),
+    *("course/faults/*", "course/own/solution.c", "course/questions.toml"),
+    *("docs/teaching/instructor/*", ".github/*"),
     *(
         f"tests/bench/{name}"
-        for name in ("faults/*", "grade/*", "course/*", "book/test_site.py", "book/test_browser.py")
+        for name in (
+            *("faults/*", "grade/*", "course/*", "live/test_room.py"),
+            *("book/test_site.py", "book/test_browser.py"),
+        )
     ),
     "tests/mutants/*",
 )
@@ -211,7 +214,7 @@ def _lend_packages(folder: Path) -> None:
 
 
 def apply(patch: Path, folder: Path) -> None:
-    """Put a patch into a copy. Raises UserError if it does not fit, every line of it."""
+    """Put a patch into a copy. Raises UserError if a line does not fit."""
     command = ["patch", "--strip=1", "--fuzz=0", "--batch", "--forward", "--no-backup-if-mismatch"]
     try:
         lines = patch.read_bytes()
@@ -248,57 +251,23 @@ def _differences(folder: Path) -> Iterator[str]:
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
 # question and the answer. The changed servers are built next to the usual ones, so that a sweep
-# can measure both in turns.
+# can measure both alternately.
 
 
-EXPERIMENTS = ROOT / "course" / "experiments"
 NEEDED = (*SOURCES, "[0-9][0-9]_*/ldflags", "lib/*.h", "Makefile", "pyproject.toml")
 """What a server is built from."""
 STAMP = "built-from"
 
 
-class Experiment(BaseModel):
-    """What NAME.toml says."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    name: str
-    servers: tuple[str, ...] = Field(min_length=1)
-    """Those that it changes."""
-    workloads: tuple[str, ...] = Field(min_length=1)
-    kept: tuple[bool, ...] = (False, True)
-    """With a connection for each request, with connections that are kept."""
-    question: str
-    answer: str
-    """What is to be expected, and why."""
-    still: tuple[str, ...] = Field(min_length=1)
-    """Tests below tests/e2e/ that the changed servers pass: they are right, only other."""
-
-    @property
-    def title(self) -> str:
-        """What is done otherwise."""
-        return CHANGES[self.name]
-
-    @property
-    def patch(self) -> Path:
-        """The change: a unified diff against this project."""
-        return EXPERIMENTS / f"{self.name}.patch"
-
-
-def experiment(name: str) -> Experiment:
-    """The one of that name. Raises UserError."""
-    file = EXPERIMENTS / f"{one_of('experiment', name, CHANGES)}.toml"
-    return declaration(Experiment, file, name=name)
-
-
-def built(chosen: Experiment) -> Path:
-    """The folder of the changed servers, built if they are not, or of other sources. Raises
-    UserError."""
+def built(chosen: DeclaredStudy) -> Path:
+    """Return the folder of an experiment's servers, built if they are not, or of other sources.
+    Raises UserError."""
     folder = CHANGED / chosen.name
     stamp, digest = folder / STAMP, _digest(chosen)
     if not stamp.exists() or stamp.read_text() != digest:
         shutil.rmtree(folder, ignore_errors=True)
         _copy_sources(folder)
-        apply(chosen.patch, folder)
+        apply(EXPERIMENTS / f"{chosen.name}.patch", folder)
         _make(chosen, folder)
         stamp.write_text(digest)
     return folder
@@ -308,9 +277,10 @@ def _sources() -> list[Path]:
     return sorted({path for pattern in NEEDED for path in ROOT.glob(pattern)})
 
 
-def _digest(chosen: Experiment) -> str:
+def _digest(chosen: DeclaredStudy) -> str:
     found = hashlib.sha256()
-    for path in (chosen.patch, EXPERIMENTS / f"{chosen.name}.toml", *_sources()):
+    its = (EXPERIMENTS / f"{chosen.name}.{kind}" for kind in ("patch", "toml"))
+    for path in (*its, *_sources()):
         found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -326,9 +296,9 @@ def _copy_sources(folder: Path) -> None:
         shutil.copytree(objects, folder / "build" / "release")
 
 
-def _make(chosen: Experiment, folder: Path) -> None:
+def _make(chosen: DeclaredStudy, folder: Path) -> None:
     done = subprocess.run(
-        ["make", "--silent", *chosen.servers], cwd=folder, capture_output=True, text=True
+        ["make", "--silent", *chosen.subjects], cwd=folder, capture_output=True, text=True
     )
     if done.returncode != 0:
         raise UserError(f"experiment {chosen.name} does not build: {done.stderr.strip()}")

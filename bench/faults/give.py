@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         "--renew",
         type=Path,
         metavar="FOLDER",
-        help="for maintainers: write the patch anew, from a copy that was edited",
+        help="for maintainers: write the patch again, from a copy that was edited",
     )
     options = parser.parse_args(words)
     if (options.number is None) == (options.student is None):
@@ -70,7 +70,7 @@ def ticket(chosen: Ticket, folder: Path) -> str:
     complaint = textwrap.indent(paragraphs(chosen.complaint), "  ")
     server = chosen.server
     hints = (
-        f"Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; at last HINT=answer"
+        f"Hints, here: make fault N={chosen.number} HINT=1, then 2 and {STEPS}; finally HINT=answer"
     )
     return f"""\
 A copy of the project, with one fault in its C sources, is in {folder}

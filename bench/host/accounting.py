@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Measures the CPU time of a server: of all its processes and threads, ended children included.
+"""Measures and limits the CPU time of a server: of all its processes and threads, ended children
+included.
 
 There are two methods. The total of both is exact, because the kernel counts nanoseconds:
 
@@ -14,10 +15,21 @@ On most kernels the split of the total into user and system time is sampled by t
 If a process ends before its first tick, the kernel counts all its time as *user* time. So rusage
 reports too much user time for a server that forks for each connection. The group adds up the
 samples of all processes before it divides; its split is correct there, too.
+
+With the same small quota for each server, the load generator has more CPU time than the server,
+which so is the limit of a run, even with few CPUs. The quota has a short period: a server that has
+used it up is stopped until the next period begins. Its group has the highest weight, so that it
+gets its quota even if other processes use the same CPU. Of three methods the first that works is
+used:
+
+- `systemd-run --user --scope`, if systemd allows users to set limits: it needs no privilege.
+- A group of version 2, if the controller `cpu` is enabled for child groups of our group.
+- A group in version 1's hierarchy `cpu`, and a group of version 2 from which CPU time is read.
 """
 
 import contextlib
 import ctypes
+import functools
 import itertools
 import os
 import re
@@ -25,12 +37,14 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
-from bench.host.quota import own_folders, parse_stat, read_own
+from bench.host.programs import output_of
+from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """For sh: enter group $0, then execute the program, so that all its instructions are counted."""
@@ -38,6 +52,13 @@ _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 _PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
 _PREFIX = "zerohttpd-measure"
+
+PERIOD_US = 10_000
+SCOPES = "systemd-run --user --scope"
+TRY_SECONDS = 60.0
+"""Time limit for systemd: it took 14 s on an emulated machine."""
+_SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
+"""For sh: print its own quota; $0: the mount point of version 2."""
 
 
 class CpuTime(NamedTuple):
@@ -62,27 +83,54 @@ class CpuTime(NamedTuple):
         return cls(sum(time.user for time in known), sum(time.system for time in known))
 
 
+class Periods(NamedTuple):
+    """Counts of a quota's periods so far: those in which a process ran, and throttled ones."""
+
+    all: int
+    throttled: int
+
+    def __sub__(self, other: "Periods") -> "Periods":
+        return Periods(self.all - other.all, self.throttled - other.throttled)
+
+
 class Group:
     """A control group for one server. Close it when the server has ended."""
 
-    def __init__(self, parent: Path) -> None:
-        """Create the group in the folder `parent`. May raise OSError."""
+    def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
+        """Create the group in the folder `parent`. With `quotas`, limit it to a `share` of one
+        core: by a group in this folder, in version 2 by the same group. May raise OSError."""
         owner = f"{_process_namespace()}-{os.getpid()}"
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
+        self._limited = (quotas or parent) / self._folder.name
         self._folder.mkdir()
+        if quotas:
+            try:
+                self._limited.mkdir(exist_ok=True)
+                _limit(self._limited, round(share * PERIOD_US))
+            except OSError:
+                self.close()
+                raise
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folder for accounting, and that of the quota if it is another one."""
+        return list(dict.fromkeys([self._folder, self._limited]))
 
     def wrap(self, command: Sequence[str]) -> list[str]:
         """Return the command line that runs a program in this group."""
-        return self._enter(self._folder, command)
-
-    @staticmethod
-    def _enter(folder: Path, command: Sequence[str]) -> list[str]:
-        return ["sh", "-c", _ENTER, str(folder), *command]
+        for folder in self.folders:
+            command = ["sh", "-c", _ENTER, str(folder), *command]
+        return list(command)
 
     def read(self) -> CpuTime:
         """Return the CPU time of all members since the group was created."""
         fields = parse_stat((self._folder / "cpu.stat").read_text())
         return CpuTime(float(fields["user_usec"]), float(fields["system_usec"]))
+
+    def periods(self) -> Periods:
+        """Return the counts of the quota's periods so far."""
+        stat = parse_stat((self._limited / "cpu.stat").read_text())
+        return Periods(stat["nr_periods"], stat["nr_throttled"])
 
     def starved_us(self) -> float | None:
         """Return the microseconds in which members were runnable and none of them ran (PSI); None
@@ -99,7 +147,41 @@ class Group:
         """Kill all members and remove the group."""
         with contextlib.suppress(OSError):  # Linux < 5.14 has no such file
             (self._folder / "cgroup.kill").write_text("1")
-        remove_group(self._folder)
+        for folder in self.folders:
+            remove_group(folder)
+
+
+class Scope(Group):
+    """A group that systemd creates when the program starts and removes after its last process."""
+
+    def __init__(self, mount: Path, share: float) -> None:
+        """`mount`: the mount point of version 2; `share`: of one core."""
+        self._mount, self._share = mount, share
+        self._unit = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}.scope"
+
+    @functools.cached_property
+    def _folder(self) -> Path:  # type: ignore[override]  # known after the program's start
+        show = ["systemctl", "--user", "show", "--value", "-p", "ControlGroup", self._unit]
+        said = output_of(show).strip()
+        if not said:
+            raise OSError(f"systemd does not know {self._unit}")
+        return self._mount / said.lstrip("/")
+
+    @property
+    def _limited(self) -> Path:  # type: ignore[override]
+        return self._folder
+
+    def wrap(self, command: Sequence[str]) -> list[str]:
+        """See `Group`."""
+        period = f"CPUQuotaPeriodSec={PERIOD_US}us"
+        wanted = [f"CPUQuota={self._share:.0%}", period, "CPUWeight=10000", "CPUAccounting=yes"]
+        limits = [word for one in wanted for word in ("-p", one)]
+        return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
+
+    def close(self) -> None:
+        """See `Group`. If systemd does not know it, it was never created or is removed already."""
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 def remove_group(folder: Path) -> None:
@@ -115,7 +197,11 @@ def remove_group(folder: Path) -> None:
 def parent_of_groups() -> Path | None:
     """Return a folder in which we can create, fill and read control groups; None if there is no
     such folder."""
-    return next((folder for folder in candidates() if _works(folder)), None)
+    return next((folder for folder in candidates() if _can_count(folder)), None)
+
+
+def _can_count(folder: Path) -> bool:
+    return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().total > 0)
 
 
 def rusage_of_buried() -> CpuTime:
@@ -165,15 +251,80 @@ def _has_quota(folder: Path) -> bool:
     return not text_of(folder / "cpu.max", "max").startswith("max")
 
 
-def _works(folder: Path) -> bool:
+def _works(
+    make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
+) -> bool:
+    """Return whether a program runs in a new group, after which the group and its output are good.
+    The group is removed."""
     try:
-        group = Group(folder)
+        group = make()
     except OSError:
         return False
     try:
-        done = subprocess.run(group.wrap(["true"]), capture_output=True)
-        return done.returncode == 0 and group.read().total > 0
-    except (OSError, KeyError, ValueError):
+        done = subprocess.run(
+            group.wrap(command), capture_output=True, text=True, timeout=TRY_SECONDS
+        )
+        return done.returncode == 0 and is_good(group, done.stdout)
+    except (OSError, KeyError, ValueError, subprocess.TimeoutExpired):
         return False
     finally:
         group.close()
+
+
+@dataclass(frozen=True)
+class Slicing:
+    """The method by which this host can set CPU quotas."""
+
+    how: str
+    """The method's name for readers."""
+    parent: Path
+    """The folder for accounting groups; for Scopes the mount point of version 2."""
+    quotas: Path | None
+    """The folder for groups with a quota. None: systemd creates them."""
+
+    def slice(self, share: float) -> Group:
+        """Return a new group; `share`: of one core. May raise OSError."""
+        return Group(self.parent, self.quotas, share) if self.quotas else Scope(self.parent, share)
+
+    def works(self) -> bool:
+        """Return whether a program runs with a quota and the kernel counts its periods."""
+        if self.quotas:
+            return _works(lambda: self.slice(0.5), ["true"], lambda one, _: one.periods().all >= 0)
+        show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
+        quota = [str(PERIOD_US // 2), str(PERIOD_US)]
+        return _works(lambda: self.slice(0.5), show, lambda _, said: said.split() == quota)
+
+
+def find_slicing() -> Slicing | None:
+    """Return the first method that works here; None if none does. Groups that are left over from a
+    killed run are removed."""
+    found = next((way for way in _ways() if way.works()), None)
+    if found and found.quotas:
+        remove_stale_groups(found.quotas)
+    return found
+
+
+def _ways() -> Iterable[Slicing]:
+    mounts = parse_mounts(read_own()[1])
+    v2 = next((mount.point for mount in mounts if mount.version == V2), None)
+    if v2 is None:
+        return
+    yield Slicing(f"{V2}, {SCOPES}", v2, None)
+    for folder in candidates():
+        if "cpu" in text_of(folder / "cgroup.subtree_control").split():
+            yield Slicing(V2, folder, folder)
+    parent = parent_of_groups()
+    for version, own in own_folders("cpu", *read_own()):
+        if parent and version == V1:
+            yield Slicing(V1, parent, own)
+
+
+def _limit(folder: Path, quota_us: int) -> None:
+    """Limit a group to `quota_us` microseconds of CPU time in each period. May raise OSError."""
+    if (folder / "cpu.max").exists():
+        (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        (folder / "cpu.weight").write_text("10000")
+    else:
+        (folder / "cpu.shares").write_text("262144")
+        (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (folder / "cpu.cfs_quota_us").write_text(str(quota_us))

@@ -14,6 +14,7 @@ Every child
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,13 +22,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TypeVar
 
-from bench.host.accounting import CpuTime, rusage_of_buried
 from bench.host.programs import search_path
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
@@ -37,6 +36,7 @@ POLL_SECONDS = 0.02
 """The interval of a waiting loop: short compared with a run, long compared with one check."""
 START_POLL_SECONDS = 0.005
 """The interval in which a start is awaited."""
+FIRST_PORT = 10_000
 LONG_FILE = 8 << 20
 """Bytes that are read quickly."""
 
@@ -159,59 +159,13 @@ class Child:
         return self._process.poll()
 
 
-@dataclass(frozen=True)
-class RanChild:
-    """A child that has ended, and the time that it used."""
-
-    child: Child
-    in_time: bool
-    """Whether it ended by itself before the time limit."""
-    wall_seconds: float
-    """From its start to its end by our own clock."""
-    cpu: CpuTime
-    demand: float | None
-    """The share of `wall_seconds` in which it ran or was runnable; None if unknown."""
-
-
-def run_measured(
-    command: Sequence[str],
-    cpus: Sequence[int],
-    seconds: float,
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None = None,
-    idle: float = 0.0,
-) -> RanChild:
-    """Run a load generator for `seconds` at most, calling `meanwhile` several times a second. Then
-    end it by SIGINT, after which it still prints its results. `idle`: seconds in which it cannot
-    run. May raise Interrupted; the child has ended then, too."""
-    before = rusage_of_buried()
-    begin = time.monotonic()
-    child = Child(command, cpus)
-    demands: list[float | None] = []
-
-    def look() -> None:
-        demands.append(child.demand_seconds())  # threads are counted only while they exist
-        if meanwhile:
-            meanwhile()
-
-    try:
-        in_time = child.wait(seconds, watch, look)
-        wall = time.monotonic() - begin
-        demands.append(child.demand_seconds())
-    finally:
-        child.end(number=signal.SIGINT)
-    wanted = max((seen for seen in demands if seen is not None), default=None)
-    demand = None if wanted is None else min(1.0, wanted / max(wall - idle, 0.01))
-    return RanChild(child, in_time, wall, rusage_of_buried() - before, demand)
-
-
 def demand_seconds(pid: int) -> float | None:
     """Return the seconds for which the busiest task of a process ran or waited for a CPU. After the
     end of the process, until it is reaped, only its first task is known."""
     found = []
-    for file in Path("/proc", str(pid), "task").glob("*/schedstat"):
+    for folder in Path("/proc", str(pid), "task").glob("*"):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
-            ran, waited, *_ = file.read_text().split()
+            ran, waited, *_ = (folder / "schedstat").read_text().split()
             found.append((int(ran) + int(waited)) / 1e9)
     return max(found, default=None)
 
@@ -268,7 +222,14 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """Return a port of an address of this host that is free now. May raise OSError."""
+    """Return a port of an address of this host that is free now. May raise OSError.
+
+    It is below the ephemeral range if there is room: a port of that range may be given to any
+    client while a server that should use it again is down."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
+        with contextlib.suppress(OSError), socket.create_server((address, port)):
+            return port
     with socket.create_server((address, 0)) as listener:
         return int(listener.getsockname()[1])
 
@@ -297,19 +258,18 @@ class Helper:
         cpus: Sequence[int],
         watch: SignalWatch,
         inside: Sequence[str] = (),
-        tells: bool = True,
     ) -> None:
-        """Start it. If it `tells`, wait for its first line, a number. It starts faster without
-        site-packages (-S). `inside`: a command that starts it in another place. Raises HelperError
-        or Interrupted."""
+        """Start it and wait for its first line, a number. It starts faster without site-packages
+        (-S). `inside`: a command that starts it in another place. Raises HelperError or
+        Interrupted."""
         command = [*inside, sys.executable, "-S", "-m", module, *words]
         self._child = Child(command, cpus, cwd=ROOT)
         child = self._child
         try:
-            if tells and not child.until(lambda: "\n" in child.stdout, START_SECONDS, watch):
+            if not child.until(lambda: "\n" in child.stdout, START_SECONDS, watch):
                 said = last_line(child.stderr) or "it printed no error"
                 raise HelperError(f"{module} did not start: {said}")
-            self._first = int(self._child.stdout.split("\n")[0]) if tells else 0
+            self._first = int(self._child.stdout.split("\n")[0])
         except BaseException:
             self._child.end()
             raise

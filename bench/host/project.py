@@ -2,7 +2,6 @@
 """The project's folder and the version of its sources."""
 
 import hashlib
-import sys
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,19 +10,10 @@ from pydantic import BaseModel, ValidationError
 from bench.host.programs import first_line, output_of
 from bench.records.environment import Checkout
 from bench.records.errors import UserError, in_words
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from bench.records.values import toml_of
 
 ROOT = Path(__file__).resolve().parents[2]
 """The project's top folder."""
-
-
-def toml_of(file: Path) -> dict[str, object]:
-    """Return the content of a TOML file; empty if it does not exist."""
-    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -47,9 +37,11 @@ def source_digest() -> str:
 SOURCES = (
     "Makefile",
     "bench/**/*.py",
+    "bench/grade/*.toml",
     "bench/services/*.j2",
     "bench/load/*.lua",
-    "bench/peers/**/*",
+    "bench/studies/*",
+    "bench/torture/*.toml",
     "bench/strangers/**/*",
     "course/experiments/*",
     "floors/*",

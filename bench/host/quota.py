@@ -165,10 +165,11 @@ def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
 def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
     """Return the innermost quota of a process with this /proc/self/cgroup and mountinfo."""
     for version, folder in own_folders("cpu", cgroup, mountinfo):
-        cpus = _v1_cpus(folder) if version == V1 else _v2_cpus(folder)
-        usage = folder / "cpu.stat"
         if version == V1:
+            cpus = _cpus(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
             usage = _usage_beside(parse_mounts(mountinfo), folder)
+        else:
+            cpus, usage = _cpus(folder, "cpu.max"), folder / "cpu.stat"
         if cpus is not None and usage.exists():
             return Quota(version, folder, usage, cpus)
     return None
@@ -233,14 +234,9 @@ def seconds_used(text: str) -> float | None:
     return None if used is None else used / 1e6
 
 
-def _v1_cpus(folder: Path) -> float | None:
-    quota = text_of(folder / "cpu.cfs_quota_us").strip()
-    period = text_of(folder / "cpu.cfs_period_us").strip()
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
-
-
-def _v2_cpus(folder: Path) -> float | None:
-    words = text_of(folder / "cpu.max").split()
+def _cpus(folder: Path, *files: str) -> float | None:
+    """Return the quota in CPUs: these files have its CPU time and its period."""
+    words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 

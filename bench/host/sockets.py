@@ -77,7 +77,7 @@ class Socket(NamedTuple):
     inode: int
     """0: no process has it open."""
     traffic: Traffic | None = None
-    """Only if it was asked for, and sock_diag works."""
+    """None if it was not requested, or if sock_diag does not work."""
 
 
 def tcp_sockets(

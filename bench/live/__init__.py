@@ -9,8 +9,11 @@
     verdict        what is seen, in a sentence
     look           puts these together twice a second, while a page is open
     web            the page, its events, its buttons; for this machine's own browsers only
+    room           questions, and the predictions of a room
+    room_page      the page on which students predict; for other machines too, if asked for
+    handler        the responses of both
     metrics        the same figures in the text format of Prometheus
 
-The server is asked nothing and does nothing for it. Only its parent may look so closely (ptrace(2),
+The server need not cooperate. Only its parent may look so closely (ptrace(2),
 "Yama"), so this runs in `zerohttpd serve`, which has started it.
 """

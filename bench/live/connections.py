@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The connections of a server, and what each of them waits for, from the kernel's table of sockets.
 
-The server is asked nothing. The kernel knows for each connection which side has sent last, and what
-is not read yet. It does not know whether a request is complete: of its own clients the helper knows
-this; of another one the page says only that it has no response yet.
+The server need not cooperate. The kernel knows for each connection which side has sent last, and
+what is not read yet. It does not know whether a request is complete. The helper knows this for its
+own clients only; for others the page says that they have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ CLIENTS_SHOWN = 2000
 
 
 class ConnectionWait(Enum):
-    """What a connection waits for: how the page draws it; of one, and of several, in words."""
+    """What a connection waits for: its style on the page, and texts for one and for several."""
 
     QUEUED = ("queue", "to be accepted", "to be accepted")
     UNREAD = ("unread", "to be read (it is accepted)", "to be read (they are accepted)")
@@ -49,7 +49,7 @@ class Sockets:
     """A command has been sent to Redis, and no reply has come since; or both in one step of the
     kernel's timer, as when the next command follows a reply."""
     open: list[Socket] = field(default_factory=list)
-    """Those whose clients have not left."""
+    """The connections whose clients have not left."""
 
     @property
     def unread(self) -> int:
@@ -87,6 +87,8 @@ class ConnectionGroup:
     kind: str
     who: str
     whom: str
+    label: str
+    """`whom` in words that do not depend on the count, for metrics."""
     count: int = 0
     seconds: float = 0.0
     """For how long the first has waited."""
@@ -102,7 +104,7 @@ def groups_of(seen: Sockets, names: dict[int, OwnClient], now: float) -> list[Co
         if phase is ConnectionWait.RESPONSE and known:
             phase = _phase_of(known, seen)
         kind, whom, of_many = phase.value
-        group = groups.setdefault((who, phase), ConnectionGroup(kind, who.value[0], whom))
+        group = groups.setdefault((who, phase), ConnectionGroup(kind, who.value[0], whom, whom))
         group.count += 1
         if group.count > 1:
             group.who, group.whom = f"{group.count} {who.value[1]}", of_many

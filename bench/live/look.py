@@ -4,11 +4,11 @@
 import threading
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, field
+from dataclasses import InitVar, asdict, dataclass, field
 from typing import NamedTuple
 
 from bench.live import connections, tasks, waits
-from bench.live.clients import Clients
+from bench.live.clients import VISITOR_EVERY, Clients
 from bench.live.tasks import Counters
 from bench.live.verdict import RECENT_SECONDS, verdict
 from bench.live.waits import Sleeps
@@ -47,14 +47,17 @@ class Look:
     """Looks at one server, and remembers what it needs to say for how long something goes on."""
 
     server: Server
-    clients: Clients
+    redis_url: InitVar[str | None]
+    """Of a Redis that may be slowed, because no one else uses it."""
     _sleeps: Sleeps = field(default_factory=Sleeps)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
     _alone: bool = True
     _has_loop: bool = False
+    _has_threads: bool = False
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, redis_url: str | None) -> None:
+        self.clients = Clients(self.server.url, redis_url)
         self._counters = Counters(self.server.pid)
 
     def look(self, now: float) -> dict[str, Json]:
@@ -67,16 +70,24 @@ class Look:
             return said | {"gone": True}
         names = self.clients.names()
         self._sleeps.see(found, now)
+        processes = len({task.process for task in found})
         groups = waits.groups_of(found, seen, names, self._sleeps, now)
         waited = self.clients.waits(RECENT_SECONDS)
         self._alone &= len(found) == 1
+        self._has_threads |= processes < len(found)
         self._has_loop |= any(group.kind == "all" for group in groups)
         return said | {
-            "processes": len({task.process for task in found}),
+            "processes": processes,
             "threads": len(found),
             "groups": [asdict(group) for group in groups],
             "clients": [asdict(group) for group in connections.groups_of(seen, names, now)],
-            "verdict": verdict(groups, waited, alone=self._alone, has_loop=self._has_loop),
+            "verdict": verdict(
+                groups,
+                waited,
+                alone=self._alone,
+                has_loop=self._has_loop,
+                tasks="threads" if self._has_threads else "processes",
+            ),
             "connections": seen.states,
             "queue": {"waiting": seen.queue, "room": seen.room, "unread": seen.unread},
             "rate": self._rate(now),
@@ -98,7 +109,8 @@ class Look:
 
 
 class Watch:
-    """Looks at all servers again and again, in a thread of its own, and tells it in `next`."""
+    """Looks at all servers again and again, in a thread of its own, and tells it in `next`. A
+    second thread sends them visitors."""
 
     def __init__(self, looks: list[Look]) -> None:
         self.looks = looks
@@ -107,15 +119,19 @@ class Watch:
         self._told = Told(0.0, {})
         self._over = False
         self._looking = threading.Lock()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=run, daemon=True) for run in (self._run, self._send_visitors)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def close(self) -> None:
         """End the looks, and wake all waiting readers."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def watch(self, by: int) -> None:
         """One more page is open (1), or one less (-1). Without one nothing is looked at, and
@@ -155,7 +171,11 @@ class Watch:
             with self._changed:
                 self._told = Told(now, {"servers": servers, "look": cost})
                 self._changed.notify_all()
-            for look in self.looks:
-                look.clients.visit()
-            with self._changed:
                 self._changed.wait_for(lambda: self._over, pause)
+
+    def _send_visitors(self) -> None:
+        with self._changed:
+            while not self._over:
+                for look in self.looks if self._watchers else ():
+                    look.clients.visit()
+                self._changed.wait_for(lambda: self._over, VISITOR_EVERY)

@@ -18,7 +18,7 @@ PLAIN = {
 
 
 def registry_of(watch: Watch) -> CollectorRegistry:
-    """Return a registry whose figures are looked at when they are asked for."""
+    """Return a registry whose figures are read at each request."""
     registry = CollectorRegistry()
     registry.register(_Servers(watch))
     return registry
@@ -69,7 +69,7 @@ class _Servers(Collector):
             "Open connections by what they wait for",
             ("waits_for",),
             [
-                ((group["whom"],), one, group["count"])
+                ((group["label"],), one, group["count"])
                 for one in running
                 for group in one["clients"]
             ],

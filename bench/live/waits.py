@@ -154,7 +154,7 @@ class Sleeps:
 def groups_of(
     found: list[Task], seen: Sockets, names: dict[int, OwnClient], sleeps: Sleeps, now: float
 ) -> list[TaskGroup]:
-    """Those who wait for the same in the same call, together."""
+    """The tasks that wait for the same thing in the same call, as one group."""
     titles = _titles(found)
     groups: dict[tuple[str, str, Wait], TaskGroup] = {}
     for task in found:

@@ -16,14 +16,13 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from bench.host.process import Child, run_measured
 from bench.host.programs import first_line, require
 from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome
+from bench.load.outcome import Load, Outcome, run_measured
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import FORM
 
@@ -208,28 +207,23 @@ def run(
             (folder / "form").write_text(load.form)
         words = command(load, folder)
         ran = run_measured(words, cpus, load.timeout, watch, meanwhile, START_SECONDS)
-        came = outcome(ran.child, load, not ran.in_time, folder)
-        return replace(came, wall_seconds=ran.wall_seconds, cpu=ran.cpu, demand=ran.demand)
+        return _outcome(ran, load, folder)
 
 
-def outcome(child: Child, load: Load, timed_out: bool, folder: Path) -> AbOutcome:
+def _outcome(ran: Outcome, load: Load, folder: Path) -> AbOutcome:
     """Return the outcome from the output and the files of an ab that has ended."""
-    report = child.stdout
-    figures = parse_report(report)
+    figures = parse_report(ran.report)
     precise = parse_percentile_file(_text(folder / "percentiles.csv"))
     if figures and precise:
         figures.percentiles_ms = {p: precise[p] for p in KEPT_PERCENTILES if p in precise}
-    completed = figures.complete if figures else completed_before_abort(report)
-    return AbOutcome(
-        command=command(load, Path()),  # without the temporary folder
-        status=child.exit_status,
-        timed_out=timed_out,
-        figures=figures,
-        completed=completed,
-        message=abort_message(child.stderr),
-        report=report,
-        latency=latency_from(precise, parse_request_times(_text(folder / "requests.tsv"))),
-    )
+    known = {
+        **vars(ran),
+        "command": command(load, Path()),  # without the temporary folder
+        "message": abort_message(ran.message),
+        "latency": latency_from(precise, parse_request_times(_text(folder / "requests.tsv"))),
+    }
+    completed = figures.complete if figures else completed_before_abort(ran.report)
+    return AbOutcome(**known, figures=figures, completed=completed)
 
 
 def _text(path: Path) -> str:

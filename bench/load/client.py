@@ -13,6 +13,7 @@ RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with a time of 0: socket(7)."""
 CHUNK = 65536
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
+_FIRST = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
 Same = TypeVar("Same", bound="Connection")
 
@@ -21,9 +22,9 @@ class NoAnswer(Exception):
     """No complete answer: the connection ended, or the deadline passed. The message says which;
     `received`: the bytes so far."""
 
-    def __init__(self, why: str, received: bytes, in_time: bool) -> None:
+    def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")
-        self.received, self.in_time = received, in_time
+        self.received, self.in_time = bytes(received), in_time
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,26 @@ class Response:
 
     status: int
     head: bytes
+    """Without the empty line at its end."""
     body: bytes
+
+    @staticmethod
+    def of(received: bytes) -> "Response | None":
+        """Return the response in all bytes of a connection; None without a complete head."""
+        head, gap, body = received.partition(b"\r\n\r\n")
+        found = _FIRST.match(head)
+        return Response(int(found[1]), head, body) if gap and found else None
+
+    @property
+    def size(self) -> int:
+        """The length of head and body."""
+        return len(self.head) + len(b"\r\n\r\n") + len(self.body)
+
+    @property
+    def announced(self) -> int | None:
+        """The Content-Length; None if there is none, or no number."""
+        said = self.field("Content-Length")
+        return int(said) if said is not None and _LENGTH.fullmatch(said) else None
 
     def field(self, name: str) -> str | None:
         """Return the value of the first header field with this name; None if there is none."""
@@ -57,7 +77,6 @@ class Connection:
     ) -> None:
         """Connect. `patience`: timeout in seconds of each whole answer; `buffer`: size of a small
         receive buffer (0: the default); `source`: the local address ("": any)."""
-        self._received = b""
         self._patience = patience
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
@@ -99,6 +118,13 @@ class Connection:
 class Client(Connection):
     """A connection whose answers are read."""
 
+    def __init__(
+        self, address: tuple[str, int], patience: float, buffer: int = 0, source: str = ""
+    ) -> None:
+        """See `Connection`."""
+        super().__init__(address, patience, buffer, source)
+        self._received = bytearray()
+
     def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send a request and return the answer. Raises NoAnswer."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -110,7 +136,8 @@ class Client(Connection):
         until = time.monotonic() + self._patience
         while b"\r\n\r\n" not in self._received:
             self._more(until)
-        head, _, self._received = self._received.partition(b"\r\n\r\n")
+        head = self._take(self._received.index(b"\r\n\r\n"))
+        self._take(len(b"\r\n\r\n"))
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not _STATUS.fullmatch(first[1]):
             raise NoAnswer("something that is no HTTP came", head, True)
@@ -122,18 +149,17 @@ class Client(Connection):
             raise NoAnswer(f"Content-Length is {length[:60]!r}, which is no length", head, True)
         while len(self._received) < int(length):
             self._more(until)
-        body, self._received = self._received[: int(length)], self._received[int(length) :]
-        return Response(answer.status, head, body)
+        return Response(answer.status, head, self._take(int(length)))
+
+    def _take(self, size: int) -> bytes:
+        """Return and remove the first bytes of what has been received."""
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        return taken
 
     def ends(self, seconds: float | None = None) -> bool:
-        """Return whether the server closes the connection within the time; data are dropped."""
-        until = time.monotonic() + (self._patience if seconds is None else seconds)
-        try:
-            while True:
-                self._more(until)
-                self._received = b""
-        except NoAnswer as end:
-            return end.in_time
+        """Return whether the server closes the connection within the time."""
+        return self.rest(seconds)[1]
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
         """Return the bytes until the server closes, and whether it does so within the time."""
@@ -142,7 +168,7 @@ class Client(Connection):
             while True:
                 self._more(until)
         except NoAnswer as end:
-            return self._received, end.in_time
+            return bytes(self._received), end.in_time
 
     def _more(self, until: float) -> None:
         left = until - time.monotonic()
@@ -154,17 +180,23 @@ class Client(Connection):
         except TimeoutError:
             raise NoAnswer("the time was over", self._received, False) from None
         except OSError as error:
-            raise NoAnswer(f"the connection broke ({error.strerror})", self._received, True) from (
-                error
-            )
+            why = f"the connection broke ({error.strerror})"
+            raise NoAnswer(why, self._received, True) from error
         if not piece:
             raise NoAnswer("the connection ended", self._received, True)
         self._received += piece
 
 
-def request(method: str, path: str, *fields: str, body: bytes | None = None) -> bytes:
+def request(
+    method: str,
+    path: str,
+    *fields: str,
+    body: bytes | None = None,
+    host: str = "localhost",
+    version: str = "HTTP/1.1",
+) -> bytes:
     """Return the bytes of a request; `fields`: header lines except Host and Content-Length."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", *fields]
+    lines = [f"{method} {path} {version}", f"Host: {host}", *fields]
     if body is not None:
         lines.append(f"Content-Length: {len(body)}")
     return "\r\n".join([*lines, "", ""]).encode() + (body or b"")

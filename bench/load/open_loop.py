@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
-from bench.host.process import last_line, run_measured
+from bench.host.process import last_line
 from bench.host.programs import output_of
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome
+from bench.load.outcome import Load, Outcome, run_measured
 from bench.records.errors import UserError
 from bench.records.figures import Latency, OpenLoopFigures
 from bench.records.workloads import FORM
@@ -118,35 +118,22 @@ def run(
     """Run oha to its end, or to the load's timeout. May raise Interrupted; oha has ended then."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-oha-") as folder:
         database = Path(folder, "requests.sqlite")
-        done = _run(load, database, cpus, watch, meanwhile)
-        if done.figures:
-            done.figures.uncorrected = latency_of(
+        words = [program() or "oha", *command(load, database)[1:]]
+        ran = run_measured(words, cpus, load.timeout, watch, meanwhile)
+        figures, latency, body = parse(ran.report, load.rate)
+        if figures:
+            figures.uncorrected = latency_of(
                 [times.end - times.sent for times in requests_in(database)],
                 "oha --db-url: from when a request was sent",
             )
-        return done
-
-
-def _run(
-    load: Load,
-    database: Path,
-    cpus: Sequence[int],
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None,
-) -> OpenOutcome:
-    words = command(load, database)
-    ran = run_measured([program() or "oha", *words[1:]], cpus, load.timeout, watch, meanwhile)
-    child = ran.child
-    figures, latency, body = parse(child.stdout, load.rate)
-    return OpenOutcome(
-        command=command(load, Path(database.name)),  # without the temporary folder
-        message=last_line(
-            "".join(x for x in child.stderr.splitlines(True) if not x.startswith(PROGRESS))
-        ),
-        figures=figures,
-        latency=latency,
-        body_bytes=body,
-    ).of(ran)
+        said = [line for line in ran.message.splitlines() if not line.startswith(PROGRESS)]
+        known = {
+            **vars(ran),
+            "command": command(load, Path(database.name)),  # without the temporary folder
+            "message": last_line("\n".join(said)),
+            "latency": latency,
+        }
+        return OpenOutcome(**known, figures=figures, body_bytes=body)
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:

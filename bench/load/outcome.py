@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
 """The input and the outcome of a load generator, the same for all of them."""
 
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from bench.host.accounting import CpuTime
-from bench.host.process import RanChild
+from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.process import Child
+from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 from bench.records.figures import Latency
 
@@ -35,9 +38,6 @@ class WarmUpFailed(NoFigure):
     label = "warm-up"
 
 
-Own = TypeVar("Own", bound="Outcome")
-
-
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """The outcome of a load."""
@@ -47,7 +47,7 @@ class Outcome:
     """Its exit status."""
     timed_out: bool = False
     message: str = ""
-    """The line of its standard error that names the error."""
+    """Its standard error; of a named generator the line that names the error."""
     report: str = ""
     """Its whole standard output."""
     latency: Latency | None = None
@@ -56,16 +56,42 @@ class Outcome:
     cpu: CpuTime | None = None
     """The CPU time of the generator, in microseconds."""
     demand: float | None = None
-    """The share of `wall_seconds` in which it ran or wanted to run."""
+    """The share of `wall_seconds` in which it ran or was runnable; None if unknown."""
 
-    def of(self: Own, ran: RanChild) -> Own:
-        """Return the outcome with all that is known of the generator's process."""
-        return replace(
-            self,
-            status=ran.child.exit_status,
-            timed_out=not ran.in_time,
-            report=ran.child.stdout,
-            wall_seconds=ran.wall_seconds,
-            cpu=ran.cpu,
-            demand=ran.demand,
-        )
+
+def run_measured(
+    command: Sequence[str],
+    cpus: Sequence[int],
+    seconds: float,
+    watch: SignalWatch,
+    meanwhile: Callable[[], None] | None = None,
+    idle: float = 0.0,
+) -> Outcome:
+    """Run a load generator for `seconds` at most, calling `meanwhile` several times a second. Then
+    end it by SIGINT, after which it still prints its results. `idle`: seconds in which it cannot
+    run. May raise Interrupted; it has ended then, too."""
+    before, begin = rusage_of_buried(), time.monotonic()
+    child = Child(command, cpus)
+    demands: list[float] = []
+
+    def look() -> None:
+        demands.append(child.demand_seconds() or 0.0)  # threads are counted only while they exist
+        if meanwhile:
+            meanwhile()
+
+    try:
+        in_time = child.wait(seconds, watch, look)
+        wall = time.monotonic() - begin
+        demands.append(child.demand_seconds() or 0.0)
+    finally:
+        child.end(number=signal.SIGINT)
+    wanted = max(demands)
+    return Outcome(
+        status=child.exit_status,
+        timed_out=not in_time,
+        message=child.stderr,
+        report=child.stdout,
+        wall_seconds=wall,
+        cpu=rusage_of_buried() - before,
+        demand=min(1.0, wanted / max(wall - idle, 0.01)) if wanted else None,
+    )

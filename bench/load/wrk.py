@@ -22,10 +22,9 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from bench.host.process import last_line, run_measured
-from bench.host.programs import require
+from bench.host.process import last_line
 from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome
+from bench.load.outcome import Load, Outcome, run_measured
 from bench.records.figures import Latency, WrkFigures
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -75,11 +74,11 @@ def run(
     meanwhile: Callable[[], None] | None = None,
 ) -> WrkOutcome:
     """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk has ended then."""
-    ran = run_measured(command(load), cpus, load.timeout, watch, meanwhile)
-    figures, latency = parse(ran.child.stdout)
-    said = last_line(ran.child.stderr)
     words = command(load)
-    return WrkOutcome(command=words, message=said, figures=figures, latency=latency).of(ran)
+    ran = run_measured(words, cpus, load.timeout, watch, meanwhile)
+    figures, latency = parse(ran.report)
+    said = {"command": words, "message": last_line(ran.message), "latency": latency}
+    return WrkOutcome(**{**vars(ran), **said}, figures=figures)
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
@@ -107,11 +106,6 @@ def _latency(said: WrkTimes, count: int) -> Latency | None:
         count=count,
         source="wrk, with its own correction for coordinated omission",
     )
-
-
-def require_wrk() -> None:
-    """Raise UserError unless wrk is installed."""
-    require("wrk", shutil.which("wrk"), "peers")
 
 
 def version() -> str | None:

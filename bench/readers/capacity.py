@@ -82,10 +82,10 @@ class Prediction:
 
     subject: str
     conditions: Conditions
-    concurrency: int
     predicted: float
     limit: str
     measured: float
+    concurrency: int
 
     @property
     def ratio(self) -> float:
@@ -112,11 +112,12 @@ def demands(results: Results, conditions: Conditions) -> list[RequestCost]:
 
 def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) -> Capacity:
     """Return the capacity of one-core hosts, and what limits it."""
-    ends = [(layout.servers * headroom * 1e6 / demand.server, "servers")]
-    if layout.redis and demand.redis:
-        ends.append((layout.redis * headroom * 1e6 / demand.redis, "Redis"))
-    if layout.nginx and demand.nginx:
-        ends.append((layout.nginx * headroom * 1e6 / demand.nginx, "nginx"))
+    roles = (
+        (layout.servers, demand.server, "servers"),
+        (layout.redis, demand.redis, "Redis"),
+        (layout.nginx, demand.nginx, "nginx"),
+    )
+    ends = [(n * headroom * 1e6 / cost, name) for n, cost, name in roles if n and cost]
     if layout.nginx and demand.bytes:
         # The card sends and receives at the same time: each response counts once per direction.
         network = layout.nginx * headroom * LINK_BYTES / (demand.bytes + PACKET_BYTES)
@@ -164,18 +165,19 @@ def predictions(results: Results) -> list[Prediction]:
     The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
     the CPU limit of each host. It does not use the measured rate of the reference.
     """
+    best: dict[tuple[str, Conditions], tuple[float, int]] = {}
+    for point in data_points(results).values():
+        if rate := point.get("rate"):
+            key = (point.subject, point.conditions)
+            best[key] = max(best.get(key, (0.0, 0)), (rate, point.level))
     found = []
-    best = _best(results)
     for conditions in results.conditions():
         if conditions.balancer == "none" or conditions.mode == "open":
             continue
-        reference = conditions._replace(instances=1)
-        for demand in demands(results, reference):
-            if cell := best.get((demand.subject, conditions)):
-                rate, limit = limit_of(
-                    demand, conditions.instances, results.hosts, conditions.quota
-                )
-                found.append(Prediction(demand.subject, conditions, cell[1], rate, limit, cell[0]))
+        for demand in demands(results, conditions._replace(instances=1)):
+            if measured := best.get((demand.subject, conditions)):
+                ends = limit_of(demand, conditions.instances, results.hosts, conditions.quota)
+                found.append(Prediction(demand.subject, conditions, *ends, *measured))
     return found
 
 
@@ -209,16 +211,6 @@ def _may_use(host: HostInfo, tasks: int) -> float:
     """Return the CPU time that some tasks may use on a host: 1.0 is one CPU."""
     most = min(host.cpus, tasks)
     return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
-
-
-def _best(results: Results) -> dict[tuple[str, Conditions], tuple[float, int]]:
-    """Return the highest rate of each server under all conditions, with its concurrency."""
-    found: dict[tuple[str, Conditions], tuple[float, int]] = {}
-    for point in data_points(results).values():
-        if rate := point.get("rate"):
-            key = (point.subject, point.conditions)
-            found[key] = max(found.get(key, (0.0, 0)), (rate, point.level))
-    return found
 
 
 # ---- Output ----
@@ -257,44 +249,50 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
 
 def demand_table(costs: Sequence[RequestCost]) -> Table:
     """Return a table of CPU microseconds per request, by server and role."""
-    table = Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes")
-    for cost in costs:
-        figures = (cost.server, cost.nginx, cost.redis, cost.load)
-        table.add_row(cost.subject, *(f"{figure:.1f}" for figure in figures), f"{cost.bytes:,.0f}")
-    return table
+    rows = (
+        [
+            cost.subject,
+            *(f"{figure:.1f}" for figure in (cost.server, cost.nginx, cost.redis, cost.load)),
+            f"{cost.bytes:,.0f}",
+        ]
+        for cost in costs
+    )
+    return Table("<server", "CPU us: server", "nginx", "Redis", "load", "bytes", rows=rows)
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
-    heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s")
-    table = Table(*heads, "<limit")
-    for cost in costs:
-        for hosts in fleets:
-            for redis_at_most, keys in ((1, "on one Redis"), (None, "spread")):
-                best = fewest(best_layout(cost, hosts, redis_at_most), cost)
-                layout = best.layout
-                idle = hosts - layout.hosts
-                table.add_row(
-                    cost.subject,
-                    f"{hosts:,}",
-                    keys,
-                    *(f"{count:,}" for count in (layout.nginx, layout.servers, layout.redis)),
-                    f"{best.rate:,.0f}",
-                    best.limit + (f" ({idle:,} hosts not needed)" if idle else ""),
-                )
+    heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
+    table = Table(*heads)
+    for cost, hosts, (redis_at_most, keys) in product(
+        costs, fleets, ((1, "on one Redis"), (None, "spread"))
+    ):
+        best = fewest(best_layout(cost, hosts, redis_at_most), cost)
+        layout = best.layout
+        idle = hosts - layout.hosts
+        table.add_row(
+            cost.subject,
+            f"{hosts:,}",
+            keys,
+            *(f"{count:,}" for count in (layout.nginx, layout.servers, layout.redis)),
+            f"{best.rate:,.0f}",
+            best.limit + (f" ({idle:,} hosts not needed)" if idle else ""),
+        )
     return table
 
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
     """Return a table of predicted and measured rates."""
-    table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
-    for one in found:
-        table.add_row(
+    rows = (
+        [
             one.subject,
             one.conditions.describe(),
             f"{one.predicted:,.0f}",
             one.limit,
             f"{one.measured:,.0f} at {one.concurrency:,}",
             f"{one.ratio:.2f}",
-        )
-    return table
+        ]
+        for one in found
+    )
+    heads = ("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
+    return Table(*heads, rows=rows)

@@ -25,7 +25,7 @@ from bench.records import store
 from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
 from bench.records.figures import QUIET
 from bench.records.metrics import BY_KEY
-from bench.records.points import Point, Spread, data_points, ratios
+from bench.records.points import Point, Spread, data_points, ratios, verdict
 from bench.records.results import Results
 from bench.records.words import listed, of_a_core, plural
 
@@ -154,41 +154,17 @@ def _doubtful(found: Verdict) -> Verdict:
     return "disturbed" if found in ("better", "worse", "same", "bound") else found
 
 
-def verdict(before: Spread | None, after: Spread | None, key: str = "rate") -> Verdict | None:
-    """Return whether a figure changed beyond noise; None if one of the two is missing."""
-    if before is None or after is None:
-        return None
-    overlap = before.low <= after.high and after.low <= before.high
-    change = after.median / before.median - 1 if before.median else 0.0
-    if overlap or abs(change) <= max(before.noise, after.noise):
-        return "same"
-    return "better" if (change > 0) == BY_KEY[key].more_is_better else "worse"
-
-
 def differences(old: Results, new: Results) -> list[str]:
     """Return what else was different, in lines."""
-    pairs: list[tuple[str, object, object]] = [
-        ("kernel", old.machine.kernel, new.machine.kernel),
-        ("CPU", old.machine.cpu_model, new.machine.cpu_model),
-        ("CPUs", old.machine.cpus, new.machine.cpus),
+    before, after = old.circumstances(), new.circumstances()
+    pairs = [
+        *((name, before[name], after[name]) for name in before if name in after),
         ("placement", old.placement and old.placement.note, new.placement and new.placement.note),
         ("hosts", _hosts(old), _hosts(new)),
         ("commit", _commit(old), _commit(new)),
-        *(
-            (name, was, now)
-            for name in ("sources", "ab", "wrk", "oha", "redis", "nginx")
-            if (was := getattr(old.versions, name)) and (now := getattr(new.versions, name))
-        ),
-        *(
-            (f"compiler of {name}", compiler, new.versions.compilers[name])
-            for name, compiler in old.versions.compilers.items()
-            if name in new.versions.compilers
-        ),
         *_requests(old, new),
-        *(
-            (name, getattr(old.settings, name), getattr(new.settings, name))
-            for name in ("runs", "redis")
-        ),
+        ("runs", old.settings.runs, new.settings.runs),
+        ("redis", old.settings.redis, new.settings.redis),
     ]
     return [f"{name}: {a} before, {b} after" for name, a, b in pairs if a != b]
 
@@ -240,10 +216,10 @@ def _cpu_verdict(before: tuple[Rounds, Rounds], after: tuple[Rounds, Rounds]) ->
 
 
 def _hosts(of: Results) -> str:
+    limits = (f", {host.cpu_limit:.0%}" if host.cpu_limit else "" for host in of.hosts)
     found = [
-        f"{host.name} ({plural(host.cpus, 'CPU')}"
-        + (f", {host.cpu_limit:.0%})" if host.cpu_limit else ")")
-        for host in of.hosts
+        f"{host.name} ({plural(host.cpus, 'CPU')}{limit})"
+        for host, limit in zip(of.hosts, limits, strict=True)
     ]
     return ", ".join(found) or "one machine"
 
@@ -253,14 +229,10 @@ def _commit(of: Results) -> str | None:
 
 
 STYLE: dict[Verdict, str] = {
+    **dict.fromkeys(("disturbed", "bound", "changed"), "yellow"),
+    **dict.fromkeys(("new", "gone"), "cyan"),
     "better": "green",
     "worse": "red",
-    "disturbed": "yellow",
-    "bound": "yellow",
-    "changed": "yellow",
-    "new": "cyan",
-    "gone": "cyan",
-    "same": "",
 }
 
 
@@ -268,15 +240,16 @@ def _table(found: Sequence[Change]) -> Table:
     figures = ("before /s", "after /s", "change", "verdict", "CPU/request")
     table = Table("<conditions", "<server", "<clients", *figures)
     for change in found:
-        key = change.key
+        key, style = change.key, STYLE.get(change.rate)
+        before, after = _value(change.before), _value(change.after)
         table.add_row(
             escape(key.conditions.describe()),
             escape(key.subject),
             f"{key.concurrency:,}",
             _figure(change.before),
             _figure(change.after),
-            _percent(change),
-            f"[{STYLE[change.rate]}]{change.rate}[/]" if STYLE[change.rate] else change.rate,
+            f"{after / before - 1:+.1%}" if before and after else "",
+            f"[{style}]{change.rate}[/]" if style else change.rate,
             change.cpu or "",
         )
     return table
@@ -291,11 +264,6 @@ def _figure(point: Point | None) -> str:
         memory = point.typical and point.typical.memory
         return f"{cost:,.0f} bytes" if memory else f"{cost:.2f} calls"
     return escape(point.reason.label) if point.reason else point.state
-
-
-def _percent(change: Change) -> str:
-    before, after = _value(change.before), _value(change.after)
-    return f"{after / before - 1:+.1%}" if before and after else ""
 
 
 def _value(point: Point | None) -> float | None:

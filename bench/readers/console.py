@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Console output: text, tables and progress."""
 
+import html
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table as RichTable
+from rich.text import Text
 
 PLAIN_WIDTH = 120
 """Width of tables in columns if the output is not a terminal."""
@@ -41,32 +44,70 @@ def paragraphs(text: str) -> str:
     )
 
 
-class Table:
-    """A table of texts for a terminal (print it on a Console), a page or a Markdown document."""
+@dataclass(frozen=True)
+class Field:
+    """A field of a table that is more than a text."""
 
-    def __init__(self, *heads: str, rows: Iterable[Sequence[str]] = ()) -> None:
+    text: str
+    notes: Sequence[str] = ()
+    """Further lines, below the text."""
+    style: str = ""
+    """A style of rich, for a terminal."""
+    kind: str = ""
+    """A page shows the text in the colour of this kind, with its name if the text lacks it."""
+    link: str = ""
+    """The anchor on the page to which the text is a link."""
+    drawing: str = ""
+    """A picture in HTML, for a page."""
+    sort: str | float = ""
+    """The sort key on a page; an empty key sorts last."""
+    title: str = ""
+    """The text that a page shows if the reader points at the field."""
+
+
+class Table:
+    """A table for a terminal (print it on a Console), a page or a Markdown document."""
+
+    def __init__(self, *heads: str, rows: Iterable[Sequence[str | Field]] = ()) -> None:
         """A head that begins with "<" is for text and aligned left; the others are for numbers and
         aligned right."""
         self.head = [head.removeprefix("<") for head in heads]
         self.left = [head.startswith("<") for head in heads]
         self.rows = [*rows]
 
-    def add_row(self, *cells: str) -> None:
-        """Add a row of texts; in a terminal they may have rich's markup."""
+    def add_row(self, *cells: str | Field) -> None:
+        """Add a row; in a terminal a text may have rich's markup."""
         self.rows.append(cells)
 
     def __rich__(self) -> RichTable:
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        names = [lines_of(row[0])[0] for row in self.rows]
         for head, left in zip(self.head, self.left, strict=True):
-            table.add_column(head, justify="left" if left else "right")
+            whole = not table.columns and not any(" " in name for name in names)
+            sides: JustifyMethod = "left" if left else "right"
+            table.add_column(head, justify=sides, overflow="fold", no_wrap=whole)
         for row in self.rows:
-            table.add_row(*row)
+            cells = (
+                c if isinstance(c, str) else Text("\n".join(lines_of(c)), c.style) for c in row
+            )
+            table.add_row(*cells)
         return table
 
     def markdown(self) -> str:
         """Return it as a Markdown table."""
         ruler = ["---" if left else "--:" for left in self.left]
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ruler, *self.rows))
+        rows = (["<br>".join(map(escaped, lines_of(c))) for c in row] for row in self.rows)
+        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ruler, *rows))
+
+
+def lines_of(field: str | Field) -> list[str]:
+    """Return the lines of a field of a table."""
+    return [field] if isinstance(field, str) else [field.text, *field.notes]
+
+
+def escaped(text: str) -> str:
+    """Return a text for a Markdown document, escaped for one field of a table."""
+    return html.escape(text, quote=False).replace("|", "\\|").replace("\n", " ")
 
 
 Step = TypeVar("Step")

@@ -1,19 +1,29 @@
 # SPDX-License-Identifier: MIT
 """Shows where the CPU time of a request goes.
 
-The servers to be compared were measured in turns. So each run is compared with the other server's
-run of the same number, and the figure is the median of these ratios: a temporary disturbance of the
+The compared servers were measured alternately. So each run is compared with the other server's run
+of the same number, and the figure is the median of these ratios: a temporary disturbance of the
 machine affects both. Runs that are missing or not valid give no figure.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from bench.records.conditions import FLOOR_PREFIX, CellKey, Conditions
-from bench.records.figures import CallFigures, Mode, StackFigures
+from bench.readers.console import Table
+from bench.records.conditions import (
+    CHANGES,
+    FLOOR_PREFIX,
+    PLAIN_PREFIX,
+    TRICKS,
+    CellKey,
+    Conditions,
+)
+from bench.records.figures import QUIET, CallFigures, Frame, Mode, StackFigures
 from bench.records.points import Point, Spread, data_points, ratios
 from bench.records.results import Results
 from bench.records.run import Run
+from bench.records.words import connections, plural
 
 NOTHING = "-"
 ENOUGH = 3
@@ -23,30 +33,28 @@ LEAST = 0.03
 Points = Mapping[CellKey, Point]
 
 
-@dataclass(frozen=True)
 class ServerCost:
-    """The cost of a request of a server under some conditions."""
+    """The cost of a request of a server under some conditions; None: not measured."""
 
-    subject: str
-    conditions: Conditions
-    cost: Spread | None
-    user: float | None
-    """Microseconds of it in user space, from samples of perf; None: there are none."""
-    floor: Spread | None
-    """The cost of its baseline; None: it was not measured."""
-    share: Spread | None
-    """The baseline's cost divided by the server's."""
-    voluntary: float | None
-    """Context switches per request because it had to wait."""
-    involuntary: float | None
-    """Context switches per request because the kernel took the CPU from it."""
-    faults: float | None
-    calls: CallFigures | None
+    def __init__(self, key: CellKey, points: Points) -> None:
+        self._point, floor = points[key], points[_floor_of(key)]
+        plain = points.get(key._replace(subject=PLAIN_PREFIX + key.subject))
+        sampled = _probed(key, "sampled", points)
+        self.subject, self.conditions = key.subject, key.conditions
+        self.cost, self.floor = (one.of_all("cpu_load") for one in (self._point, floor))
+        """That of the server and that of its baseline."""
+        self.share = _ratio(floor, self._point)
+        """The baseline's cost divided by the server's."""
+        self.plain = plain.of_all("cpu_load") if plain else None
+        """The cost of the server without the second storey."""
+        self.calls = _calls(key, points)
+        share = next((run.stacks.user_share for run in sampled if run.stacks), None)
+        self.user = None if self.cost is None or share is None else self.cost.median * share
+        """Microseconds of it in user space, from samples of perf."""
 
-    @property
-    def often(self) -> list[tuple[str, float]]:
-        """The frequent system calls."""
-        return self.calls.often if self.calls else []
+    def get(self, key: str) -> float | None:
+        """Return another figure of the server; None if it has no cost."""
+        return self._point.get(key) if self.cost else None
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class Side:
     def words(self) -> tuple[str, str, str]:
         """Return CPU time, system calls and writes to clients per request."""
         calls = (f"{self.calls.total:.2f}", f"{self.calls.writes:.2f}") if self.calls else ("", "")
-        return (NOTHING if self.cost is None else f"{self.cost.median:.1f}", *calls)
+        return (_median(self.cost), *calls)
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ def lines(results: Results) -> list[ServerCost]:
     points = data_points(results)
     keys = [key for key in points if _is_usual(key.conditions) and _floor_of(key) in points]
     keys.sort(key=lambda key: _place(results, key.subject))
-    return [_line(key, points) for key in keys]
+    return [ServerCost(key, points) for key in keys]
 
 
 def tricks(results: Results) -> list[Difference]:
@@ -152,27 +160,6 @@ def _floor_of(key: CellKey) -> CellKey:
     return key._replace(subject=FLOOR_PREFIX + key.subject)
 
 
-def _line(key: CellKey, points: Points) -> ServerCost:
-    its, floor = points[key], points[_floor_of(key)]
-    cost, share = its.of_all("cpu_load"), _user_share(key, points)
-    voluntary, involuntary, faults = (
-        its.get(figure) if cost else None
-        for figure in ("switches_voluntary", "switches_involuntary", "faults")
-    )
-    return ServerCost(
-        key.subject,
-        key.conditions,
-        cost,
-        None if cost is None or share is None else cost.median * share,
-        floor.of_all("cpu_load"),
-        _ratio(floor, its),
-        voluntary,
-        involuntary,
-        faults,
-        _calls(key, points),
-    )
-
-
 def _differences(results: Results, how: str) -> Iterator[Difference]:
     points = data_points(results)
     for key, its in points.items():
@@ -196,12 +183,6 @@ def _ratio(point: Point, over: Point | None) -> Spread | None:
     return Spread.of([*found.values()]) if found else None
 
 
-def _user_share(key: CellKey, points: Points) -> float | None:
-    return next(
-        (run.stacks.user_share for run in _probed(key, "sampled", points) if run.stacks), None
-    )
-
-
 def _calls(key: CellKey, points: Points) -> CallFigures | None:
     return next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
 
@@ -212,3 +193,304 @@ def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
     for other in points.values():
         if (other.subject, other.conditions) == wanted:
             yield from (run for run in other.runs if run.state == "held")
+
+
+# ---- In words and tables, for the page and the document ----
+
+UNTRUE = 1.02
+"""Above this ratio of baseline to server the page shows a caution."""
+OFTEN = 0.05
+"""A system call has a row if a server makes it at least this often per request."""
+OWN, LIBRARY, OTHER = "its own code", "C library", "other"
+FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out"
+_PLACES = {
+    # el0_...: ARM; da: of data, ia: of instructions
+    FAULTS: ("asm_exc_page_fault", "exc_page_fault", "el0_da", "el0_ia"),
+    INTERRUPTS: ("asm_sysvec", "asm_common_interrupt", "el0t_64_irq"),
+    BORDER: (
+        *("el0t_64_sync", "el0_svc", "do_el0_svc", "invoke_syscall", "do_syscall_64"),
+        *("x64_sys_call", "syscall_", "do_notify_resume", "exit_to_user_mode", "entry_SYSCALL"),
+    ),
+}
+"""Prefixes of the first function in the kernel, by their meaning."""
+_CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
+"""Prefixes of functions that have the name of their system call."""
+WHAT = TRICKS | CHANGES
+"""A line about each optimisation and each experiment."""
+SHOWN = 0.03
+"""A place has a row if it takes at least this share of a server's time."""
+
+ABOUT_COST = (
+    "CPU microseconds of the server per request, with all its threads and children: the median "
+    "of its runs. The baseline is a minimal server of the same architecture that parses nothing. "
+    "The two are measured alternately. The baseline is no lower bound: a server with fewer or "
+    "cheaper system calls can cost less. The baseline's share is the median of the ratios of each "
+    "round. User and kernel time divide these microseconds in the proportion of perf's samples "
+    "under the same load (see the last section; a function with too few samples counts with its "
+    "caller). With some hundred samples the user part is uncertain by 10 %. The kernel's own "
+    "user and system times are not used, because they depend on a few timer ticks in a run. "
+    "Without perf there is no division. Each column is its own median: if runs differ much, as "
+    "with persistent connections, a quotient of two columns can differ from the ratio, which "
+    "compares runs of the same round. “Waits” and “preempted” are voluntary and involuntary "
+    "context switches."
+)
+ABOUT_CALLS = (
+    "Per request, counted by strace with ten connections. strace slows a server down, so the "
+    "server sometimes waits when it would not without strace."
+)
+ABOUT_TRICKS = (
+    "Optimisations that save kernel work, switched off one at a time (ablation) by a preloaded "
+    "library (floors/without.c), so nothing else differs. Runs with and without alternate, and "
+    "the figure is the median of the ratios: +10 % means that a request costs 10 % more without "
+    "the optimisation. If the runs disagree, or the difference is less than 3 %, it is not "
+    "significant: it shows neither an effect nor the absence of one. `control` is the library "
+    "alone; its figure shows the error of the method."
+)
+ABOUT_EXPERIMENTS = (
+    "This table compares alternative code: a patch of a server's source in course/experiments/, "
+    "measured alone by `make experiment N=NAME`. A positive figure means that the original "
+    "server costs less."
+)
+
+
+def headline(results: Results) -> str:
+    """Return the cost of the cheapest server under the first conditions, and its baseline's."""
+    found = [line for line in lines(results) if line.cost]
+    first = [line for line in found if line.conditions == found[0].conditions]
+    if not first:
+        return "Where the microseconds of a request go"
+    best = min(first, key=lambda line: line.cost.median if line.cost else 0.0)
+    assert best.cost
+    words = (
+        f"A {best.conditions.workload} costs {best.subject} {best.cost.median:.1f} µs of CPU time"
+    )
+    if best.share is None or best.floor is None:
+        return words
+    return f"{words}, and the baseline of its architecture {best.floor.median:.1f} µs"
+
+
+def cautions(results: Results) -> list[str]:
+    """Return the cautions at the top of the page."""
+    found = []
+    if results.state != "complete":
+        found.append("The sweep was not completed: the results are partial.")
+    loud = [r for r in results.runs if r.conditions.rated and (r.disturbed_by or 0) > QUIET]
+    rated = sum(run.conditions.rated for run in results.runs)
+    if loud:
+        found.append(
+            f"In {len(loud):,} of {rated:,} runs other programs used more than {QUIET:.0%} of the "
+            "server's CPU. This affects ratios less, because both sides are measured alternately."
+        )
+    dear = [
+        f"{line.subject} ({line.conditions.describe()})"
+        for line in lines(results)
+        if line.share and line.share.median > UNTRUE
+    ]
+    if dear:
+        found.append(
+            f"The baseline costs more than the server itself: {', '.join(dear)}. It shows only "
+            "that the two are close."
+        )
+    bad = [run for run in results.runs if run.state != "held"]
+    if bad:
+        reasons = sorted({run.reason.text for run in bad if run.reason})
+        have = plural(len(bad), "run has", "runs have")
+        found.append(f"{have} no figure: {'; '.join(reasons)}")
+    return found
+
+
+def measured(results: Results) -> str:
+    """Return the method of the measurement in a sentence or two."""
+    rated = [run for run in results.runs if run.conditions.rated]
+    most = max((run.run for run in rated), default=0)
+    level = max((run.concurrency for run in rated), default=0)
+    where = f"; {results.placement.note}" if results.placement else ""
+    runs = "one run" if most == 1 else f"{most} runs"
+    how = f"ab with {connections(level)}, {runs} of each configuration"
+    return f"{results.machine.describe()}{where}. {how}."
+
+
+Shown = TypeVar("Shown", ServerCost, Flame)
+
+
+def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[Conditions, list[Shown]]]:
+    """Yield each set of conditions with its results."""
+    for conditions in dict.fromkeys(one.conditions for one in found):
+        yield conditions, [one for one in found if one.conditions == conditions]
+
+
+WITHOUT_OPS = "without ops/"
+"""The column of the servers without the second storey, if one was measured."""
+COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
+    "<server": lambda line: line.subject,
+    "µs": lambda line: _median(line.cost),
+    WITHOUT_OPS: lambda line: _median(line.plain),
+    "user": lambda line: _figure(line.user),
+    "kernel": lambda line: _figure(
+        None if line.cost is None or line.user is None else line.cost.median - line.user
+    ),
+    "baseline": lambda line: _median(line.floor),
+    "baseline's share": lambda line: f"{line.share.median:.0%}" if line.share else NOTHING,
+    "waits": lambda line: _figure(line.get("switches_voluntary"), 2),
+    "preempted": lambda line: _figure(line.get("switches_involuntary"), 2),
+    "page faults": lambda line: _figure(line.get("faults"), 2),
+    "system calls": lambda line: _figure(line.calls.total if line.calls else None, 2),
+}
+
+
+def cost_table(found: Sequence[ServerCost]) -> Table:
+    """Return the table of the servers under the same conditions."""
+    without = any(line.plain for line in found)
+    shown = {name: cell for name, cell in COST_COLUMNS.items() if without or name != WITHOUT_OPS}
+    return Table(*shown, rows=[tuple(cell(line) for cell in shown.values()) for line in found])
+
+
+def calls_table(found: Sequence[ServerCost]) -> Table:
+    """Return a table: a row for each frequent system call, a column for each server."""
+    counted = [(line.subject, line.calls) for line in found if line.calls]
+    often = [dict(calls.often) for _, calls in counted]
+    names = _largest(often, OFTEN)
+    rows = [(name, *(_number(own.get(name)) for own in often)) for name in names]
+    if counted:
+        rest = (sum(n for name, n in own.items() if name not in names) for own in often)
+        rows.append(("others", *map(_number, rest)))
+        rows.append(("all", *(_number(calls.total) for _, calls in counted)))
+    return Table("<system call", *(subject for subject, _ in counted), rows=rows)
+
+
+def _largest(columns: Sequence[Mapping[str, float]], least: float) -> list[str]:
+    """Return the names whose largest value reaches `least`, the largest first."""
+    most: dict[str, float] = {}
+    for column in columns:
+        for name, value in column.items():
+            most[name] = max(most.get(name, 0.0), value)
+    return sorted((n for n in most if most[n] >= least), key=lambda n: (-most[n], n))
+
+
+def difference_table(found: Sequence[Difference]) -> Table:
+    """Return a row for each optimisation or experiment under each of its conditions."""
+    heads = ("<change", "<where", "as it is", "changed", "changed it costs", "all runs")
+    return Table(*heads, rows=map(_sides, _in_order(found)))
+
+
+def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
+    """Return each optimisation or experiment once, with its description."""
+    return [(name, WHAT.get(name, "")) for name in dict.fromkeys(d.name for d in _in_order(found))]
+
+
+def _in_order(found: Sequence[Difference]) -> list[Difference]:
+    """Sort by the order of the descriptions; unknown names are last."""
+    places = {name: place for place, name in enumerate(WHAT)}
+    return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
+
+
+def _sides(found: Difference) -> tuple[str, ...]:
+    usual, other = _median(found.usual.cost), _median(found.other.cost)
+    where = f"{found.subject}: {found.conditions.describe()}"
+    low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
+    return (found.name, where, usual, other, found.verdict, low_high or "")
+
+
+def brought(found: Sequence[Difference]) -> str:
+    """Return the optimisations with the largest gain, with a loss, and without significance."""
+    seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
+    if not seen:
+        return ""
+    clear = [d for d in seen if d.ratio and d.apart and d.ratio.median > 1]
+    dear = [d for d in seen if d.ratio and d.apart and d.ratio.median < 1]
+    none = sorted({d.name for d in seen} - {d.name for d in (*clear, *dear)})
+    words = []
+    if clear:
+        best = max(clear, key=lambda d: d.ratio.median if d.ratio else 0.0)
+        assert best.ratio
+        words.append(
+            f"`{best.name}` saves most: without it {best.conditions.describe()} costs "
+            f"{percent(best.ratio)}."
+        )
+    if dear:
+        cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
+        words.append(f"Cheaper without: {', '.join(cases)}.")
+    if none:
+        words.append(f"No significant difference: {', '.join(f'`{name}`' for name in none)}.")
+    return " ".join(words)
+
+
+def sampled_how(found: Sequence[Flame]) -> str:
+    """Return how the flame graphs were sampled."""
+    return " ".join(dict.fromkeys(_how(flame.stacks) for flame in found))
+
+
+def _how(stacks: StackFigures) -> str:
+    if stacks.how == "pprof":
+        return (
+            "Go's pprof replaced perf, which is not available. It sampled the program after each "
+            "10 ms of its CPU time, from start to end, so the figures are shares of CPU time. It "
+            "shows kernel time only as the function that makes a system call."
+        )
+    if stacks.how == "callgrind":
+        return (
+            "valgrind's callgrind replaced perf, which is not allowed. It counted instructions in "
+            "user space exactly, but no time. Kernel work, the largest part, is not included."
+        )
+    kernel = "" if stacks.kernel else " It was permitted to sample user space only."
+    return (
+        "perf sampled the server's CPU with its call stacks 4,999 times a second, so the figures "
+        f"are shares of CPU time.{kernel}"
+    )
+
+
+# ---- Where the time is ----
+
+
+def places(stacks: StackFigures) -> dict[str, float]:
+    """Return the shares of the server's own code, the C library, and of the kernel by system call
+    or other reason of entry."""
+    found: dict[str, int] = {}
+
+    def add(frame: Frame, where: str) -> None:
+        inside = where
+        if frame.of == "kernel" and where in (OWN, LIBRARY):
+            inside = _place_of(frame.name)
+        elif frame.of != "kernel":
+            inside = LIBRARY if frame.of == "library" else OWN
+        found[inside] = found.get(inside, 0) + frame.own
+        for below in frame.below:
+            add(below, inside)
+
+    for frame in stacks.frames:
+        add(frame, OWN)
+    ordered = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+    return {name: count / stacks.count for name, count in ordered if count}
+
+
+def _place_of(function: str) -> str:
+    for what, starts in _PLACES.items():
+        if function.startswith(starts):
+            return what
+    return next((function.removeprefix(s) for s in _CALLS if function.startswith(s)), OTHER)
+
+
+def place_table(found: Sequence[Flame]) -> Table:
+    """Return a row for each place with a large share, a column for each server."""
+    shares = [places(flame.stacks) for flame in found]
+    names = [name for name in _largest(shares, SHOWN) if name != OTHER]
+    rows = [(name, *(_share(own.get(name, 0.0)) for own in shares)) for name in names]
+    rest = (sum(share for name, share in own.items() if name not in names) for own in shares)
+    rows.append((OTHER, *map(_share, rest)))
+    return Table("<for", *(flame.subject for flame in found), rows=rows)
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.005 else ""
+
+
+def _figure(value: float | None, digits: int = 1) -> str:
+    return NOTHING if value is None else f"{value:.{digits}f}"
+
+
+def _median(value: Spread | None) -> str:
+    return _figure(value.median if value else None)
+
+
+def _number(value: float | None) -> str:
+    return f"{value:.2f}" if value else ""

@@ -15,9 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
-from bench.records.points import Spread, best_level, data_points, spread_of
+from bench.records.points import Spread, best_level, data_points, spread_of, verdict
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.words import connections, listed, of_a_core
@@ -103,7 +102,8 @@ def order(results: Results, conditions: Conditions) -> Order | None:
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs in which the server was the limit, or with a slower Redis its waiting."""
+    """Return the runs in which the server was the limit; with a slower Redis, also those without a
+    limit."""
     limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
     return [run for run in runs if run.bottleneck in limits and not run.lower_bound]
 
@@ -172,9 +172,10 @@ def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:
 def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
     """Yield a ranking as text, a line for each rank."""
     yield found.title
-    width = max(len(_names(group)) for group in sharing(found.ranked))
-    digits = len(str(found.ranked[-1].place))
-    for group in sharing(found.ranked):
+    groups = sharing(found.ranked)
+    names = [", ".join(one.subject for one in group) for group in groups]
+    width, digits = max(map(len, names)), len(str(found.ranked[-1].place))
+    for group, who in zip(groups, names, strict=True):
         rates = ", ".join(f"{one.spread.median:,.0f}" for one in group)
         notes = ["no significant difference"] if len(group) > 1 else []
         notes += [
@@ -182,18 +183,10 @@ def lines(found: Order, stalled_by: Mapping[str, str]) -> Iterator[str]:
             for one in group
             if one.close_to
         ]
-        notes += [
-            f"{one.subject}: {STALLS['one']}"
-            for one in group
-            if stalled_by.get(one.subject) == "one"
-        ]
+        stalled = (one.subject for one in group if stalled_by.get(one.subject) == "one")
+        notes += [f"{name}: {STALLS['one']}" for name in stalled]
         note = f"   ({'; '.join(notes)})" if notes else ""
-        place = f"{group[0].place:>{digits}}. {_names(group):<{width}}"
-        yield f"  {place}  {rates} requests/s{note}"
+        yield f"  {group[0].place:>{digits}}. {who:<{width}}  {rates} requests/s{note}"
     if found.without:
         yield f"  {'-':>{digits}}  {', '.join(found.without)}: no valid result"
     yield found.why
-
-
-def _names(group: Sequence[Ranked]) -> str:
-    return ", ".join(one.subject for one in group)

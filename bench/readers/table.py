@@ -4,11 +4,10 @@
 import math
 from collections.abc import Iterable, Sequence
 
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from bench.readers.console import Field, Table
 from bench.records.conditions import Conditions
 from bench.records.plan import RunSpec
 from bench.records.points import Point, data_points, runs_in_words
@@ -88,16 +87,12 @@ def _one_table(
     at_end = current is None and lines is None
     tables = []
     for part in _parts(subjects) if at_end else [subjects]:
-        table = Table()
-        table.box, table.padding, table.pad_edge = box.SIMPLE_HEAD, (0, 0), False
-        table.add_column("clients", justify="right", style="bold")
-        for subject in part:
-            table.add_column(subject, justify="right")
+        table = Table("clients", *part)
         for level in _levels_shown(results, current, lines):
             if at_end and not any((s, level) in cells for s in part):
                 continue
-            row = [_cell_text(cells.get((s, level)), s, level, current, notes) for s in part]
-            table.add_row(f"{level:,}", *row)
+            row = [_field(cells.get((s, level)), s, level, current, notes) for s in part]
+            table.add_row(f"[bold]{level:,}[/]", *row)
         tables.append(table)
     several = any(len(cell.runs) > 1 for cell in cells.values())
     median = f", {runs_in_words(cells.values())} and their spread" if several else ""
@@ -134,21 +129,21 @@ def _legend(cells: Iterable[Point]) -> list[Text]:
     return found
 
 
-def _cell_text(
+def _field(
     cell: Point | None, subject: str, level: int, current: RunSpec | None, notes: Notes
-) -> Text:
+) -> Field:
     """Return a rate, with its spread if there were several runs; or the error, with the number of
     its note."""
     running = current and (current.subject, current.concurrency) == (subject, level)
     if running:
-        return Text("...", style="bold cyan")
+        return Field("...", style="bold cyan")
     if cell is None:
-        return Text("")
+        return Field("")
     if rate := cell.spread("rate"):
         text = f"{'>' if cell.lower_bound else ''}{rate.median:,.0f}"
         if len(cell.runs) > 1:
             spread = (rate.high - rate.low) / 2 / rate.median
             text += f" ±{spread:.0%}" + ("!" if cell.outliers else "")
-        return Text(text)
+        return Field(text)
     label = cell.reason.label if cell.reason else cell.state
-    return Text(f"{label} [{notes.number_for(cell)}]", style=STYLE.get(cell.state, ""))
+    return Field(f"{label} [{notes.number_for(cell)}]", style=STYLE.get(cell.state, ""))

@@ -1,154 +1,133 @@
 # SPDX-License-Identifier: MIT
-"""Checks targets: limits for the CPU time of a request and for the memory of a connection.
+"""Checks the expectations of a study: limits for figures, or for their ratios to other servers.
 
-A target is checked if its data were measured: epoll against nginx and Go, each server against its
-baseline, the memory of connections. The report also shows the ratio of the baseline. If even the
-baseline misses a target, the target is out of reach on this machine.
+An expectation is checked if its data were measured. The report also shows the baseline's ratio.
+If even the baseline misses a limit, it is out of reach on this machine.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rich.console import Console
 
 from bench.readers.console import Table, say
 from bench.records.conditions import FLOOR_PREFIX, CellKey
+from bench.records.metrics import BY_KEY
 from bench.records.points import Point, data_points
-from bench.records.results import Results
+from bench.records.results import BASELINE, ITSELF, Expect, Results
+from bench.records.run import Run
+from bench.records.values import toml_of
 
-BYTES_TARGET = 1024
-"""Bytes of user memory for each idle connection of an event loop, at most."""
-THREAD_TARGET = 10 * 1024
-"""Bytes for each connection that has a thread, at most."""
-PENDING_TARGET = 16 * 1024
-"""Bytes for each connection whose request waits for Redis, at most."""
+STANDARD = Path(__file__).parents[1] / "studies" / "measure.toml"
 MANY = 10_000
 """Runs with at least so many connections are in the table "Many connections at once"."""
-FEW, MOST, IDLE = 100, 15_000, 10_000
-"""Numbers of connections: few, most, and idle ones during a load."""
-SAME = ""
-"""The other side of a target is the same server under other conditions."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """A limit for the ratio of one server's CPU time per request to another's."""
-
-    subject: str | None
-    """None: any server. A baseline has no target: servers are compared with it."""
-    against: str
-    """The other server; SAME; or FLOOR_PREFIX: the baseline of its architecture."""
-    workload: str
-    at_most: float | None
-    """None: the ratio is shown without a target."""
-    kept: bool | None = None
-    """With keep-alive, or with a connection for each request; None: both."""
-    than: str | None = None
-    """The other side's workload; None: the same."""
-    idle: int = 0
-    """Idle connections during the load; the other side has none."""
-    level: int = 0
-    """The number of connections; the other side has FEW. 0: both have the same."""
-
-    def fits(self, key: CellKey) -> bool:
-        """Return whether the target applies to this configuration."""
-        asked = key.conditions
-        return (
-            asked.workload == self.workload
-            and self.kept in (None, asked.keep_alive)
-            and asked.idle == self.idle
-            and self.level in (0, key.concurrency)
-            and not (asked.change or asked.without)
-            and self.subject in (None, key.subject)
-            and not key.subject.startswith(FLOOR_PREFIX)
-        )
-
-    def other(self, what: CellKey) -> CellKey:
-        """Return the configuration that `what` is compared with."""
-        of_its_own = self.against in (FLOOR_PREFIX, SAME)
-        subject = self.against + what.subject if of_its_own else self.against
-        conditions = what.conditions._replace(workload=self.than or self.workload, idle=0)
-        level = FEW if self.level else what.concurrency
-        return CellKey(subject, conditions, level)
-
-
-TARGETS = (
-    # A connection for each request: epoll merges the FIN into the last segment, others do not.
-    Target("epoll", "h2o", "redirect", 0.6, kept=False),
-    Target("epoll", "nginx", "redirect", 0.48, kept=False),
-    Target("epoll", "lighttpd", "redirect", 0.48, kept=False),
-    *(Target("epoll", name, "redirect", 1.0, kept=True) for name in ("h2o", "nginx", "lighttpd")),
-    *(
-        Target("epoll", name, workload, 1.0)
-        for workload in ("small", "large")
-        for name in ("h2o", "nginx", "lighttpd")
-    ),
-    Target("epoll", "go", "guestbook", 1 / 3),
-    Target("epoll", "fasthttp", "guestbook", 0.33),
-    # The cost of a page with three waits for Redis, compared with the cheapest request.
-    Target("epoll", "epoll", "guestbook", 1.6, kept=True, than="redirect"),
-    Target("epoll", FLOOR_PREFIX, "redirect", 1.15, kept=True),
-    # With few and with most connections at once.
-    Target(None, FLOOR_PREFIX, "redirect", 1.25, kept=False),
-    Target(None, FLOOR_PREFIX, "guestbook", 1.35),
-    # Idle connections cost an epoll loop no time; poll() checks each of them.
-    Target("epoll", SAME, "redirect", 1.05, kept=True, idle=IDLE),
-    Target("poll", SAME, "redirect", None, kept=True, idle=IDLE),
-    # With most connections at once the cost may grow so much that 9/10 of the rate are left.
-    Target(None, SAME, "redirect", 1 / 0.9, kept=False, level=MOST),
-)
+USUAL = {"idle": 0, "without": "", "change": ""}
+"""An expectation applies only under these conditions, if it does not name others."""
+Points = Mapping[CellKey, Point]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two data points and their ratio."""
+    """A data point, and its limit or the data point that it is compared with."""
 
+    expect: Expect
     what: Point
-    against: Point
-    at_most: float | None
+    against: Point | None
+    """None: the limit is for the figure itself."""
     least: float | None = None
     """The ratio of the server's baseline in its place; None: it was not measured."""
 
     @property
-    def ratio(self) -> float | None:
-        """The ratio of the medians; None if one is missing."""
-        return _ratio(self.what, self.against)
+    def value(self) -> float | None:
+        """The figure, or the ratio of both; None if one is missing."""
+        if self.against:
+            return _ratio(self.what, self.against, self.expect.figure)
+        found = self.what.of_all(self.expect.figure)
+        return found.median if found else None
+
+    @property
+    def judged(self) -> bool:
+        """Whether it counts: it has a limit, or it has no figure."""
+        return self.expect.limit is not None or self.value is None
 
     @property
     def met(self) -> bool:
-        """Whether there is a ratio, and the target is met."""
-        if self.ratio is None:
-            return False
-        return self.at_most is None or self.ratio <= self.at_most
+        """Whether the figure was measured and meets the limit."""
+        return self.value is not None and _within(self.value, self.expect)
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether both the server and its baseline miss the target."""
-        if self.ratio is None or self.at_most is None or self.least is None:
-            return False
-        return not self.met and self.least > self.at_most
+        """Whether both the server and its baseline miss the limit."""
+        measured = self.value is not None and self.least is not None
+        return measured and not self.met and not _within(self.least or 0.0, self.expect)
 
 
-def _ratio(what: Point | None, against: Point | None) -> float | None:
-    costs = [point and point.of_all("cpu_load") for point in (what, against)]
-    return costs[0].median / costs[1].median if costs[0] and costs[1] and costs[1].median else None
+def _within(value: float, expect: Expect) -> bool:
+    if expect.limit is None:
+        return True
+    return value <= expect.limit if expect.sense == "at most" else value >= expect.limit
 
 
-def comparisons(results: Results) -> list[Comparison]:
-    """Return all comparisons that the results allow."""
+def _ratio(what: Point | None, against: Point | None, figure: str) -> float | None:
+    found = [point and point.of_all(figure) for point in (what, against)]
+    return found[0].median / found[1].median if found[0] and found[1] and found[1].median else None
+
+
+def expected_of(results: Results) -> list[Expect]:
+    """Return the expectations in a record; if it has none, those of measure.toml."""
+    said = toml_of(STANDARD)["expect"]
+    standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
+    return results.expect or standard
+
+
+def comparisons(results: Results, expected: Sequence[Expect]) -> list[Comparison]:
+    """Return everything that the results allow to check."""
     points = data_points(results)
     found = []
-    for target in TARGETS:
+    for expect in expected:
         for key, point in points.items():
-            if not target.fits(key) or not key.conditions.rated:
+            if not _applies(expect, key, expected):
                 continue
-            if against := points.get(target.other(key)):
-                least = _least(key, against.key, points)
-                found.append(Comparison(point, against, target.at_most, least))
+            if not expect.versus:
+                found.append(Comparison(expect, point, None))
+            for name in expect.versus:
+                if against := points.get(_other(expect, key, name)):
+                    least = _least(key, against.key, points, expect.figure)
+                    found.append(Comparison(expect, point, against, least))
     return found
 
 
-def _least(what: CellKey, against: CellKey, points: Mapping[CellKey, Point]) -> float | None:
+def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
+    """Return whether an expectation applies to a configuration. A baseline has none: servers are
+    compared with it."""
+    asked, wanted = key.conditions, {**USUAL, **expect.conditions}
+    if expect.server not in ("", key.subject) or key.subject.startswith(FLOOR_PREFIX):
+        return False
+    named = expect.model_copy(update={"server": key.subject})
+    if any(
+        named == one.model_copy(update={"limit": expect.limit})
+        for one in expected
+        if one.server != expect.server
+    ):
+        return False  # an entry for this server replaces one for all
+    return (
+        asked.workload in (expect.workloads or (asked.workload,))
+        and expect.level in (None, key.concurrency)
+        and (asked.rated or "mode" in wanted)
+        and all(getattr(asked, name) == value for name, value in wanted.items())
+    )
+
+
+def _other(expect: Expect, key: CellKey, name: str) -> CellKey:
+    """Return the configuration that `key` is compared with."""
+    than = dict(expect.than)
+    level = int(than.pop("level", key.concurrency))
+    subject = {BASELINE: FLOOR_PREFIX + key.subject, ITSELF: key.subject}.get(name, name)
+    return CellKey(subject, key.conditions._replace(**than), level)  # type: ignore[arg-type]
+
+
+def _least(what: CellKey, against: CellKey, points: Points, figure: str) -> float | None:
     """Return the baseline's ratio to the other side. If a server is compared with itself, the
     baseline is compared with itself, too."""
     floor = FLOOR_PREFIX + what.subject
@@ -156,21 +135,29 @@ def _least(what: CellKey, against: CellKey, points: Mapping[CellKey, Point]) -> 
         return None
     if against.subject == what.subject:
         against = against._replace(subject=floor)
-    return _ratio(points.get(what._replace(subject=floor)), points.get(against))
+    return _ratio(points.get(what._replace(subject=floor)), points.get(against), figure)
 
 
-def show(results: Results, out: Console) -> int:
-    """Print the measured data and the targets. Return 0 if all targets are met; 1 if one is missed
-    or has no valid result, or if the sweep is not complete."""
-    compared, cells = comparisons(results), data_points(results).values()
-    memory = [cell for cell in cells if cell.conditions.asks_once]
-    traced = [cell for cell in cells if cell.conditions.mode == "traced"]
-    many = [c for c in cells if c.conditions.rated and c.level >= MANY]
+MEMORY = "connections, before, with them, each, <"
+CROWD = "at once, requests/s, longest, us/request"
+CALLS = "calls, writes, <which"
+"""Heads of the tables of figures that cannot be averaged."""
+
+
+def show(results: Results, expected: Sequence[Expect], out: Console, every: bool = False) -> int:
+    """Print the measured data and the limits. Return 0 if all limits are met; 1 if one is missed
+    or has no valid result, or if the sweep is not complete. `every`: each expectation must have
+    data."""
+    compared, cells = comparisons(results, expected), data_points(results).values()
+    rated = [one for one in compared if not one.what.conditions.asks_once]
+    traced = [(cell, "") for cell in cells if cell.conditions.mode == "traced"]
+    many = [(c, "") for c in cells if c.conditions.rated and c.level >= MANY]
+    sizes = [(one.what, _verdict(one)) for one in compared if one.what.conditions.asks_once]
     for title, table, rows in (
-        ("CPU time per request", _cost_table(compared), compared),
-        ("User memory of a connection", _memory_table(memory), memory),
-        ("Many connections at once", _many_table(many), many),
-        ("System calls per request", _calls_table(traced), traced),
+        *_tables(rated),
+        ("User memory of a connection", _run_table(MEMORY, sizes, _memory), sizes),
+        ("Many connections at once", _run_table(CROWD, many, _many), many),
+        ("System calls per request", _run_table(CALLS, traced, _calls), traced),
     ):
         if rows:
             out.print(f"[bold]{title}[/]")
@@ -179,96 +166,101 @@ def show(results: Results, out: Console) -> int:
         if cell.reason:
             where = f"{cell.subject}, {cell.conditions.describe()} at {cell.level:,}"
             say(out, f"no valid result: {where}: {cell.reason.text}")
-    judged = [one for one in compared if one.at_most is not None or one.ratio is None]
-    met = [*(one.met for one in judged), *(_memory_met(cell) for cell in memory)]
-    met += [cell.state == "held" for cell in (*many, *traced)]
+    met = [one.met for one in compared if one.judged]
+    met += [cell.state == "held" for cell, _ in (*many, *traced)]
+    for number, expect in enumerate(expected if every else (), 1):
+        if not any(one.expect is expect for one in compared):
+            say(out, f"expect[{number}]: nothing was measured that it applies to")
+            met.append(False)
     out.print(f"{sum(met)} of {len(met)} met" if met else "These results have no targets.")
-    if beyond := sum(one.out_of_reach for one in judged):
+    if beyond := sum(one.out_of_reach for one in compared):
         out.print(f"{beyond} missed targets are out of reach: the baseline misses them, too.")
     return int(results.state != "complete" or not met or not all(met))
 
 
-def _memory_met(cell: Point) -> bool:
-    figures = cell.typical.memory if cell.typical else None
-    return (
-        cell.state == "held" and figures is not None and figures.per_connection <= _most_bytes(cell)
-    )
+def _tables(found: Sequence[Comparison]) -> Iterator[tuple[str, Table, Sequence[Comparison]]]:
+    """Yield a title and a table for each figure."""
+    for figure in dict.fromkeys(one.expect.figure for one in found):
+        rows = [one for one in found if one.expect.figure == figure]
+        metric = BY_KEY[figure]
+        title = "CPU time per request" if figure == "cpu_load" else metric.label
+        yield title, _ratio_table(rows, figure), rows
 
 
-def _most_bytes(cell: Point) -> int:
-    if cell.conditions.mode == "pending":
-        return PENDING_TARGET
-    return THREAD_TARGET if cell.subject == "threading" else BYTES_TARGET
-
-
-def _cost_table(found: Sequence[Comparison]) -> Table:
-    figures = ("us/request", "range", "own", "ratio", "baseline")
-    table = Table("<conditions", "<server", *figures, "<")
+def _ratio_table(found: Sequence[Comparison], figure: str) -> Table:
+    unit = "us/request" if figure == "cpu_load" else BY_KEY[figure].unit or figure
+    table = Table("<conditions", "<server", unit, "range", "own", "ratio", "baseline", "<")
     for one in found:
-        verdict = _verdict(one.met, one.at_most) + (", out of reach" if one.out_of_reach else "")
-        ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
+        verdict = _verdict(one) + (", out of reach" if one.out_of_reach else "")
+        ratio = "-" if one.value is None else f"{one.value:.2f}" if one.against else ""
         least = "" if one.least is None else f"{one.least:.2f}"
         levels = one.what.level >= MANY
-        table.add_row(*_cost_row(one.what, levels), ratio, least, verdict)
-        table.add_row(*_cost_row(one.against, levels), "", "", "")
+        table.add_row(*_figure_row(one.what, figure, levels), ratio, least, verdict)
+        if one.against:
+            table.add_row(*_figure_row(one.against, figure, levels), "", "", "")
     return table
 
 
-def _cost_row(point: Point, level: bool) -> Iterator[str]:
+def _figure_row(point: Point, figure: str, level: bool) -> Iterator[str]:
     yield point.conditions.describe() + (f", {point.level:,} at once" if level else "")
     yield point.subject
-    cost, own = point.of_all("cpu_load"), point.of_all("cpu_own")
-    if cost is None:
+    found = point.of_all(figure)
+    own = point.of_all("cpu_own") if figure == "cpu_load" else None
+    if found is None:
         yield from ("no figure", "", "")
         return
-    yield f"{cost.median:.1f}"
-    yield f"{cost.low:.1f} - {cost.high:.1f}"
+    yield f"{found.median:,.1f}"
+    yield f"{found.low:,.1f} - {found.high:,.1f}"
     yield "" if own is None else f"{own.median:.1f}"
 
 
-def _memory_table(cells: Sequence[Point]) -> Table:
-    table = Table("<conditions", "<server", "connections", "before", "with them", "each", "<")
-    for cell in cells:
-        start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
-        verdict = _verdict(_memory_met(cell), _most_bytes(cell))
-        figures = cell.typical.memory if cell.typical else None
-        if cell.state != "held" or figures is None:
-            table.add_row(*start, "no figure", "", "", verdict)
-            continue
-        sizes = (f"{figures.before / 1e6:.1f} MB", f"{figures.pss / 1e6:.1f} MB")
-        table.add_row(*start, *sizes, f"{figures.per_connection:,.0f} bytes", verdict)
+Figures = tuple[str, str, str]
+
+
+def _run_table(
+    heads: str,
+    points: Iterable[tuple[Point, str]],
+    figures: Callable[[Point, Run], Figures | None],
+) -> Table:
+    """Return a table of figures of the runs nearest to the median. `heads`: those of the figures;
+    `points`: each with the text of its last column, if there is one."""
+    table = Table("<conditions", "<server", *heads.split(", "))
+    for point, verdict in points:
+        run = point.typical
+        level = [f"{point.level:,}"] if point.conditions.mode != "traced" else []
+        found = (run and figures(point, run)) or ("no figure", "", "")
+        ends = [verdict] if verdict else []
+        table.add_row(point.conditions.describe(), point.subject, *level, *found, *ends)
     return table
 
 
-def _many_table(cells: Sequence[Point]) -> Table:
-    table = Table("<conditions", "<server", "at once", "requests/s", "longest", "us/request")
-    for cell in cells:
-        start = (cell.conditions.describe(), cell.subject, f"{cell.level:,}")
-        run = cell.typical
-        if run is None or not cell.held:
-            table.add_row(*start, "no figure", "", "")
-            continue
-        longest = f"{run.latency.max / 1000:.1f} s" if run.latency else "-"
-        cpu = f"{run.process.cpu_us_per_request:.1f}" if run.process else "-"
-        table.add_row(*start, f"{cell['rate']:,.0f}", longest, cpu)
-    return table
+def _memory(_: Point, run: Run) -> Figures | None:
+    of = run.memory
+    if of is None:
+        return None
+    each = f"{of.per_connection:,.0f} bytes"
+    return f"{of.before / 1e6:.1f} MB", f"{of.pss / 1e6:.1f} MB", each
 
 
-def _calls_table(cells: Sequence[Point]) -> Table:
-    table = Table("<conditions", "<server", "calls", "writes", "<which")
-    for cell in cells:
-        calls = cell.typical.calls if cell.typical else None
-        if calls is None:
-            table.add_row(cell.conditions.describe(), cell.subject, "no figure", "", "")
-            continue
-        often = [f"{name} {n:.2f}" for name, n in calls.often]
-        figures = (f"{calls.total:.2f}", f"{calls.writes:.2f}", ", ".join(often))
-        table.add_row(cell.conditions.describe(), cell.subject, *figures)
-    return table
+def _many(point: Point, run: Run) -> Figures | None:
+    if not point.held:
+        return None
+    longest = f"{run.latency.max / 1000:.1f} s" if run.latency else "-"
+    cpu = f"{run.process.cpu_us_per_request:.1f}" if run.process else "-"
+    return f"{point['rate']:,.0f}", longest, cpu
 
 
-def _verdict(met: bool, at_most: float | None) -> str:
-    if at_most is None:
+def _calls(_: Point, run: Run) -> Figures | None:
+    calls = run.calls
+    if calls is None:
+        return None
+    often = ", ".join(f"{name} {n:.2f}" for name, n in calls.often)
+    return f"{calls.total:.2f}", f"{calls.writes:.2f}", often
+
+
+def _verdict(one: Comparison) -> str:
+    limit = one.expect.limit
+    if limit is None:
         return "no target"
-    limit = f"{at_most:.2f}" if at_most < 100 else f"{at_most:,.0f}"
-    return f"met (at most {limit})" if met else f"[red]missed[/] (at most {limit})"
+    words = f"{one.expect.sense} {limit:.2f}" if limit < 100 else f"{one.expect.sense} {limit:,.0f}"
+    return f"met ({words})" if one.met else f"[red]missed[/] ({words})"

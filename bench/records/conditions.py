@@ -33,6 +33,7 @@ from bench.records.values import (
 from bench.records.words import of_a_core, plural
 
 FLOOR_PREFIX = "floor-"
+PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
 """The most characters of a path in a file's name; the request has the whole path."""
 Value = bool | int | float | str | None
@@ -185,11 +186,16 @@ TRICKS = {
 
 CHANGES = {
     "accept-one": "one connection is accepted in each loop iteration, not all that wait",
-    "chain": "io_uring sends, ends and closes in one chain of operations, without a turn between",
+    "batch": "an event loop handles one event in each iteration, not all that are there",
+    "chain": "io_uring submits send, shutdown and close together, as one chain of operations",
     "edge": "epoll reports only changes (EPOLLET), not all descriptors that are ready",
     "interest": "a client is not watched while it waits for Redis, and is watched again afterwards",
     "lock": "each thread calls accept() with a lock; there is no queue",
+    "multishot": "io_uring has one receive operation for all requests of a connection",
     "one-write": "the three commands to Redis are one script: one write, one reply",
+    "own-buffer": "io_uring receives into the memory of the connection, not into a shared buffer",
+    "registered": "io_uring has a table of the sockets, and needs no look-up of descriptors",
+    "sqpoll": "a thread of the kernel polls the submission queue of io_uring",
 }
 """The experiments of course/experiments/, and what each of them changes."""
 

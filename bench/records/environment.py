@@ -143,7 +143,7 @@ class Finding(BaseModel):
     levels: list[int]
     """The levels that are affected: concurrent connections, idle ones included; for ab's own limit
     only those that ab opens."""
-    impossible: bool
+    impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
     """The effect of the limit, in half a sentence."""

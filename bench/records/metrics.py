@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from bench.records.figures import OtherProcess
 from bench.records.run import Run
-from bench.records.words import duration, figure
 
 
 @dataclass(frozen=True)
@@ -25,12 +24,6 @@ class Metric:
     about: str = ""
     """The description for the schema of the exports."""
     more_is_better: bool = False
-
-    def words(self, value: float | None) -> str:
-        """Return a value with its unit; longer times in seconds."""
-        if self.unit == "ms" and value is not None:
-            return duration(value)
-        return figure(value, self.unit)
 
 
 def _rate(run: Run) -> float | None:
@@ -166,6 +159,8 @@ METRICS = (
         "part of the server's CPU; above 0.1 the machine was not quiet",
     ),
     Metric("cpu_share", "server's CPU", "cores", _process("cpu_share"), "1 is one full core"),
+    Metric("quota_used", "quota used", "of 1", _process("quota_used"), "of the server's CPU quota"),
+    Metric("throttled", "throttled", "of 1", _process("throttled_share"), "of its quota's periods"),
     Metric("load_share", "load generator's CPU", "cores", _cpu_share("load_process"), "the same"),
     Metric("redis_share", "Redis' CPU", "cores", _cpu_share("redis_process"), "the same"),
     Metric("nginx_share", "nginx' CPU", "cores", _cpu_share("nginx_process"), "the same"),

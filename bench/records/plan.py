@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: MIT
 """The plan of a sweep, and its runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from bench.records.conditions import CellKey, Conditions, Value
 from bench.records.figures import Role
 
 DEFAULT_WORKLOAD = "guestbook"
-COUNTED_REQUESTS, COUNTED_CONNECTIONS = 100, 4
-CALLS_REQUESTS, CALLS_CONNECTIONS = 300, 10
-
 
 Varied = Mapping[str, tuple[Value, ...]]
 """The values of conditions by their names."""
@@ -50,34 +47,6 @@ class Part:
     """Names of servers under test; None: the project's servers."""
     floors: bool = False
     """Whether the baselines of these servers are measured, too."""
-
-
-def plan_at(
-    level: int, requests: int, runs: int, workloads: tuple[str, ...], varied: Varied
-) -> Plan:
-    """Return a plan for one level; for fewer requests than that, as many connections."""
-    levels = (min(level, requests),)
-    return Plan(levels=levels, requests=requests, runs=runs, workloads=workloads, varied=varied)
-
-
-def calls_part(subjects: tuple[str, ...], workloads: tuple[str, ...], varied: Varied) -> Part:
-    """Return the part that counts system calls: few requests, once, because strace is slow.
-    `varied`: conditions other than the mode, as in a Plan."""
-    traced = {**varied, "mode": ("traced",)}
-    return Part(plan_at(CALLS_CONNECTIONS, CALLS_REQUESTS, 1, workloads, traced), subjects)
-
-
-def counted_parts(servers: Sequence[str], workloads: tuple[str, ...]) -> list[Part]:
-    """Return parts in which callgrind counts instructions. It is fifty times slower, so they have
-    few requests. Keep-alive is used if possible, because each process leaves a file."""
-    closing = tuple(name for name in servers if name == "iterative")
-    keeping = tuple(name for name in servers if name not in closing)
-    parts = []
-    for names, kept in ((keeping, True), (closing, False)):
-        varied: Varied = {"mode": ("counted",), "keep_alive": (kept,)}
-        plan = plan_at(COUNTED_CONNECTIONS, COUNTED_REQUESTS, 1, workloads, varied)
-        parts += [Part(plan, names)] if names else []
-    return parts
 
 
 @dataclass(frozen=True)

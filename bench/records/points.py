@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from bench.records.conditions import CellKey
 from bench.records.figures import QUIET, HostFigures
@@ -42,6 +43,21 @@ class Spread:
         """The range divided by the median, at least LEAST_NOISE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
+
+
+def verdict(
+    before: Spread | None, after: Spread | None, key: str = "rate"
+) -> Literal["same", "better", "worse"] | None:
+    """Return whether a figure differs significantly, and in which direction; None if one of the two
+    is missing. It does if the ranges do not overlap and the medians differ by more than the wider
+    range."""
+    if before is None or after is None:
+        return None
+    overlap = before.low <= after.high and after.low <= before.high
+    change = after.median / before.median - 1 if before.median else 0.0
+    if overlap or abs(change) <= max(before.noise, after.noise):
+        return "same"
+    return "better" if (change > 0) == BY_KEY[key].more_is_better else "worse"
 
 
 def spread_of(runs: Iterable[Run], key: str) -> Spread | None:
@@ -110,8 +126,8 @@ class Point:
     def disturbed(self) -> bool:
         """Whether other programs used much of the server's CPU, in the median of the runs. False
         for a server that got all of its quota."""
-        shares = [run.process.foreign_share for run in self.runs if run.process]
-        known = [share for share in shares if share is not None]
+        found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
+        known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"
         return bool(known) and not sliced and statistics.median(known) > QUIET
 

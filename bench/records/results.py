@@ -52,7 +52,7 @@ class Measured(BaseModel):
 
 
 class StudyWords(BaseModel):
-    """The texts of a study, in its declaration (see bench/peers/now/study.toml) and results."""
+    """The texts of a study, in its declaration (see bench/studies/now.toml) and results."""
 
     title: str
     question: str
@@ -88,6 +88,38 @@ class PeerStudy(StudyWords):
             and key.concurrency in some.levels
             for some in self.measured
         )
+
+
+BASELINE, ITSELF = OTHER_SIDES = ("baseline", "itself")
+"""The other side of a ratio: the baseline of a server, or the server under other conditions."""
+
+
+class Expect(BaseModel):
+    """An expectation of a study: a limit for a figure, or for its ratio to that of another server.
+    Keys that are no fields are conditions, each with its value."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    figure: str = "cpu_load"
+    """A key of bench.records.metrics."""
+    server: str = ""
+    """Empty: each server, unless an entry with its name replaces this one."""
+    versus: tuple[str, ...] = ()
+    """The servers of the other side, or OTHER_SIDES; empty: the limit is for the figure itself."""
+    workloads: tuple[str, ...] = ()
+    """Empty: each."""
+    level: int | None = None
+    """The number of connections; None: each."""
+    than: dict[str, bool | int | float | str] = {}
+    """Conditions, `workload` and `level` of the other side, if they differ."""
+    limit: float | None = None
+    """None: the ratio is shown without a target."""
+    sense: Literal["at most", "at least"] = "at most"
+
+    @property
+    def conditions(self) -> dict[str, object]:
+        """The conditions to which it applies."""
+        return self.model_extra or {}
 
 
 class Peer(BaseModel):
@@ -164,6 +196,8 @@ class Results(Head, BaseModel):
     workloads: list[str] = []
     studies: list[PeerStudy] = []
     """The studies that the sweep measures."""
+    expect: list[Expect] = []
+    """The expectations of these studies."""
     peers: dict[str, Peer] = {}
     """The descriptions of the reference servers; empty: not recorded."""
     left_out: dict[str, str] = {}
@@ -173,6 +207,17 @@ class Results(Head, BaseModel):
     def conditions(self) -> list[Conditions]:
         """Return the conditions of all runs, in the order in which they were measured."""
         return list(dict.fromkeys(run.conditions for run in self.runs))
+
+    def circumstances(self) -> dict[str, object]:
+        """Return by name the machine and the programs, on which all figures depend, as far as they
+        are recorded."""
+        versions = self.versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx"})
+        found: dict[str, object] = {"kernel": self.machine.kernel, "CPU": self.machine.cpu_model}
+        found |= {"CPUs": self.machine.cpus, "sources": self.versions.sources, **versions}
+        for kind in ("servers", "strangers", "compilers"):
+            named = getattr(self.versions, kind).items()
+            found |= {f"{kind.removesuffix('s')} of {name}": version for name, version in named}
+        return {name: value for name, value in found.items() if value is not None}
 
 
 OUTLIER_SHARE = 0.10

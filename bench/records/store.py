@@ -18,8 +18,9 @@ from pydantic import BaseModel, ValidationError
 
 from bench.records.conditions import Conditions
 from bench.records.errors import UserError, in_words
-from bench.records.figures import Frame, ProcessFigures
-from bench.records.metrics import BY_KEY
+from bench.records.figures import Frame
+from bench.records.metrics import BY_KEY, METRICS
+from bench.records.points import Point
 from bench.records.results import SCHEMA, SCHEMA_VERSION, Results
 from bench.records.run import Run
 
@@ -88,31 +89,31 @@ def _printable(value: Json) -> Json:
     return value
 
 
-_IDENTITY = (
-    *("subject", "kind", "architecture", *Conditions._fields),
-    *("concurrency", "run", "state", "outlier", "requests"),
+CALLED = {"rate": "rate_asked"}
+"""Conditions whose name is also that of a figure, with the names of their columns."""
+NAMED = (
+    *("subject", "kind", "architecture"),
+    *(CALLED.get(name, name) for name in Conditions._fields),
+    *("connections", "state", "label", "reason"),
 )
-_NO_COLUMN = {"cpu_user_s", "cpu_system_s", "foreign_share", "samples", "source"}
-_PROCESS = tuple(name for name in ProcessFigures.model_fields if name not in _NO_COLUMN)
-_LATENCY = ("p50", "p90", "p99", "p999", "max", "mean")
+"""The columns of a configuration, in the tables of the runs and of the data points."""
+LIMITED = ("bottleneck", "bottleneck_host", "lower_bound")
+_COUNTS = ("run", "outlier", "requests", "idle_reopened", "complete", "failed", "non_2xx")
+_FIGURES = (*METRICS, BY_KEY["probed"])
+CSV_COLUMNS = (*NAMED, *_COUNTS, *LIMITED, *(metric.key for metric in _FIGURES), "command")
 
-CSV_COLUMNS = (
-    *_IDENTITY,
-    *("complete", "failed", "non_2xx", "requests_per_second"),
-    *(f"{name}_ms" for name in _LATENCY),
-    *_PROCESS,
-    *("load_cpu_share", "redis_cpu_share", "nginx_cpu_share"),
-    "idle_reopened",
-    *("bytes_per_connection", "calls_per_request"),
-    *("bottleneck", "bottleneck_host", "lower_bound", "reason", "command"),
-)
+
+def named(of: Run | Point) -> dict[str, Json]:
+    """Return the columns NAMED of a run or a data point."""
+    label, text = (of.reason.label, of.reason.text) if of.reason else (None, None)
+    configuration = (of.subject, of.kind, of.architecture, *of.conditions, of.key.concurrency)
+    return dict(zip(NAMED, (*configuration, of.state, label, text), strict=True))
 
 
 def csv_row(run: Run) -> dict[str, Json]:
     """Return a run as a row. A run that is not valid has its counts, but no other figures."""
-    row: dict[str, Json] = run.model_dump(include={*_IDENTITY, "conditions"})
+    row = named(run) | run.model_dump(include={"run", "outlier", "requests", "idle_reopened"})
     row["command"] = " ".join(run.ab_command)
-    row["reason"] = run.reason.text if run.reason else ""
     if run.ab:
         row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
     if run.wrk:
@@ -120,16 +121,8 @@ def csv_row(run: Run) -> dict[str, Json]:
         row |= {"complete": run.wrk.complete, "failed": failed}
     if run.state != "held":
         return row
-    row["requests_per_second"] = run.requests_per_second
-    row |= run.model_dump(include={"bottleneck", "bottleneck_host", "lower_bound", "idle_reopened"})
-    row |= {f"{name}_ms": BY_KEY[name].read(run) for name in _LATENCY}
-    if run.process:
-        row |= run.process.model_dump(include=set(_PROCESS))
-    row["bytes_per_connection"] = round(run.memory.per_connection) if run.memory else None
-    row["calls_per_request"] = round(run.calls.total, 3) if run.calls else None
-    others = {"load": run.load_process, "redis": run.redis_process, "nginx": run.nginx_process}
-    row |= {f"{name}_cpu_share": used.cpu_share for name, used in others.items() if used}
-    return row
+    row |= {name: getattr(run, name) for name in LIMITED}
+    return row | {metric.key: metric.read(run) for metric in _FIGURES}
 
 
 def csv_text(runs: Iterable[Run]) -> str:

@@ -6,6 +6,7 @@ shown without a verdict. A server that is slow *during* an attack breaks no prom
 price of its architecture, and the figure shows it.
 """
 
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -205,23 +206,23 @@ def share(cell: TortureCell) -> float | None:
     return cell.during.rate / cell.before.rate
 
 
+def since(cell: TortureCell) -> list[Phase]:
+    """Return the phases since the attack began."""
+    return [phase for phase in (cell.during, cell.settling, cell.after) if phase]
+
+
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
     """Return the lost requests since the attack began, by outcome, of visitors (and the crowd)."""
-    parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
+    parts = [phase.outcomes for phase in since(cell)]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.answers)
-    found: dict[str, int] = {}
-    for part in parts:
-        for outcome, count in part.items():
-            if outcome != "good" and outcome not in facts.excused and count:
-                found[outcome] = found.get(outcome, 0) + count
-    return found
+    found = sum(map(Counter, parts), Counter[str]())
+    return {name: n for name, n in found.items() if name not in ("good", *facts.excused)}
 
 
 def excused(cell: TortureCell, facts: AttackFacts) -> int:
     """Return the number of requests that were correctly rejected."""
-    parts = [p.outcomes for p in (cell.during, cell.settling, cell.after) if p]
-    return sum(part.get(outcome, 0) for part in parts for outcome in facts.excused)
+    return sum(p.outcomes.get(outcome, 0) for p in since(cell) for outcome in facts.excused)
 
 
 def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
@@ -256,46 +257,32 @@ def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:
 
 
 def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
-    found = []
-    phases = [p for p in (cell.before, cell.during, cell.settling, cell.after) if p]
-    wrong = sum(p.outcomes.get("wrong", 0) for p in phases)
-    calm = [p for p in (cell.before, cell.after) if p]
-    bad = sum(n for p in calm for outcome, n in p.outcomes.items() if outcome != "good")
-    if cell.remarks.missing:
-        found.append(
-            f'{cell.remarks.missing:,} of {cell.remarks.answered:,} remarks answered "stored" '
-            f"{'is' if cell.remarks.missing == 1 else 'are'} not in Redis"
-        )
-    if cell.remarks.twice:
-        found.append(
-            f"{plural(cell.remarks.twice, 'remark is', 'remarks are')} in Redis more than once"
-        )
-    if wrong:
-        found.append(f"{plural(wrong, 'answer was', 'answers were')} complete but wrong")
-    if bad:
-        found.append(f"{plural(bad, 'request')} had no correct answer before or after the attack")
-    if cell.crowd and facts.crowd_promised:
-        answered = ("good", "unavailable")
-        gone = sum(n for outcome, n in cell.crowd.answers.items() if outcome not in answered)
-        if gone:
-            found.append(
-                f"{gone:,} of {sum(cell.crowd.answers.values()):,} requests in progress "
-                f"{'was' if gone == 1 else 'were'} dropped"
-            )
-    return found
+    wrong = sum(p.outcomes.get("wrong", 0) for p in (cell.before, *since(cell)) if p)
+    calm = [p.outcomes for p in (cell.before, cell.after) if p]
+    bad = sum(n for part in calm for outcome, n in part.items() if outcome != "good")
+    promised = cell.crowd.answers if cell.crowd and facts.crowd_promised else {}
+    gone = sum(n for outcome, n in promised.items() if outcome not in ("good", "unavailable"))
+    missing, twice = cell.remarks.missing, cell.remarks.twice
+    found = {
+        f'{missing:,} of {cell.remarks.answered:,} remarks answered "stored" '
+        f"{'is' if missing == 1 else 'are'} not in Redis": missing,
+        f"{plural(twice, 'remark is', 'remarks are')} in Redis more than once": twice,
+        f"{plural(wrong, 'answer was', 'answers were')} complete but wrong": wrong,
+        f"{plural(bad, 'request')} had no correct answer before or after the attack": bad,
+        f"{gone:,} of {sum(promised.values()):,} requests in progress "
+        f"{'was' if gone == 1 else 'were'} dropped": gone,
+    }
+    return [words for words, count in found.items() if count]
 
 
 def _not_put_away(cell: TortureCell) -> list[str]:
     left = cell.left_over
-    found = [
-        f"{plural(count, *what)} left over after all clients had left"
-        for count, what in (
-            (left.connections, ("connection",)),
-            (left.processes, ("process", "processes")),
-            (left.threads, ("thread",)),
-        )
-        if count
-    ]
+    kinds = {
+        plural(left.connections, "connection"): left.connections,
+        plural(left.processes, "process", "processes"): left.processes,
+        plural(left.threads, "thread"): left.threads,
+    }
+    found = [f"{words} left over after all clients had left" for words, n in kinds.items() if n]
     for end in cell.ended:
         if not end.obeyed:
             found.append("did not end after SIGTERM and was killed")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Parses words of the command line. All functions raise UserError if a word is invalid."""
+"""Parses words of the command line, and reads TOML files. A function raises UserError if a word is
+invalid."""
 
 import argparse
 import math
 import re
+import sys
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -11,10 +13,20 @@ from typing import TypeVar
 
 from bench.records.errors import UserError
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 LONGEST_DELAY_MS = 1500
 """Below the 2 s after which the servers stop waiting for Redis."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
+
+
+def toml_of(file: Path) -> dict[str, object]:
+    """Return the content of a TOML file; empty if it does not exist."""
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 Read = TypeVar("Read")
@@ -42,15 +54,21 @@ def add_value(
     parser.add_argument(option, type=read, **more)  # type: ignore[arg-type]
 
 
-def add_size(parser: argparse.ArgumentParser, runs: int, requests: int, connections: int) -> None:
-    """Add the options for the size of a measurement, with these defaults."""
+def add_size(
+    parser: argparse.ArgumentParser,
+    runs: int | None = None,
+    requests: int | None = None,
+    connections: int | None = None,
+) -> None:
+    """Add the options for the size of a measurement, with these defaults (None: the study's)."""
     for option, default, what in (
         ("--runs", runs, "run each configuration N times"),
         ("--requests", requests, "send N requests in each run"),
         ("--concurrency", connections, "concurrent connections of ab"),
     ):
-        text = f"{what} (default %(default)s)"
-        add_value(parser, option, positive, str(default), default=default, metavar="N", help=text)
+        text = f"{what} (default {default or 'as in the study'})"
+        example = str(default or 100)
+        add_value(parser, option, positive, example, default=default, metavar="N", help=text)
 
 
 def add_results(parser: argparse.ArgumentParser, folder: Path) -> None:

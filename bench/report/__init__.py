@@ -5,14 +5,14 @@
 results to the page; each uses only those above it:
 
     study                     servers under test, scenarios, and their data points
-    usl                       the scalability law, and its fit for each server
-    hosts, topology           what each host did and which was the limit; the paths of requests
-    holding, across           the levels that each server passes; effects of a changed condition
-    instances                 several instances behind nginx
-    findings, findings_across the titles of the charts; cost relative to the baseline
-    choice, recommendation    which server to choose; the ranking
+    limits                    the host at its limit; the levels that each server passes
+    findings/findings         the titles of the charts
+    findings/across           effects of a changed condition; cost relative to the baseline; several
+                              instances behind nginx
+    findings/peers            reference servers: published and measured ratios
+    findings/recommendation   the ranking, and which server to choose
     charts/                   the charts, as Vega-Lite specifications
-    page, export, build       the page; JSON, CSV, Markdown and the table of figures; all the files
+    page/                     the page; JSON, CSV, Markdown and the table of figures; all the files
 
 All sentences that name a server are generated from the figures.
 """

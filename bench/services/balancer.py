@@ -6,14 +6,14 @@ stay visible. It logs only its own responses (if a server gave none); their numb
 run is valid.
 """
 
+import contextlib
 import json
 import os
 import re
 import resource
 import shutil
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -74,24 +74,17 @@ TEMPLATE = Template(
 )
 
 
-@dataclass(frozen=True)
-class Used:
-    """What each process of nginx has used so far."""
+Used = Mapping[int, tuple[CpuTime, float | None]]
+"""What each process of nginx has used so far, by PID: CPU time, and how many seconds it ran or was
+runnable."""
 
-    times: dict[int, CpuTime]
-    wanted: dict[int, float | None]
-    """How many seconds each process ran or was runnable."""
 
-    def since(self, before: "Used") -> BalancerUse:
-        """Return what was used since `before`. nginx starts and ends no process in this time."""
-        spent = [now - before.times[pid] for pid, now in self.times.items() if pid in before.times]
-        waits = [
-            now - old
-            for pid, old in before.wanted.items()
-            if old is not None and (now := self.wanted.get(pid)) is not None
-        ]
-        cpu = CpuTime.of_all(spent) or CpuTime(0.0, 0.0)
-        return BalancerUse(cpu=cpu, wanted_s=max(waits, default=None))
+def used_between(before: Used, after: Used) -> BalancerUse:
+    """Return what was used between two readings. nginx starts and ends no process in this time."""
+    pairs = [(before[pid], after[pid]) for pid in before.keys() & after.keys()]
+    cpu = CpuTime.of_all([now[0] - old[0] for old, now in pairs]) or CpuTime(0.0, 0.0)
+    waits = [b[1] - a[1] for a, b in pairs if a[1] is not None and b[1] is not None]
+    return BalancerUse(cpu=cpu, wanted_s=max(waits, default=None))
 
 
 class Balancer:
@@ -114,14 +107,15 @@ class Balancer:
 
     def use(self) -> Used:
         """Return what all its processes have used so far."""
-        times: dict[int, CpuTime] = {}
-        for process in self._processes():
-            try:
-                spent = process.cpu_times()
-            except psutil.Error:
-                continue
-            times[process.pid] = CpuTime(spent.user * 1e6, spent.system * 1e6)
-        return Used(times, {pid: demand_seconds(pid) for pid in times})
+        assert self._child is not None
+        found = {}
+        with contextlib.suppress(psutil.Error):
+            main = psutil.Process(self._child.pid)
+            for process in (main, *main.children()):
+                with contextlib.suppress(psutil.Error):  # it has ended
+                    spent = CpuTime(*(1e6 * seconds for seconds in process.cpu_times()[:2]))
+                    found[process.pid] = (spent, demand_seconds(process.pid))
+        return found
 
     def stop(self) -> BalancerEnd:
         """End it and return its errors."""
@@ -160,14 +154,6 @@ class Balancer:
             said = last_line(child.stderr)
             child.end()
         raise StartError(f"nginx did not start: {said or 'no error message'}")
-
-    def _processes(self) -> list[psutil.Process]:
-        assert self._child is not None
-        try:
-            main = psutil.Process(self._child.pid)
-            return [main, *main.children()]
-        except psutil.Error:
-            return []
 
 
 def nginx() -> str | None:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Run a private Redis server, and a slow one in front of another. Both end with the run. The server
-stores nothing on disk.
+"""The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis;
+and a slow or lying one in front of another.
 
-It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a random
-password protects it; the servers get it in their URL.
+In an existing Redis nothing is deleted or overwritten; only the pages change it: a visit to the
+guestbook increments `visitor_count`.
 """
 
 import contextlib
@@ -11,21 +11,259 @@ import ipaddress
 import re
 import secrets
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import redis
 
+from bench.host.accounting import CpuTime
 from bench.host.process import Child, Helper, free_port, last_line
 from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 
+START_SECONDS = 5.0
+ATTEMPTS = 5
+FIRST_VISITOR = 1_000_000
+"""The visitor count before each run. Its number of digits stays constant, and so does the length of
+the page: only then can ab distinguish a truncated response from a complete one."""
+
+REMARKS = (
+    "Good morning from a train between Porto and Lisbon. The tunnel ate my first attempt. - Inês",
+    "I came for the penguin and stayed for the event loop. - Samuel",
+    "Our class measured all of you today. Nobody had guessed the winner. - Room 204",
+    'What does "backlog" mean? Asking for a friend who refuses to queue. - Noor',
+    "Tidy little site. Loads faster than my kettle. - Grandpa Willem",
+    "Fork me once, shame on you; fork me ten thousand times, shame on me. - Tomasz",
+    "1 < 2 && 3 > 2, and this page survived my saying so. - Yuki",
+    "Read the source on a Sunday afternoon, as promised on the tin. It was raining anyway. - Aoife",
+    "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
+    "First! Or am I? The number above says a million others were here. - Amara",
+)
+"""A realistic guestbook, oldest remark first, so that the page has a defined size."""
+
+LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
+"""The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
+In the page each character is `&quot;`."""
+REMARKS_SHOWN = 50
+
+LINK = ("link:guestbook", "/guestbook")
+"""A short link: /go/guestbook redirects to the guestbook."""
+
+LOAD_SECONDS = 10.0
+"""The time limit for a restarted Redis to load its data."""
+
+Own = TypeVar("Own", bound="RunRedis")
+
+
+class RunRedis:
+    """The Redis of a run, on any host. Use in a `with` block; the servers use `url`."""
+
+    def __init__(self, url: str, private: bool) -> None:
+        """`private`: whether it was started for this run, so its data may be changed."""
+        self.url, self.private = url, private
+        self._client = connect(url)
+
+    def __enter__(self: Own) -> Own:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @property
+    def shown(self) -> str:
+        """The text for results and messages: its URL without a password, or "private"."""
+        return "private" if self.private else without_password(self.url)
+
+    def prepare(self) -> None:
+        """Write the data with which each measurement starts, if this Redis is private."""
+        if not self.private:
+            return
+        with self._client.pipeline() as pipeline:
+            pipeline.delete("guestbook_remarks")
+            pipeline.rpush("guestbook_remarks", *REMARKS)
+            pipeline.set("visitor_count", FIRST_VISITOR)
+            pipeline.set(*LINK)
+            pipeline.execute()
+
+    def counts(self) -> tuple[int, int]:
+        """Return the numbers of visitors and remarks so far."""
+        value = self._client.get("visitor_count")
+        visitors = int(value) if value is not None and value.isdigit() else 0
+        return visitors, int(self._client.llen("guestbook_remarks"))
+
+    def hold(self, milliseconds: int) -> None:
+        """Pause all replies for so many milliseconds. Unlike SIGSTOP this ends by itself, even if
+        this process is killed."""
+        self._client.client_pause(milliseconds, all=True)
+
+    def use(self) -> CpuTime:
+        """Return the CPU time that it reports for itself so far."""
+        said = self._client.info("cpu")
+        return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
+
+    def describe(self) -> dict[str, str | int | None]:
+        """Return its settings that matter to a benchmark; None for those that it does not give."""
+        found: dict[str, str | int | None] = {}
+        for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
+            try:
+                found[name] = self._client.config_get(name).get(name)
+            except redis.RedisError:
+                found[name] = None
+        return found
+
+    def version(self) -> str:
+        """Return the version that the running server reports."""
+        return str(self._client.info("server")["redis_version"])
+
+
+class PrivateRedis(RunRedis):
+    """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
+    It stores nothing on disk. All its methods may raise redis.RedisError.
+
+    It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a
+    random password protects it; the servers get it in their URL.
+    """
+
+    def __init__(
+        self,
+        cpus: Sequence[int],
+        watch: SignalWatch,
+        settings: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+    ) -> None:
+        """Start it; `settings` replace or extend its configuration. Raises UserError if it does not
+        start, Interrupted on Ctrl-C."""
+        program = require("redis-server", shutil.which("redis-server"), "bench")
+        self._cpus, self._watch = cpus, watch
+        self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-redis-"))
+        file = self._folder / "redis.conf"  # all users can read a command line
+        self._command = [program, str(file)]
+        password = "" if is_loopback(address) else secrets.token_urlsafe(24)
+        with contextlib.ExitStack() as undo:
+            undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            for _ in range(ATTEMPTS):
+                # If another process has taken the free port in the meantime, Redis ends at once and
+                # the next attempt uses another port.
+                port = free_port(address)
+                file.write_text(configuration(address, port, self._folder, password, settings))
+                user = f":{password}@" if password else ""
+                super().__init__(f"redis://{user}{address}:{port}/0", private=True)
+                if self._comes_up():
+                    undo.pop_all()
+                    return
+            raise self._failure()
+
+    def __exit__(self, *what: object) -> None:
+        super().__exit__(*what)
+        self.end()
+
+    def end(self) -> None:
+        """End it. May be called twice."""
+        self._child.end()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def demand_seconds(self) -> float | None:
+        """Return how many seconds its main thread has run or was runnable."""
+        return self._child.demand_seconds()
+
+    def kill(self) -> None:
+        """Kill it at once with SIGKILL; its port is free afterwards."""
+        self._child.send(signal.SIGKILL)
+
+    def start_again(self) -> None:
+        """Restart it after `kill`, with the data that its settings made it keep. Raises UserError,
+        Interrupted, or redis.RedisError if it has not loaded them within LOAD_SECONDS."""
+        self._child.end()
+        if not self._comes_up():
+            raise self._failure()
+        deadline = time.monotonic() + LOAD_SECONDS
+        while True:
+            try:
+                self._client.ping()
+                return
+            except redis.BusyLoadingError:
+                if time.monotonic() > deadline:
+                    raise
+            self._watch.sleep(0.005)
+
+    def stop(self) -> None:
+        """Stop it with SIGSTOP; its connections stay open."""
+        self._child.send(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Continue it after `stop`."""
+        self._child.send(signal.SIGCONT)
+
+    def limit_clients(self, most: int) -> None:
+        """Limit the number of its clients; clients that are connected stay connected."""
+        self._usual = self.clients_limit()
+        self._client.config_set("maxclients", most)
+
+    def lift_limit(self) -> None:
+        """Restore the limit of its clients from before `limit_clients`."""
+        self._client.config_set("maxclients", self._usual)
+
+    def clients_limit(self) -> int:
+        """Return the limit of its clients."""
+        return int(str(self._client.config_get("maxclients")["maxclients"]))
+
+    def fill_page(self) -> None:
+        """Store as many of the longest remarks as a page shows."""
+        self._client.rpush("guestbook_remarks", *[LONGEST_REMARK] * REMARKS_SHOWN)
+
+    def empty_page(self) -> None:
+        """Remove the remarks of `fill_page`, and no others."""
+        self._client.lrem("guestbook_remarks", 0, LONGEST_REMARK)
+
+    def remarks(self) -> list[str]:
+        """Return all remarks without the names."""
+        found = self._client.lrange("guestbook_remarks", 0, -1)
+        texts = (one if isinstance(one, str) else one.decode(errors="replace") for one in found)
+        return [text.split(" ")[0] for text in texts]
+
+    def _failure(self) -> UserError:
+        said = last_line(self._child.stdout)
+        return UserError(f"the private Redis server did not start: {said or 'no error message'}")
+
+    def _comes_up(self) -> bool:
+        """Start it and return whether it answers; end it if not."""
+
+        def answers() -> bool:
+            try:
+                # Another Redis may have taken the port, so compare the PID.
+                return bool(self._client.info("server")["process_id"] == self._child.pid)
+            except redis.RedisError:
+                return False
+
+        self._child = Child(self._command, self._cpus)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._child.end)
+            if self._child.until(answers, START_SECONDS, self._watch):
+                undo.pop_all()
+                return True
+        return False
+
+
+class ExistingRedis(RunRedis):
+    """An existing Redis; its data are kept."""
+
+    def __init__(self, url: str) -> None:
+        """Connect. Raises UserError if nothing answers there."""
+        try:
+            super().__init__(url, private=False)
+            self._client.ping()
+        except (redis.RedisError, ValueError) as error:
+            raise UserError(f"no Redis answers at {without_password(url)}: {error}") from error
+
 
 class SlowRedis(Helper):
-    """A Redis whose replies have a fixed delay; the servers use `url`."""
+    """A Redis whose replies have a fixed delay, and are false on request; the servers use `url`."""
 
     def __init__(
         self,
@@ -45,101 +283,21 @@ class SlowRedis(Helper):
             raise UserError("a slow Redis needs TCP: give --redis redis://host:port")
         target = [parts.hostname, str(parts.port or 6379)]
         words = [address, *target, f"{delay_ms:g}", *(["split"] if split else [])]
-        super().__init__("bench.services.slow_proxy", words, cpus, watch)
+        super().__init__("bench.services.redis_proxy", words, cpus, watch)
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
         self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._first}"))
 
+    def lie(self) -> None:
+        """Send false replies from now on."""
+        self._child.send(signal.SIGUSR1)
 
-START_SECONDS = 5.0
-ATTEMPTS = 5
-
-
-class RedisServer:
-    """A running Redis server; its clients use `url`. End it with `end`."""
-
-    def __init__(
-        self,
-        cpus: Sequence[int],
-        watch: SignalWatch,
-        address: str = "127.0.0.1",
-        settings: Mapping[str, str] | None = None,
-    ) -> None:
-        """Start it; `settings` replace or extend its configuration. Raises UserError if it does not
-        start, Interrupted on Ctrl-C."""
-        self._program = require("redis-server", shutil.which("redis-server"), "bench")
-        self._cpus, self._watch = cpus, watch
-        self._settings = dict(settings or {})
-        self._folder = tempfile.mkdtemp(prefix="zerohttpd-redis-")
-        with contextlib.ExitStack() as undo:
-            undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            self.url = self._start(address)
-            undo.pop_all()
-
-    def send(self, number: int) -> None:
-        """Send a signal to it."""
-        self._child.send(number)
-
-    def start_again(self) -> None:
-        """Restart it with the same address and its folder's data. Raises UserError if it does not
-        start, Interrupted on Ctrl-C."""
-        self._child.end()
-        if not self._comes_up(self.url):
-            raise self._failure()
-
-    def demand_seconds(self) -> float | None:
-        """Return how many seconds its main thread has run or was runnable."""
-        return self._child.demand_seconds()
-
-    def end(self) -> None:
-        """End it. May be called twice."""
-        self._child.end()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _start(self, address: str) -> str:
-        password = "" if is_loopback(address) else secrets.token_urlsafe(24)
-        for _ in range(ATTEMPTS):
-            # If another process has taken the free port in the meantime, Redis ends at once and
-            # the next attempt uses another port.
-            port = free_port(address)
-            text = configuration(address, port, self._folder, password, self._settings)
-            self._file.write_text(text)
-            url = f"redis://{f':{password}@' if password else ''}{address}:{port}/0"
-            if self._comes_up(url):
-                return url
-        raise self._failure()
-
-    @property
-    def _file(self) -> Path:
-        return Path(self._folder, "redis.conf")  # all users can read a command line
-
-    def _failure(self) -> UserError:
-        said = last_line(self._child.stdout)
-        return UserError(f"the private Redis server did not start: {said or 'no error message'}")
-
-    def _comes_up(self, url: str) -> bool:
-        """Start it and return whether it answers; end it if not."""
-        self._child = Child([self._program, str(self._file)], self._cpus)
-        with contextlib.ExitStack() as undo:
-            undo.callback(self._child.end)
-            if self._await_answer(url):
-                undo.pop_all()
-                return True
-        return False
-
-    def _await_answer(self, url: str) -> bool:
-        def answers() -> bool:
-            try:
-                # Another Redis may have taken the port, so compare the PID.
-                return bool(client.info("server")["process_id"] == self._child.pid)
-            except redis.RedisError:
-                return False
-
-        with connect(url) as client:
-            return bool(self._child.until(answers, START_SECONDS, self._watch))
+    def be_honest(self) -> None:
+        """Send the replies of Redis from now on."""
+        self._child.send(signal.SIGUSR2)
 
 
 def configuration(
-    address: str, port: int, folder: str, password: str, more: Mapping[str, str] | None = None
+    address: str, port: int, folder: Path, password: str, more: Mapping[str, str] | None = None
 ) -> str:
     """Return the configuration of a Redis server that stores no data; `more` replaces or extends
     its settings."""

@@ -1,37 +1,26 @@
 # SPDX-License-Identifier: MIT
 """The agent on another host: `python -m bench.stations.agent` reads requests from standard input
-and writes replies to standard output. `wire` has the messages; `orders` describes them.
+and writes replies to standard output. `remote` has the messages.
 
 When its standard input ends (the sweep has ended, was killed or cannot be reached), the agent ends
 all that it started and itself. If it is killed, the kernel ends its children. During a load it
 samples the servers without requests.
 """
 
+import contextlib
 import os
 import select
 import sys
-from collections.abc import Callable
 from typing import BinaryIO
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError, validate_call
 
-from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.errors import Interrupted
+from bench.records.errors import Interrupted, UserError
 from bench.records.inherited import forget_foreign_variables
+from bench.stations.remote import ERRORS, JSON, TIMEOUTS, Failure, Lines, Question, Reply
 from bench.stations.station import LocalStation
-from bench.stations.wire import (
-    CALLS,
-    ERRORS,
-    LONGEST_LINE,
-    Failure,
-    Greeting,
-    Hello,
-    Nothing,
-    Question,
-    Reply,
-)
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1
@@ -54,56 +43,34 @@ class AgentWatch(SignalWatch):
         super().check()
 
 
-class Agent:
-    """Answers one request after another."""
+def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) -> None:
+    """Answer until there are no more requests, and sample the servers meanwhile. `asked`: the
+    descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
+    lines = Lines(asked)
+    with contextlib.suppress(EOFError):
+        while True:
+            line = lines.next(LOOK_SECONDS)
+            watch.check()
+            station.look()
+            if line:
+                out.write(_answer(station, line).model_dump_json().encode() + b"\n")
+                out.flush()
 
-    def __init__(self, station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO):
-        """`asked`: the descriptor of the requests; `out`: the stream for the replies."""
-        self._station, self._watch, self._asked, self._out = station, watch, asked, out
-        self._received = b""
 
-    def run(self) -> None:
-        """Answer until there are no more requests. Raises Interrupted."""
-        while (line := self._next_line()) is not None:
-            if line.strip():
-                self._out.write(self._answer(line).model_dump_json().encode())
-                self._out.write(b"\n")
-                self._out.flush()
-
-    def _next_line(self) -> bytes | None:
-        """Wait for the next request, sample the servers meanwhile, return it; None at the end."""
-        while b"\n" not in self._received:
-            readable = select.select([self._asked], [], [], LOOK_SECONDS)[0]
-            self._watch.check()
-            self._station.look()
-            if readable:
-                piece = os.read(self._asked, 65536)
-                if not piece or len(self._received) > LONGEST_LINE:
-                    return None
-                self._received += piece
-        line, _, self._received = self._received.partition(b"\n")
-        return line
-
-    def _answer(self, line: bytes) -> Reply:
-        try:
-            question = Question.model_validate_json(line)
-            call = CALLS[question.call]
-            order = call.order.model_validate(question.order)
-        except (ValidationError, KeyError):
-            return Reply(number=-1, error=Failure(kind="nonsense", text="unknown request"))
-        try:
-            result = self._do(question.call, order)
-        except tuple(ERRORS.values()) as error:
-            kind = next(name for name, known in ERRORS.items() if isinstance(error, known))
-            return Reply(number=question.number, error=Failure(kind=kind, text=str(error)))
-        return Reply(number=question.number, result=result.model_dump(mode="json"))
-
-    def _do(self, name: str, order: BaseModel) -> BaseModel:
-        if isinstance(order, Hello):
-            self._station.address = order.address
-            return Greeting(digest=source_digest())
-        do: Callable[..., BaseModel | None] = getattr(self._station, name)
-        return (do() if isinstance(order, Nothing) else do(order)) or Nothing()
+def _answer(station: LocalStation, line: bytes) -> Reply:
+    number = -1
+    try:
+        question = Question.model_validate_json(line)
+        if question.call not in TIMEOUTS:
+            raise UserError(f"unknown request: {question.call}")
+        number = question.number
+        result = validate_call(getattr(station, question.call))(*question.words)
+    except ValidationError:
+        return Reply(number=-1, error=Failure(kind="nonsense", text="unknown request"))
+    except tuple(ERRORS.values()) as error:
+        kind = next(name for name, known in ERRORS.items() if isinstance(error, known))
+        return Reply(number=number, error=Failure(kind=kind, text=str(error)))
+    return Reply(number=number, result=JSON.dump_python(result, mode="json"))
 
 
 def main() -> int:
@@ -116,7 +83,7 @@ def main() -> int:
     with AgentWatch(sys.stdin.fileno()) as watch:
         try:
             with LocalStation(watch, placement) as station:
-                Agent(station, watch, sys.stdin.fileno(), out).run()
+                serve(station, watch, sys.stdin.fileno(), out)
         except Interrupted as interrupted:
             return 0 if interrupted.number == HANG_UP else interrupted.exit_status
         except BrokenPipeError:

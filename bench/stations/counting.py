@@ -12,7 +12,7 @@ appears only as the function that makes the system call.
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -89,7 +89,7 @@ def _frames(node: _Node, least: float) -> list[Frame]:
 BESIDE = frozenset({"server_start", "server_ready", "server_end"})
 """Functions that run once, before or after all requests."""
 READ_SECONDS = 60.0
-"""The time limit of pprof. Newer Go versions build pprof at its first use."""
+"""The time limit of perf script and of pprof. Newer Go versions build pprof at its first use."""
 CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
 """Functions with almost no instructions; their time is spent in the kernel."""
 RULE = "-----------+-"
@@ -151,22 +151,26 @@ def _is_serving(stack: Stack) -> bool:
 
 def what_it_wrote(file: Path) -> StackFigures:
     """Return the profile that a Go program has written. Raise StartError if it is not readable."""
-    go = find_program("go") or "go"
-    try:
-        done = subprocess.run(
-            [go, "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces", str(file)],
-            capture_output=True,
-            text=True,
-            timeout=READ_SECONDS,
-            cwd=file.parent,
-            env={**os.environ, "PATH": search_path()},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise StartError(f"go tool pprof cannot read the profile: {error}") from None
-    stacks = list(traces(done.stdout.splitlines()))
-    if done.returncode != 0 or not stacks:
-        raise StartError(f"pprof has no samples: {last_line(done.stderr)}")
+    pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
+    stacks = stacks_by([*pprof, str(file)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
+
+
+def stacks_by(
+    command: Sequence[str], read: Callable[[Iterable[str]], Iterable[tuple[Stack, int]]]
+) -> list[tuple[Stack, int]]:
+    """Return the stacks in the output of a tool; `read` parses its lines. Raise StartError if there
+    are none."""
+    tool = [find_program(command[0]) or command[0], *command[1:]]
+    path = {**os.environ, "PATH": search_path()}
+    try:
+        done = subprocess.run(tool, capture_output=True, text=True, timeout=READ_SECONDS, env=path)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StartError(f"{command[0]} cannot read the profile: {error}") from None
+    stacks = list(read(done.stdout.splitlines()))
+    if done.returncode != 0 or not stacks:
+        raise StartError(f"{command[0]} found no samples: {last_line(done.stderr)}")
+    return stacks
 
 
 def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:

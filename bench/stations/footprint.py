@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.accounting import CpuTime, Periods, rusage_of_buried
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters, text_of
-from bench.host.slices import Periods
 from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
 from bench.subjects.running import RunningServer
@@ -36,16 +35,6 @@ ALL_THE_WORK = 0.9
 """If tasks used this share of the CPU time, they did all the work; clocks differ by the rest."""
 MOST_LOOKED_AT = 64
 """If there are more processes, this many random ones are sampled, and the sum is scaled up."""
-
-
-@dataclass(frozen=True)
-class Glance:
-    """A sample of the servers' processes."""
-
-    processes: int
-    threads: int
-    descriptors: int
-    pss_mb: float
 
 
 class TaskUse(NamedTuple):
@@ -71,24 +60,10 @@ class _Moment:
     """Seconds of the monotonic clock."""
 
 
-class _Process(NamedTuple):
-    """A sample of a process; memory in bytes."""
-
-    threads: int
-    descriptors: int
-    pss: int
-    anonymous: int
-
-
 def weigh(pids: Sequence[int]) -> Weight:
     """Return what some processes use now; processes that have ended use nothing."""
-    found = [seen for pid in pids if (seen := _process(pid))]
-    return Weight(
-        pss=sum(seen.pss for seen in found),
-        anonymous=sum(seen.anonymous for seen in found),
-        descriptors=sum(seen.descriptors for seen in found),
-        ran_us=sum(task.ran_us for task in tasks_of(pids).values()),
-    )
+    ran_us = sum(task.ran_us for task in tasks_of(pids).values())
+    return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
 
 def rollup(pid: int) -> dict[str, int]:
@@ -107,7 +82,7 @@ class Footprint:
         """`cpus`: the CPUs that only the servers use; `spread`: the number of CPUs that each may
         use, or 0."""
         self._servers, self._cpus, self._spread = servers, cpus, spread
-        self._looks: list[Glance] = []
+        self._looks: list[Weight] = []
         self._next_look = 0.0
 
     def begin(self) -> None:
@@ -156,8 +131,8 @@ class Footprint:
             processes_peak=max((look.processes for look in looks), default=None),
             threads_peak=max((look.threads for look in looks), default=None),
             descriptors_peak=max((look.descriptors for look in looks), default=None),
-            pss_peak_mb=max((look.pss_mb for look in looks), default=None),
-            pss_mean_mb=sum(x.pss_mb for x in looks) / len(looks) if looks else None,
+            pss_peak_mb=max((look.pss / 1e6 for look in looks), default=None),
+            pss_mean_mb=sum(x.pss / 1e6 for x in looks) / len(looks) if looks else None,
         )
 
     def _pids(self) -> list[int]:
@@ -198,17 +173,11 @@ def switches_between(
     return Switches(sum(s.voluntary for s in switches), sum(s.involuntary for s in switches))
 
 
-def look_at(pids: Sequence[int]) -> Glance:
+def look_at(pids: Sequence[int]) -> Weight:
     """Return a sample of the processes; those that have ended do not count."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
-    found = [seen for pid in chosen if (seen := _process(pid))]
     scale = len(pids) / len(chosen) if chosen else 0
-    return Glance(
-        processes=round(len(found) * scale),
-        threads=round(sum(seen.threads for seen in found) * scale),
-        descriptors=round(sum(seen.descriptors for seen in found) * scale),
-        pss_mb=sum(seen.pss for seen in found) / 1e6 * scale,
-    )
+    return Weight.of_all(filter(None, map(_process, chosen)), scale)
 
 
 def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
@@ -234,23 +203,17 @@ def page_faults_of(pids: Sequence[int]) -> int:
 def lives_buried() -> Lifetime:
     """Return what all reaped children of this process have used, with their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    switches = Switches(used.ru_nvcsw, used.ru_nivcsw)
-    return Lifetime(cpu=rusage_of_buried(), switches=switches)
+    return Lifetime(rusage_of_buried(), Switches(used.ru_nvcsw, used.ru_nivcsw))
 
 
-def lifetime_between(before: Lifetime, after: Lifetime) -> Lifetime:
-    """Return what the children that were reaped between two readings have used."""
-    return Lifetime(cpu=after.cpu - before.cpu, switches=after.switches - before.switches)
-
-
-def _process(pid: int) -> _Process | None:
+def _process(pid: int) -> Weight | None:
     """Return a sample of a process; None if it has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()
         descriptors = (folder / "fd").stat().st_size or len([*(folder / "fd").iterdir()])
         held = rollup(pid)
-        return _Process(_field(status, "Threads"), descriptors, held["Pss"], held["Anonymous"])
+        return Weight(1, _field(status, "Threads"), descriptors, held["Pss"], held["Anonymous"])
     except (OSError, KeyError):
         return None
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The requests to an agent and its replies. See `bench.stations.station`.
+"""The orders to an agent and its reports, see `bench.stations.station`: objects inside one process,
+JSON between two hosts."""
 
-They are objects inside one process, and JSON between two hosts (see `bench.stations.wire`).
-"""
-
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -15,21 +14,9 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.figures import StackFigures
 from bench.records.results import Peer
-from bench.services.balancer import BalancerEnd, BalancerOrder, BalancerUse
+from bench.services.balancer import BalancerEnd, BalancerUse
 from bench.subjects.running import Ended
 from bench.subjects.subject import Subject
-
-
-class Survey(BaseModel):
-    """An order to report on this host."""
-
-    subjects: list[str] | None = None
-    """Also find these servers, by name; None: none, empty: all project servers."""
-    floors: bool = False
-    some: bool = False
-    """Whether servers that cannot run here may be left out."""
-    programs: str | None = None
-    """The folder of the servers' executables; None: the project's."""
 
 
 class Surveyed(BaseModel):
@@ -49,12 +36,6 @@ class Surveyed(BaseModel):
     """How a server gets a CPU quota, in words; empty: impossible."""
 
 
-class RoomOrder(BaseModel):
-    """An order to wait until the kernel has room for so many connections in TIME_WAIT."""
-
-    connections: int
-
-
 class ServerOrder(BaseModel):
     """An order to start instances of a server and wait until they listen."""
 
@@ -63,19 +44,6 @@ class ServerOrder(BaseModel):
     redis_url: str
     conditions: Conditions = Conditions("")
     answer_bytes: int = 0
-
-
-class Listening(BaseModel):
-    """The URLs of what listens now."""
-
-    urls: list[str]
-
-
-class SlowOrder(BaseModel):
-    """An order to start a slow Redis in front of the one at `redis_url`."""
-
-    redis_url: str
-    delay_ms: float
 
 
 class Switches(NamedTuple):
@@ -88,11 +56,14 @@ class Switches(NamedTuple):
         return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
 
 
-class Lifetime(BaseModel):
+class Lifetime(NamedTuple):
     """What the kernel reports for reaped servers and their reaped children."""
 
     cpu: CpuTime
     switches: Switches
+
+    def __sub__(self, other: "Lifetime") -> "Lifetime":
+        return Lifetime(self.cpu - other.cpu, self.switches - other.switches)
 
 
 class ServersUse(BaseModel):
@@ -131,15 +102,21 @@ class ServersUse(BaseModel):
     pss_mean_mb: float | None
 
 
-class Weight(BaseModel):
-    """What the servers of one host use now."""
+class Weight(NamedTuple):
+    """What some processes use now; memory in bytes."""
 
-    pss: int
-    """Bytes of all processes."""
-    anonymous: int
-    descriptors: int
-    ran_us: float
+    processes: int = 0
+    threads: int = 0
+    descriptors: int = 0
+    pss: int = 0
+    anonymous: int = 0
+    ran_us: float = 0.0
     """The run time of all tasks so far."""
+
+    @classmethod
+    def of_all(cls, weights: Iterable["Weight"], scale: float = 1) -> "Weight":
+        """Return the sum of several weights, times `scale`."""
+        return cls(*(round(sum(each) * scale) for each in zip(cls(), *weights, strict=True)))
 
 
 class Calls(BaseModel):
@@ -161,6 +138,10 @@ class Report(BaseModel):
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
     """How many seconds Redis (or the slow Redis in front of it) ran or was runnable."""
+    calls: Calls | None = None
+    """None: not counted."""
+    stacks: StackFigures | None = None
+    """None: not sampled."""
 
 
 class Stopped(BaseModel):
@@ -172,56 +153,3 @@ class Stopped(BaseModel):
     stacks: StackFigures | None = None
     """The profile of the first server, if its instructions were counted."""
     balancer: BalancerEnd | None = None
-
-
-class Station(Protocol):
-    """An agent in this process or on another host. Each method may raise Interrupted, and on
-    another host HostLost."""
-
-    def survey(self, order: Survey) -> Surveyed:
-        """Return what is on this host. Raise UserError if a server is missing."""
-
-    def start_redis(self) -> Listening:
-        """Start a Redis server. Raises UserError."""
-
-    def make_room(self, order: RoomOrder) -> None:
-        """Wait until the kernel has room for connections in TIME_WAIT, at most a minute."""
-
-    def start_slow_redis(self, order: SlowOrder) -> Listening:
-        """Start a slow Redis for one run. Raises HelperError or UserError."""
-
-    def start_servers(self, order: ServerOrder) -> Listening:
-        """Start servers, for one run. Raises StartError or OSError."""
-
-    def start_balancer(self, order: BalancerOrder) -> Listening:
-        """Start nginx, for one run. Raises StartError or UserError."""
-
-    def begin(self) -> None:
-        """Read the counters before the load."""
-
-    def look(self) -> None:
-        """Sample the servers during the load; an agent on another host does it by itself."""
-
-    def end(self) -> Report:
-        """Return what was used during the load."""
-
-    def weigh(self) -> Weight:
-        """Return what the servers use now."""
-
-    def start_trace(self) -> None:
-        """Start to count the servers' system calls. Raises StartError."""
-
-    def stop_trace(self) -> Calls:
-        """Stop tracing and return the counts."""
-
-    def start_sampling(self) -> None:
-        """Start to sample the servers' stacks. Raises StartError."""
-
-    def stop_sampling(self) -> StackFigures:
-        """Stop sampling and return the stacks. Raises StartError."""
-
-    def stop_run(self) -> Stopped:
-        """End all that was started for this run. May be called twice; never raises."""
-
-    def close(self) -> None:
-        """End all that was started."""

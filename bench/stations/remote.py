@@ -1,34 +1,39 @@
 # SPDX-License-Identifier: MIT
-"""The sweep's connection to an agent on another host."""
+"""The sweep's connection to an agent on another host: a request and its reply are lines of JSON.
+
+    {"number": 7, "call": "start_slow_redis", "words": ["redis://10.77.0.4:6379", 5.0]}
+    {"number": 7, "result": "redis://10.77.0.4:41234"}
+    {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
+
+A call is a method of `LocalStation`, whose types are those of the words and of the result. The
+first request is `hello`: both sides must have the same source files. Otherwise a sweep would
+compare different versions of a server or different measurements.
+"""
 
 import contextlib
+import functools
 import os
 import select
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
-from bench.host.process import guarded, last_line
+from bench.host.kernel import REST_SECONDS
+from bench.host.process import HelperError, StartError, guarded, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
 from bench.stations import orders
 from bench.stations.hosts import AgentHost
-from bench.stations.wire import (
-    CALLS,
-    ERRORS,
-    LONGEST_LINE,
-    Greeting,
-    Hello,
-    Nothing,
-    Question,
-    Reply,
-)
+from bench.stations.station import LocalStation
+from bench.subjects.running import STOP_SECONDS
+from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
+LONGEST_LINE = 4_000_000
+"""The maximum in bytes; a reply has a few thousand."""
 CLOSE_SECONDS = 30.0
 """The time limit for an agent to end what it started."""
 LOST_SECONDS = 2.0
@@ -36,7 +41,78 @@ LOST_SECONDS = 2.0
 SHOWN = 120
 """The maximum length of output that an error message quotes."""
 
-Result = TypeVar("Result", bound=BaseModel)
+TIMEOUTS = {
+    "hello": 60.0,
+    "survey": 1200.0,  # it may build reference servers
+    "start_redis": 40.0,
+    "make_room": REST_SECONDS + 30.0,
+    "start_slow_redis": 20.0,
+    "start_servers": 2 * SERVER_SECONDS,  # for one server; each further server adds the same time
+    "start_balancer": 60.0,
+    "begin": 40.0,
+    "end": 120.0,  # perf script needs up to 60 s
+    "weigh": 30.0,
+    "stop_run": 2 * STOP_SECONDS + 20.0,
+}
+"""The calls, and the seconds until their replies. They must be longer than those on the host."""
+
+ERRORS: dict[str, type[Exception]] = {
+    "UserError": UserError,
+    "StartError": StartError,
+    "HelperError": HelperError,
+    "OSError": OSError,
+}
+"""The exceptions that an agent reports, by the name in its reply."""
+
+
+JSON: TypeAdapter[Any] = TypeAdapter(Any)
+"""Makes JSON of any result."""
+
+
+class Question(BaseModel):
+    """A request to the agent."""
+
+    number: int
+    call: str
+    words: list[JsonValue] = []
+
+
+class Failure(BaseModel):
+    """The error of a request."""
+
+    kind: str
+    text: str
+
+
+class Reply(BaseModel):
+    """A reply of the agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    number: int
+    result: JsonValue = None
+    error: Failure | None = None
+
+
+class Lines:
+    """The lines that arrive at a descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._received = b""
+
+    def next(self, seconds: float) -> bytes | None:
+        """Return the next line, or the beginning of a too long line; None if the time is over.
+        Raises EOFError."""
+        if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
+            piece = os.read(self._descriptor, 65536)
+            if not piece:
+                raise EOFError
+            self._received += piece
+        if b"\n" not in self._received and len(self._received) <= LONGEST_LINE:
+            return None
+        line, _, self._received = self._received.partition(b"\n")
+        return line
 
 
 class HostLost(NoFigure, UserError):
@@ -46,7 +122,7 @@ class HostLost(NoFigure, UserError):
 
 
 class RemoteStation:
-    """The agent of one host. It has the methods of `Station`."""
+    """The agent of one host. It has the methods of `LocalStation`."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
@@ -55,7 +131,6 @@ class RemoteStation:
         """Why the agent is lost; empty if it is not."""
         self._watch = watch
         self._number = 0
-        self._received = b""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with this object
         self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
             guarded(host.agent),
@@ -66,28 +141,24 @@ class RemoteStation:
             start_new_session=True,
         )
         assert self._process.stdin
+        assert self._process.stdout
+        self._lines = Lines(self._process.stdout.fileno())
         os.set_blocking(self._process.stdin.fileno(), False)
 
     def greet(self) -> None:
         """Check that it answers and has the same version. Raises HostLost or Interrupted."""
-        greeting = self._ask("hello", Hello(address=self._address), Greeting)
-        if greeting != Greeting(digest=source_digest()):
+        if self._ask("hello", self._address) != source_digest():
             self._give_up(
                 f"{self.name} has another version of this project: copy the same files to all "
                 "hosts and build there"
             )
             raise HostLost(self.lost)
 
-    def __getattr__(self, name: str) -> Callable[..., BaseModel]:
-        """Return a method of `Station` that asks the agent."""
-        if name not in CALLS:
+    def __getattr__(self, name: str) -> "functools.partial[Any]":
+        """Return a method of `LocalStation` that asks the agent."""
+        if name not in TIMEOUTS:
             raise AttributeError(name)
-
-        def ask(order: BaseModel | None = None) -> BaseModel:
-            times = order.instances if isinstance(order, orders.ServerOrder) else 1
-            return self._ask(name, order or Nothing(), CALLS[name].result, times)
-
-        return ask
+        return functools.partial(self._ask, name)
 
     def look(self) -> None:
         """Do nothing: the agent samples its servers by itself."""
@@ -98,11 +169,12 @@ class RemoteStation:
             return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this
         try:
-            return self._ask("stop_run", Nothing(), orders.Stopped)
+            found: orders.Stopped = self._ask("stop_run")
         except HostLost:
             return orders.Stopped()
         finally:
             self._watch = watch
+        return found
 
     def close(self, patience: float = CLOSE_SECONDS) -> None:
         """End the agent, which ends all that it started; kill it after the time limit in seconds.
@@ -120,16 +192,19 @@ class RemoteStation:
             process.kill()
             process.wait()
 
-    def _ask(self, name: str, order: BaseModel, result: type[Result], times: int = 1) -> Result:
-        """Send a request and return the reply. The host is lost if the reply is not valid or late,
+    def _ask(self, name: str, *words: object) -> Any:
+        """Send a request and return the result. The host is lost if the reply is not valid or late,
         or if a signal ends the wait."""
         if self._process is None:
             raise HostLost(self.lost or f"the agent on {self.name} has ended")
         self._number += 1
-        question = Question(number=self._number, call=name, order=order.model_dump(mode="json"))
+        question = Question(
+            number=self._number, call=name, words=JSON.dump_python(words, mode="json")
+        )
+        times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
         try:
             self._send(question.model_dump_json().encode() + b"\n")
-            answer = self._answer(time.monotonic() + CALLS[name].seconds * times, name)
+            answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
         except HostLost as lost:
             self._give_up(str(lost))
             raise
@@ -138,8 +213,9 @@ class RemoteStation:
             raise
         if answer.error:
             raise ERRORS.get(answer.error.kind, HostLost)(f"{self.name}: {answer.error.text}")
+        result = get_type_hints(getattr(LocalStation, name))["return"]
         try:
-            return result.model_validate(answer.result or {})
+            return TypeAdapter(result).validate_python(answer.result)
         except ValidationError:
             self._give_up(f"the agent on {self.name} sent an incomplete reply to {name}")
             raise HostLost(self.lost) from None
@@ -164,36 +240,20 @@ class RemoteStation:
 
     def _answer(self, deadline: float, name: str) -> Reply:
         """Return the reply to the last request; skip older replies."""
-        while True:
-            line = self._line(deadline, name)
+        while (left := deadline - time.monotonic()) > 0:
+            self._watch.check()
             try:
-                answer = Reply.model_validate_json(line)
+                line = self._lines.next(min(left, 0.05))
+                answer = Reply.model_validate_json(line) if line is not None else None
+            except EOFError:
+                raise HostLost(self._why_gone()) from None
             except ValidationError:
-                said = line[:SHOWN].decode(errors="replace").strip()
+                said = (line or b"")[:SHOWN].decode(errors="replace").strip()
                 text = f"the agent on {self.name} sent a line that is not a reply: {said!r}"
                 raise HostLost(text) from None
-            if answer.number in (self._number, -1):
+            if answer and answer.number in (self._number, -1):
                 return answer
-
-    def _line(self, deadline: float, name: str) -> bytes:
-        assert self._process
-        assert self._process.stdout
-        descriptor = self._process.stdout.fileno()
-        while b"\n" not in self._received:
-            self._watch.check()
-            left = deadline - time.monotonic()
-            if left <= 0:
-                took = CALLS[name].seconds
-                raise HostLost(f"the agent on {self.name} sent no reply to {name} in {took:g} s")
-            if len(self._received) > LONGEST_LINE:
-                return self._received
-            if select.select([descriptor], [], [], min(left, 0.05))[0]:
-                piece = os.read(descriptor, 65536)
-                if not piece:
-                    raise HostLost(self._why_gone())
-                self._received += piece
-        line, _, self._received = self._received.partition(b"\n")
-        return line
+        raise HostLost(f"the agent on {self.name} sent no reply to {name} in {TIMEOUTS[name]:g} s")
 
     def _why_gone(self) -> str:
         """Return an error message with the last line that the agent, or ssh, has written."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Sample the functions of servers under load with perf.
+"""Watch servers under load: sample their functions with perf, count their system calls with strace.
 
 perf takes thousands of samples a second of the stack that runs on the servers' CPU, with its kernel
 part; samples of other processes are dropped. So the results are shares of CPU time. perf samples
@@ -8,6 +8,9 @@ would never sample processes shorter than a period: all children of `forking`.
 
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), see
 `bench.stations.counting`.
+
+strace slows a server down, so sometimes it waits where it otherwise would not: this adds a few
+calls.
 """
 
 import os
@@ -17,15 +20,19 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
+from bench.host.kernel import text_of
 from bench.host.process import Child, StartError, last_line
-from bench.host.programs import output_of
+from bench.host.programs import find_program, output_of
 from bench.host.signals import SignalWatch
-from bench.records.figures import StackFigures
-from bench.stations.counting import Function, Stack, owner_of, tree
+from bench.records.errors import UserError
+from bench.records.figures import Mode, StackFigures
+from bench.stations.counting import Function, Stack, owner_of, stacks_by, tree
+from bench.stations.orders import Calls
 
 RATE = 4999
 """Samples a second: not a multiple of the kernel's tick, to avoid sampling in step with it."""
@@ -49,7 +56,6 @@ STACKS = (
     *(("--user-regs", ARM_REGISTERS) if platform.machine() == "aarch64" else ()),
 )
 READY_SECONDS = 20.0
-SCRIPT_SECONDS = 60.0
 ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
@@ -72,6 +78,23 @@ def why_no_perf() -> str:
     lines = (line.strip() for line in done.stderr.splitlines())
     said = next((line for line in lines if line not in ("", "Error:")), "")
     return f"perf is not allowed here: {said or 'no error message'}"
+
+
+def how_stacks(wanted: str) -> tuple[Mode | None, str]:
+    """Return how functions can be profiled here, and the reason if not as wanted by "auto". Raises
+    UserError if the wanted method is named and does not work."""
+    if wanted == "no":
+        return None, ""
+    reason = why_no_perf() if wanted in ("auto", "perf") else ""
+    if not reason and wanted != "callgrind":
+        return "sampled", ""
+    if wanted == "perf":
+        raise UserError(reason)
+    if find_program("valgrind"):
+        return "counted", reason
+    if wanted == "callgrind":
+        raise UserError("valgrind is not installed: apt-get install valgrind")
+    return None, f"{reason}; and valgrind, which could count instructions, is not installed"
 
 
 class Sampler:
@@ -121,21 +144,12 @@ class Sampler:
         """Stop sampling and return the stacks. Raise StartError if perf has no samples."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
-        theirs = ["--comms", ",".join(self._names)]  # perf skips the rest
+        words += ["--comms", ",".join(self._names)]  # perf skips the rest
+        words += ["--show-task-events", "--fields", "pid,ip,sym,dso"]
         try:
-            done = subprocess.run(
-                [*words, *theirs, "--show-task-events", "--fields", "pid,ip,sym,dso"],
-                capture_output=True,
-                text=True,
-                timeout=SCRIPT_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            raise StartError("perf script did not end") from None
+            stacks = stacks_by(words, lambda lines: stacks_of(lines, self._pids))
         finally:
             self.close()
-        stacks = list(stacks_of(done.stdout.splitlines(), self._pids))
-        if done.returncode != 0 or not stacks:
-            raise StartError(f"perf has no samples: {last_line(done.stderr)}")
         below = sum(stack[-1].of == "kernel" for stack, _ in stacks)
         share = round(1 - below / len(stacks), 4) if below else None
         return StackFigures(how="perf", kernel=below > 0, user_share=share, frames=tree(stacks))
@@ -184,3 +198,72 @@ def _function(line: str, innermost: bool) -> list[Function]:
     if (plain in ENTRY and not innermost) or (plain == UNKNOWN and owner != "kernel"):
         return []
     return [Function(plain, owner)]
+
+
+# ---- System calls ----
+
+ATTACH_SECONDS = 20.0
+YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
+"""If it is 1, a process may trace only its descendants; ptrace(2), "ptrace_scope". strace and the
+server are both children of this process."""
+WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
+_CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
+
+
+class Tracer:
+    """An strace of some processes with their threads and children. End it with `stop`."""
+
+    def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
+        """Attach to all. Raises Interrupted, or StartError if strace is missing or not allowed."""
+        if shutil.which("strace") is None:
+            raise StartError("strace is not installed: apt-get install strace")
+        self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
+        self._file = Path(self._folder.name, "trace")
+        attach = [word for pid in pids for word in ("-p", str(pid))]
+        words = ["strace", "-f", "-qq", "-s", "16", "-o", str(self._file), *attach]
+        self._child = Child(words)
+        try:
+            self._await(pids, watch)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Stop tracing without counts."""
+        self.stop()
+
+    def stop(self) -> Calls:
+        """Stop tracing and return the counts."""
+        self._child.end(number=signal.SIGINT)
+        lines = self._file.read_text().splitlines() if self._file.exists() else []
+        self._folder.cleanup()
+        counted = count(lines)
+        writes = sum(counted[name] for name in WRITES) - writes_to_redis(lines)
+        return Calls(by_name=dict(counted.most_common()), writes=writes)
+
+    def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
+        if self._child.until(lambda: all(map(_is_traced, pids)), ATTACH_SECONDS, watch):
+            return
+        if self._child.running():
+            raise StartError("strace did not attach")
+        said = last_line(self._child.stderr) or "no error message"
+        cure = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
+        yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
+        raise StartError(f"strace ended: {said}{cure if yama else ''}")
+
+
+def count(lines: Iterable[str]) -> Counter[str]:
+    """Return the calls by name in the lines of `strace -f -o`; an interrupted call counts once."""
+    return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
+
+
+def writes_to_redis(lines: Iterable[str]) -> int:
+    """Return the number of writes with Redis commands, which begin with the RESP array sign `*`."""
+    matches = (match for line in lines if (match := _CALL.match(line)))
+    return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
+
+
+def _is_traced(pid: int) -> bool:
+    """Return whether all threads of a process have a tracer."""
+    statuses = [(task / "status").read_text() for task in Path(f"/proc/{pid}/task").glob("*")]
+    return all("TracerPid:\t0\n" not in status for status in statuses)

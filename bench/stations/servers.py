@@ -6,15 +6,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from bench.host.accounting import adopt_orphans, parent_of_groups, remove_stale_groups
-from bench.host.process import StartError
+from bench.host.accounting import adopt_orphans, find_slicing, parent_of_groups, remove_stale_groups
 from bench.host.signals import SignalWatch
-from bench.host.slices import find_slicing
-from bench.records.figures import StackFigures
+from bench.records.figures import Mode
 from bench.stations import footprint, orders
 from bench.stations.counting import what_it_wrote, what_was_counted
-from bench.stations.sampling import Sampler, why_no_perf
-from bench.stations.tracing import Tracer
+from bench.stations.sampling import Sampler, Tracer, why_no_perf
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import PROFILE_FILE, Place, Subject
 
@@ -25,7 +22,7 @@ class Servers:
     def __init__(self, cpus: list[int], others: list[int], watch: SignalWatch) -> None:
         """`cpus`: each server is bound to one of them in turn, or may use `others`, too; without
         CPUs servers are not bound."""
-        self._cpus, self._watch = cpus, watch
+        self._cpus, self._others, self._watch = cpus, others, watch
         self._all = [*cpus, *others]
         self._spread = 0
         """The number of CPUs that each running server may use; 0: one."""
@@ -40,8 +37,7 @@ class Servers:
         self._running: list[RunningServer] = []
         self._folders: list[str] = []
         self._footprint: footprint.Footprint | None = None
-        self._tracer: Tracer | None = None
-        self._sampler: Sampler | None = None
+        self._profiler: Tracer | Sampler | None = None
         self._profiled = False
         """Whether the servers profile themselves because perf is not available."""
 
@@ -68,8 +64,17 @@ class Servers:
             self._running.append(server)
         return [server.url for server in self._running]
 
+    def profile(self, mode: Mode) -> None:
+        """Start to count their system calls or to sample their stacks, if the mode needs it. A host
+        without servers has nothing to profile. Raises StartError."""
+        if mode == "traced" and self._running:
+            self._profiler = Tracer(self.pids(), self._watch)
+        if mode == "sampled" and self._running and not self._profiled:
+            theirs = [] if self._spread else self._cpus
+            self._profiler = Sampler(self.pids(), theirs, self._others, self._watch)
+
     def begin(self) -> None:
-        """Start to observe the servers before the load."""
+        """Start to observe the servers immediately before the load."""
         if self._running:
             bound = [] if self._spread else self._cpus[: len(self._running)]
             self._footprint = footprint.Footprint(self._running, bound, self._spread)
@@ -80,62 +85,43 @@ class Servers:
         if self._footprint:
             self._footprint.look()
 
-    def end(self) -> orders.ServersUse | None:
-        """Return what the servers used under load; None if there are none."""
+    def end(self, report: orders.Report) -> None:
+        """Stop observing and store what the servers used under load. Servers that profile
+        themselves are ended. Raises StartError."""
         watched, self._footprint = self._footprint, None
-        return watched.end() if watched else None
-
-    def weigh(self) -> orders.Weight:
-        """Return what the servers use now."""
-        return footprint.weigh(self.pids())
-
-    def start_trace(self) -> None:
-        """Start to count their system calls. Raises StartError."""
-        self._tracer = Tracer(self.pids(), self._watch)
-
-    def stop_trace(self) -> orders.Calls:
-        """Stop tracing and return the counts."""
-        tracer, self._tracer = self._tracer, None
-        return tracer.stop() if tracer else orders.Calls()
-
-    def start_sampling(self, cpus: list[int]) -> None:
-        """Start to sample their stacks; perf runs on these CPUs. Raises StartError."""
-        if self._profiled:
-            return  # the servers have done so since their start
-        theirs = [] if self._spread else self._cpus
-        self._sampler = Sampler(self.pids(), theirs, cpus, self._watch)
-
-    def stop_sampling(self) -> StackFigures:
-        """Return the sampled stacks; end servers that profile themselves. Raises StartError."""
-        if self._profiled:
+        report.servers = watched.end() if watched else None
+        profiler, self._profiler = self._profiler, None
+        if isinstance(profiler, Tracer):
+            report.calls = profiler.stop()
+        elif profiler:
+            report.stacks = profiler.stop()
+        elif self._profiled and self._running:
             for server in self._running:
                 server.stop()
-            return what_it_wrote(Path(self._folders[0], PROFILE_FILE))
-        sampler, self._sampler = self._sampler, None
-        if sampler is None:
-            raise StartError("nothing is being sampled")
-        return sampler.stop()
+            report.stacks = what_it_wrote(Path(self._folders[0], PROFILE_FILE))
 
     def stop(self) -> orders.Stopped:
         """End all servers at the same time and return how they ended. May be called twice."""
-        self.stop_trace()
-        if self._sampler:
-            self._sampler.close()
-            self._sampler = None
-        self._footprint = None
+        if self._profiler:
+            self._profiler.close()
+        self._profiler = self._footprint = None
         found = orders.Stopped()
         if self._running:
             before = footprint.lives_buried()
             for server in self._running[1:]:
                 server.ask_to_stop()  # so that they all end at the same time
             found.servers = [server.stop() for server in self._running]
-            found.life = footprint.lifetime_between(before, footprint.lives_buried())
+            found.life = footprint.lives_buried() - before
             self._running = []
             found.stacks = what_was_counted(Path(self._folders[0]))
         for folder in self._folders:
             shutil.rmtree(folder, ignore_errors=True)
         self._folders = []
         return found
+
+    def weigh(self) -> orders.Weight:
+        """Return what all running servers use now."""
+        return footprint.weigh(self.pids())
 
     def pids(self) -> list[int]:
         """Return the PIDs of all running servers."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The testbed: all agents of a sweep with their roles."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, cast, get_args
 from urllib.parse import urlsplit
 
 import redis
@@ -12,13 +11,12 @@ import redis
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
-from bench.records.figures import Role, StackFigures
+from bench.records.figures import Mode, Role
 from bench.records.results import Peer
 from bench.services.balancer import BalancerOrder, require_nginx
-from bench.services.private_redis import ExistingRedis, RunRedis
+from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders
 from bench.stations.hosts import AgentHost, Hosts, chosen
-from bench.stations.orders import Station
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
@@ -48,10 +46,12 @@ class Site:
         HostLost or Interrupted. `programs`: the folder of the servers' executables, on this
         machine; `find` returns servers by name."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
-        self._programs = str(programs) if programs and not hosts else None
+        self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
-        self.load: Station = LocalStation(watch, placement, address, find)
-        self._stations: dict[str, Station] = {}
+        self.load = LocalStation(watch, placement, address, find)
+        self._stations: dict[str, LocalStation] = {}
+        self._names: dict[Role, list[str]] = {}
+        """The names of the hosts by role; on one machine "" for all roles."""
         self._seen: dict[str, orders.Surveyed] = {}
         try:
             self._connect()
@@ -74,19 +74,20 @@ class Site:
     def _connect(self) -> None:
         if self.hosts is None:
             self._stations = {"": self.load}
-            self.servers, self.redis = [self.load], self.load
-            self.nginx: Station | None = self.load
+            self._names = {role: [""] for role in get_args(Role)}
             return
-        for _, host in self.hosts.all():
+        self._names = {}
+        for role, host in self.hosts.all():
+            self._names.setdefault(role, []).append(host.name)
             if isinstance(host, AgentHost):
-                self._stations[host.name] = cast("Station", RemoteStation(host, self.watch))
-        for station in self._stations.values():  # all have started at the same time
-            if isinstance(station, RemoteStation):
-                station.greet()
-        self.servers = [self._stations[host.name] for host in self.hosts.servers]
-        self.redis = self._stations[self.hosts.redis.name]
-        self.nginx = self._stations[self.hosts.nginx.name] if self.hosts.nginx else None
+                self._stations[host.name] = cast("LocalStation", RemoteStation(host, self.watch))
+        for remote in self._remote():  # all have started at the same time
+            remote.greet()
         self._stations[self.hosts.load.name] = self.load
+
+    def _of(self, role: Role) -> list[LocalStation]:
+        """Return the agents of the hosts with a role; only nginx may have none."""
+        return [self._stations[name] for name in self._names.get(role, ())]
 
     def reopen(self) -> None:
         """End everything on all hosts and restart all agents. Raises HostLost."""
@@ -120,10 +121,8 @@ class Site:
         """Survey all hosts and return the servers of these names. Raise UserError for servers that
         a host lacks; with `some`, leave them out, see `left_out`."""
         for name, station in self._stations.items():
-            wanted = list(names or []) if station in self.servers else None
-            self._seen[name] = station.survey(
-                orders.Survey(subjects=wanted, floors=floors, some=some, programs=self._programs)
-            )
+            wanted = list(names or []) if name in self._names["server"] else None
+            self._seen[name] = station.survey(wanted, floors, some, *self._programs)
         lacking = self.left_out()
         return [one for one in self._of_server().subjects if one.name not in lacking]
 
@@ -140,7 +139,7 @@ class Site:
 
     def require_nginx(self) -> None:
         """Raise UserError if nginx cannot be started."""
-        if self.nginx is None:
+        if not self._of("nginx"):
             raise UserError("--balancer: the hosts file names no host for nginx")
         if self.hosts is None:
             require_nginx()
@@ -156,15 +155,13 @@ class Site:
     def slicing(self) -> str:
         """Return how servers get a CPU quota, in words; empty if one of their hosts cannot give
         it."""
-        names = [host.name for host in self.hosts.servers] if self.hosts else [""]
-        return min(self._seen[name].slicing for name in names)
+        return min(self._seen[name].slicing for name in self._names["server"])
 
     def versions(self) -> Versions:
         """Return the versions of the servers on their first host, and of nginx on its host."""
-        name = self.hosts.nginx.name if self.hosts and self.hosts.nginx else ""
-        seen = self._seen.get(name)
+        nginx = [self._seen[name].nginx for name in self._names.get("nginx", ())]
         known = self._of_server().versions.model_dump()
-        return Versions(**known, nginx=seen.nginx if seen else None)
+        return Versions(**known, nginx=nginx[0] if nginx else None)
 
     def limits(self) -> dict[str, SystemLimits]:
         """Return the limits of each host by its name, without those of ab."""
@@ -183,13 +180,13 @@ class Site:
         return found
 
     def _of_server(self) -> orders.Surveyed:
-        return self._seen[self.hosts.servers[0].name if self.hosts else ""]
+        return self._seen[self._names["server"][0]]
 
     def open_redis(self, url: str | None) -> RunRedis:
         """Return the Redis at `url`, or for None a private one on its host. Raises UserError."""
         if url:
             return ExistingRedis(url)
-        found = RunRedis(self.redis.start_redis().urls[0], private=True)
+        found = RunRedis(self._of("redis")[0].start_redis(), private=True)
         try:
             found.version()
         except redis.RedisError as error:
@@ -203,85 +200,56 @@ class Site:
         """Wait until each kernel has room for the connections that will end there: `ended` returns
         the number for a role (None: one machine). Connections in TIME_WAIT expire on all hosts at
         the same time, so the waits overlap."""
-        if self.hosts is None:
-            self.load.make_room(orders.RoomOrder(connections=ended(None)))
-            return
-        for station in self.servers:
-            station.make_room(orders.RoomOrder(connections=ended("server")))
-        if self.nginx:
-            self.nginx.make_room(orders.RoomOrder(connections=ended("nginx")))
+        roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
+        for role in roles:
+            for station in self._of(role):
+                station.make_room(ended(role if self.hosts else None))
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
         """Start a slow Redis in front of the one at `url`. Return its URL."""
-        order = orders.SlowOrder(redis_url=url, delay_ms=delay_ms)
-        return self.redis.start_slow_redis(order).urls[0]
+        return self._of("redis")[0].start_slow_redis(url, delay_ms)
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Start the instances on the servers' hosts in turn. Return their URLs."""
         found = []
-        for number, station in enumerate(self.servers):
-            share = len(range(number, order.instances, len(self.servers)))
+        stations = self._of("server")
+        for number, station in enumerate(stations):
+            share = len(range(number, order.instances, len(stations)))
             if share:
-                part = order.model_copy(update={"instances": share})
-                found += station.start_servers(part).urls
+                found += station.start_servers(order.model_copy(update={"instances": share}))
         return found
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
         """Start nginx in front of the servers at these URLs and return its URL. Raise UserError if
         there is no host for it."""
         self.require_nginx()
-        assert self.nginx
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)
-        return self.nginx.start_balancer(order).urls[0]
+        return self._of("nginx")[0].start_balancer(order)
 
-    def begin(self) -> None:
-        """Read the counters before the load; servers last, so that they contain little else."""
+    def begin(self, mode: Mode = "closed") -> None:
+        """Start to observe the servers in this mode, and read the counters before the load; servers
+        last, so that they contain little else. Raises StartError."""
         for name in self._in_order():
-            self._stations[name].begin()
+            self._stations[name].begin(mode)
 
     def look(self) -> None:
         """Sample the servers during the load."""
         self.load.look()
 
     def end(self) -> list[Seen]:
-        """Return the report of each agent after the load."""
+        """Return the report of each agent after the load. Raises StartError."""
         roles = self.roles()
         found = {name: self._stations[name].end() for name in reversed(self._in_order())}
         return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
 
     def weigh(self) -> orders.Weight:
         """Return what all servers use now."""
-        found = [station.weigh() for station in self.servers]
-        return orders.Weight(
-            **{n: sum(getattr(w, n) for w in found) for n in orders.Weight.model_fields}
-        )
-
-    def start_trace(self) -> None:
-        """Start to count all servers' system calls. Raises StartError."""
-        for station in self.servers:
-            station.start_trace()
-
-    def stop_trace(self) -> orders.Calls:
-        """Stop tracing and return the counts."""
-        found = [station.stop_trace() for station in self.servers]
-        counted: Counter[str] = sum((Counter(calls.by_name) for calls in found), Counter())
-        writes = sum(calls.writes for calls in found)
-        return orders.Calls(by_name=dict(counted.most_common()), writes=writes)
-
-    def start_sampling(self) -> None:
-        """Start to sample the stacks of all servers. Raises StartError."""
-        for station in self.servers:
-            station.start_sampling()
-
-    def stop_sampling(self) -> StackFigures:
-        """Stop sampling and return the stacks of the first host's servers. Raises StartError."""
-        first, *_ = [station.stop_sampling() for station in self.servers]
-        return first
+        return orders.Weight.of_all(station.weigh() for station in self._of("server"))
 
     def stop_run(self) -> dict[str, orders.Stopped]:
         """End all that was started for a run. Return how, by host. May be called twice."""
         return {name: station.stop_run() for name, station in self._stations.items()}
 
     def _in_order(self) -> list[str]:
-        return sorted(self._stations, key=lambda name: self._stations[name] in self.servers)
+        return sorted(self._stations, key=lambda name: name in self._names["server"])

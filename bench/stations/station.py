@@ -9,23 +9,25 @@ begin, the load (with any number of `look`), end, stop_run. Redis runs until `cl
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from bench.host.kernel import raise_descriptors, wait_for_room
+from bench.host.project import ROOT, source_digest
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.figures import StackFigures
-from bench.services.balancer import Balancer, BalancerOrder
-from bench.services.redis_server import RedisServer, SlowRedis
+from bench.records.figures import Mode
+from bench.services.balancer import Balancer, BalancerOrder, used_between
+from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations import orders
-from bench.stations.orders import Station
 from bench.stations.servers import Servers
 from bench.stations.survey import survey
 from bench.subjects.subject import Subject, select
 
 
-class LocalStation(Station):
-    """The agent in this process. Use in a `with` block."""
+class LocalStation:
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
+    another host HostLost."""
 
     def __init__(
         self,
@@ -43,7 +45,7 @@ class LocalStation(Station):
         """The servers of past surveys, by name."""
         self._host = Host()
         self._servers = Servers(placement.server, placement.load, watch)
-        self._redis: RedisServer | None = None
+        self._redis: PrivateRedis | None = None
         self._slow: SlowRedis | None = None
         self._balancer: Balancer | None = None
 
@@ -53,71 +55,87 @@ class LocalStation(Station):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def survey(self, order: orders.Survey) -> orders.Surveyed:
-        surveyed = survey(order, self._host, self._servers.slicing)
+    def hello(self, address: str) -> str:
+        """Return the digest of the sources. All programs will listen on this address."""
+        self.address = address
+        return source_digest()
+
+    def survey(
+        self,
+        subjects: list[str] | None = None,
+        floors: bool = False,
+        some: bool = False,
+        programs: Path = ROOT,
+    ) -> orders.Surveyed:
+        """Return what is on this host. `subjects`: also find these servers, by name (None: none,
+        empty: all project servers); `some`: leave out those that cannot run here; `programs`: the
+        folder of their executables. Raise UserError if a server is missing."""
+        surveyed = survey(subjects, floors, some, programs, self._host)
+        surveyed.slicing = self._servers.slicing
         self._found |= {subject.name: subject for subject in surveyed.subjects}
         return surveyed
 
     def _known(self, name: str) -> Subject:
         return self._found.get(name) or select([name])[0]
 
-    def start_redis(self) -> orders.Listening:
-        self._redis = RedisServer(self._placement.load, self._watch, self.address)
-        return orders.Listening(urls=[self._redis.url])
+    def start_redis(self) -> str:
+        """Start a Redis server and return its URL. Raises UserError."""
+        self._redis = PrivateRedis(self._placement.load, self._watch, None, self.address)
+        return self._redis.url
 
-    def make_room(self, order: orders.RoomOrder) -> None:
-        wait_for_room(order.connections, self._watch)
+    def make_room(self, connections: int) -> None:
+        """Wait until the kernel has room for connections in TIME_WAIT, at most a minute."""
+        wait_for_room(connections, self._watch)
 
-    def start_slow_redis(self, order: orders.SlowOrder) -> orders.Listening:
+    def start_slow_redis(self, redis_url: str, delay_ms: float) -> str:
+        """Start a slow Redis in front of another one, for one run, and return its URL. Raises
+        HelperError or UserError."""
         cpus = self._placement.load
-        self._slow = SlowRedis(order.redis_url, order.delay_ms, cpus, self._watch, self.address)
-        return orders.Listening(urls=[self._slow.url])
+        self._slow = SlowRedis(redis_url, delay_ms, cpus, self._watch, self.address)
+        return self._slow.url
 
-    def start_servers(self, order: orders.ServerOrder) -> orders.Listening:
-        urls = self._servers.start(self._find(order.subject), order, self.address)
-        return orders.Listening(urls=urls)
+    def start_servers(self, order: orders.ServerOrder) -> list[str]:
+        """Start servers, for one run, and return their URLs. Raises StartError or OSError."""
+        return self._servers.start(self._find(order.subject), order, self.address)
 
-    def start_balancer(self, order: BalancerOrder) -> orders.Listening:
+    def start_balancer(self, order: BalancerOrder) -> str:
+        """Start nginx, for one run, and return its URL. Raises StartError or UserError."""
         self._balancer = Balancer(order, self.address, self._placement.load, self._watch)
-        return orders.Listening(urls=[self._balancer.url])
+        return self._balancer.url
 
-    def begin(self) -> None:
+    def begin(self, mode: Mode = "closed") -> None:
+        """Start to observe the servers, and read the counters before the load. `traced`: count
+        their system calls, too; `sampled`: sample their stacks. Raises StartError."""
+        self._servers.profile(mode)
         self._host_before = self._host.count()
         self._redis_before = self._redis_wanted()
         self._balancer_before = self._balancer.use() if self._balancer else None
         self._servers.begin()
 
     def look(self) -> None:
+        """Sample the servers during the load; an agent on another host does it by itself."""
         self._servers.look()
 
     def end(self) -> orders.Report:
+        """Stop observing and return what was used during the load. Raises StartError."""
         balancer = None
         if self._balancer and self._balancer_before:
-            balancer = self._balancer.use().since(self._balancer_before)
-        return orders.Report(
-            servers=self._servers.end(),
+            balancer = used_between(self._balancer_before, self._balancer.use())
+        report = orders.Report(
             balancer=balancer,
             redis_wanted_s=_busiest(self._redis_before, self._redis_wanted()),
             host=self._host.count() - self._host_before,
             allowed=self._host.allowed,
         )
+        self._servers.end(report)
+        return report
 
     def weigh(self) -> orders.Weight:
+        """Return what the servers use now."""
         return self._servers.weigh()
 
-    def start_trace(self) -> None:
-        self._servers.start_trace()
-
-    def stop_trace(self) -> orders.Calls:
-        return self._servers.stop_trace()
-
-    def start_sampling(self) -> None:
-        self._servers.start_sampling(self._placement.load)
-
-    def stop_sampling(self) -> StackFigures:
-        return self._servers.stop_sampling()
-
     def stop_run(self) -> orders.Stopped:
+        """End all that was started for this run. May be called twice; never raises."""
         ended = self._balancer.stop() if self._balancer else None
         found = self._servers.stop().model_copy(update={"balancer": ended})
         self._balancer = None
@@ -127,6 +145,7 @@ class LocalStation(Station):
         return found
 
     def close(self) -> None:
+        """End all that was started."""
         self.stop_run()
         if self._redis:
             self._redis.end()

@@ -1,34 +1,62 @@
 # SPDX-License-Identifier: MIT
 """Report what is on a host: its hardware, limits, servers and versions."""
 
+import platform
+from collections.abc import Iterable
 from pathlib import Path
 
 from bench.host import machine, programs
-from bench.host.project import ROOT
+from bench.host.project import git_state, source_digest
 from bench.host.quota import Host, read_limits
-from bench.peers.study import peer
-from bench.stations.orders import Survey, Surveyed
-from bench.stations.versions import versions_of
+from bench.load import ab, open_loop, wrk
+from bench.records.environment import SubjectVersions, Versions
+from bench.stations.orders import Surveyed
+from bench.subjects import declared
 from bench.subjects.subject import Subject, available, select
 
 
-def survey(order: Survey, host: Host, slicing: str) -> Surveyed:
-    """Return the report. `slicing`: as in `Surveyed`. Raise UserError if a server is missing."""
+def survey(
+    subjects: list[str] | None, floors: bool, some: bool, programs_at: Path, host: Host
+) -> Surveyed:
+    """Return the report; the words are those of `LocalStation.survey`."""
     found: list[Subject] = []
     left_out: dict[str, str] = {}
-    if order.subjects is not None:
-        where = Path(order.programs) if order.programs else ROOT
-        if order.some:
-            found, left_out = available(order.subjects, order.floors, where)
-        else:
-            found = select(order.subjects or None, order.floors, where)
+    if subjects is not None and some:
+        found, left_out = available(subjects, floors, programs_at)
+    elif subjects is not None:
+        found = select(subjects or None, floors, programs_at)
     return Surveyed(
         host=machine.describe_host(host),
         limits=read_limits(),
         subjects=found,
         left_out=left_out,
-        peers={s.name: peer(s.name) for s in found if s.kind == "stranger"},
+        peers={s.name: declared.peer(s.name) for s in found if s.kind == "stranger"},
         versions=versions_of(found),
         nginx=programs.said_version(["nginx", "-v"]),
-        slicing=slicing,
+    )
+
+
+def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
+    """Return the versions with those of the tools and of this project."""
+    tools = {
+        "ab": ab.version(),
+        "oha": open_loop.version(),
+        "wrk": wrk.version(),
+        "redis": redis_version,
+        "python": platform.python_version(),
+        "sources": source_digest(),
+        "git": git_state(),
+    }
+    return Versions(**{**known.model_dump(), **tools})
+
+
+def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
+    """Return the versions of the servers under test and their compilers."""
+    subjects = list(subjects)
+    servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
+    strangers = [declared.stranger(s.name) for s in subjects if s.kind == "stranger"]
+    return SubjectVersions(
+        servers={name: programs.first_line([str(path), "--version"]) for name, path in servers},
+        strangers={one.name: programs.said_version(one.version) for one in strangers},
+        compilers={name: programs.compiler_of(path) for name, path in servers},
     )

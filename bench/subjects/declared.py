@@ -20,6 +20,7 @@ from bench.host.process import last_line
 from bench.host.programs import find_program, search_path
 from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
+from bench.records.results import Peer
 
 STRANGERS = ROOT / "bench" / "strangers"
 BUILD = ROOT / "build" / "strangers"
@@ -210,3 +211,9 @@ def limits_of(config: str) -> dict[str, str]:
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
     """Return the texts after each known @WORD@ is replaced."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
+
+
+def peer(name: str) -> Peer:
+    """Return the declaration of a reference server, for the results."""
+    said = stranger(name).said
+    return Peer.model_validate(said.model_dump(include=set(Peer.model_fields)))

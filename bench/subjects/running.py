@@ -8,7 +8,6 @@ then the value.
 import contextlib
 import re
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,11 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-from bench.host.accounting import CpuTime, Group
+from bench.host.accounting import CpuTime, Group, Periods, Slicing
 from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
 from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch, signal_name
-from bench.host.slices import Periods, Slice, Slicing
 from bench.records.figures import ServerStatistics
 from bench.subjects.subject import Place, Subject
 
@@ -137,12 +135,12 @@ class RunningServer:
         `slicing`: how it gets a CPU quota. Raises StartError, Interrupted or OSError."""
         if not (place.port or subject.announces):  # it does not report its port
             place = replace(place, port=free_port(place.address))
-        self._slice: Slice | None = None
-        if place.conditions.quota:
+        self._group = Group(groups) if groups and not place.conditions.quota else None
+        self._is_limited = place.conditions.quota > 0
+        if self._is_limited:
             if slicing is None:
                 raise StartError("this host cannot give a server a quota of CPU time")
-            self._slice = slicing.slice(place.conditions.quota)
-        self._group = self._slice or (Group(groups) if groups else None)
+            self._group = slicing.slice(place.conditions.quota)
         with contextlib.ExitStack() as undo:
             if self._group:
                 undo.callback(self._group.close)
@@ -165,28 +163,24 @@ class RunningServer:
             undo.pop_all()
 
     def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
-        deadline = time.monotonic() + subject.start_seconds
-        while True:
-            running = self._child.running()
-            url = (
-                url_in(self._child.stdout)
-                if subject.announces
-                else url_that_answers(place.address, place.port, running, subject.ready)
-            )
-            if url:
-                return url
-            said = last_line(self._child.stderr)
-            if not running:
-                raise StartError(f"{subject.name} did not start: {said or 'no error message'}")
-            if time.monotonic() > deadline:
-                what = "printed no url line" if subject.announces else "did not listen"
-                raise StartError(
-                    f"{subject.name} {what} within {subject.start_seconds:.0f} s; its "
-                    f"processes: {len(self.pids())}; a thread of the first process ran or was "
-                    f"runnable for {self._child.demand_seconds() or 0:.1f} s"
-                    + (f"; its last line: {said}" if said else "")
-                )
-            watch.sleep(0.005)
+        child = self._child
+
+        def url() -> str | None:
+            if subject.announces:
+                return url_in(child.stdout)
+            return url_that_answers(place.address, place.port, child.running(), subject.ready)
+
+        if found := child.until(url, subject.start_seconds, watch):
+            return found
+        said = last_line(child.stderr)
+        if not child.running():
+            raise StartError(f"{subject.name} did not start: {said or 'no error message'}")
+        what = "printed no url line" if subject.announces else "did not listen"
+        raise StartError(
+            f"{subject.name} {what} within {subject.start_seconds:.0f} s; its processes: "
+            f"{len(self.pids())}; a thread of the first process ran or was runnable for "
+            f"{child.demand_seconds() or 0:.1f} s" + (f"; its last line: {said}" if said else "")
+        )
 
     @property
     def pid(self) -> int:
@@ -219,7 +213,7 @@ class RunningServer:
 
     def periods(self) -> Periods | None:
         """Return the counted periods of its CPU quota so far; None without a quota."""
-        return self._slice.periods() if self._slice else None
+        return self._group.periods() if self._group and self._is_limited else None
 
     def running(self) -> bool:
         """Return whether its first process still runs."""

@@ -3,6 +3,7 @@
 
 The project's servers are found by their folders, so a new server needs no entry here. The baseline
 of a server (the minimal server of its architecture) is called `floor-epoll` and comes from floors/.
+The server without the second storey, from `make plain`, is called `plain-epoll`.
 Reference servers are declared, see bench.subjects.declared.
 """
 
@@ -18,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from bench.host.process import free_port
 from bench.host.project import ROOT, declaration
-from bench.records.conditions import FLOOR_PREFIX, Conditions
+from bench.records.conditions import FLOOR_PREFIX, PLAIN_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.records.values import each_of
@@ -28,6 +29,7 @@ from bench.subjects.declared import Keeps
 _FOLDER = re.compile(r"\d\d_[A-Za-z0-9_-]+")
 FLOORS = ROOT / "floors"
 FLOOR_BUILD = ROOT / "build" / "floor"
+PLAIN_BUILD = ROOT / "build" / "plain"
 
 FLOOR_ASKS: dict[str, tuple[str, ...]] = {
     "redirect": (),
@@ -151,8 +153,10 @@ def select(
         chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
         wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
     built = {name: programs / name for name in wanted if name in servers}
-    if missing := [name for name, program in built.items() if not os.access(program, os.X_OK)]:
-        raise UserError(f"not built yet: {', '.join(missing)}. Run: make all")
+    built |= {PLAIN_PREFIX + name: PLAIN_BUILD / name for name in servers}
+    if missing := [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]:
+        target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in missing) else "all"
+        raise UserError(f"not built yet: {', '.join(missing)}. Run: make {target}")
     return [_subject(name, built) for name in wanted]
 
 
@@ -194,12 +198,14 @@ def discover(root: Path = ROOT) -> list[str]:
 def known_names(servers: Sequence[str]) -> list[str]:
     """Return all names that can be chosen."""
     floors = [FLOOR_PREFIX + name for name in servers if _floor_source(FLOOR_PREFIX + name)]
-    return [*servers, *floors, *declared.names()]
+    plain = [PLAIN_PREFIX + name for name in servers]
+    return [*servers, *plain, *floors, *declared.names()]
 
 
 def server_subject(name: str, program: Path) -> Subject:
     """Return the server of the project with this name and executable."""
-    said = _facts_of(name)
+    architecture = name.removeprefix(PLAIN_PREFIX)
+    said = _facts_of(architecture)
 
     def command(place: Place) -> list[str]:
         # Give its root folder, because the executable may be in another folder than public/.
@@ -212,8 +218,8 @@ def server_subject(name: str, program: Path) -> Subject:
         name=name,
         kind="server",
         command=command,
-        architecture=name,
-        always_closes=name == "iterative",
+        architecture=architecture,
+        always_closes=architecture == "iterative",
         executable=program,
         has_workers=bool(said.workers),
         stalled_by=said.stalled_by,

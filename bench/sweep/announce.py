@@ -16,10 +16,10 @@ from bench.readers.table import result_table
 from bench.records.environment import DoctorLine, Finding, HostInfo
 from bench.records.results import Results
 from bench.records.words import plural
-from bench.report.charts.export import write_rates
+from bench.report.charts.catalogue import write_rates
+from bench.studies.runs import Planned
 from bench.sweep.cell import Bench
 from bench.sweep.display import in_words
-from bench.sweep.runs import Planned
 
 LOG = "log.txt"
 
@@ -68,15 +68,12 @@ def describe_host(host: HostInfo) -> str:
 # The end of a sweep: the table, the charts, the names of the files.
 
 
-def conclude(results: Results, folder: Path, out: Console) -> None:
-    """Print the results of a sweep that has ended or was interrupted, and write its charts."""
-    out.print(result_table(results))
-    conclude_briefly(results, folder, write_rates(folder), out)
-    _answer(results, folder, out)
-
-
-def conclude_briefly(results: Results, folder: Path, charts: Sequence[Path], out: Console) -> None:
-    """Print the stored files, and how to resume an interrupted sweep."""
+def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> None:
+    """Print the stored files of a sweep that has ended or was interrupted, and how to resume it.
+    `with_rates`: print its table and its ranking, too, and write its charts."""
+    if with_rates:
+        out.print(result_table(results))
+    charts = write_rates(folder) if with_rates else []
     took = ((results.finished or results.started) - results.started).total_seconds()
     interrupted = results.state == "interrupted"
     state = "Interrupted after" if interrupted else "Done in"
@@ -85,6 +82,8 @@ def conclude_briefly(results: Results, folder: Path, charts: Sequence[Path], out
     say(out, f"Stored in {folder}/: {', '.join(names)}")
     if interrupted:
         say(out, f"To resume: {how_to_go_on(folder)}")
+    if with_rates and results.runs:
+        _answer(results, folder, out)
 
 
 def how_to_go_on(folder: Path) -> str:
@@ -94,8 +93,6 @@ def how_to_go_on(folder: Path) -> str:
 
 def _answer(results: Results, folder: Path, out: Console) -> None:
     """Print the last lines: the ranking, and the next command."""
-    if not results.runs:
-        return
     out.print()
     for found in order.orders(results):
         for line in order.lines(found, results.stalled_by):

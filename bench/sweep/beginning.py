@@ -5,15 +5,13 @@ from datetime import datetime
 
 from bench.doctor.doctor import Diagnosis
 from bench.host import machine
-from bench.records.conditions import Conditions
 from bench.records.errors import UserError
-from bench.records.plan import Plan
 from bench.records.results import Results, Settings
-from bench.services.private_redis import RunRedis
-from bench.stations import versions
+from bench.services.redis_server import RunRedis
+from bench.stations import survey
 from bench.stations.site import Site
+from bench.studies.runs import Planned
 from bench.sweep.options import SweepOptions, kept
-from bench.sweep.runs import Planned, conditions_of, levels_of
 
 
 def begun(
@@ -26,7 +24,7 @@ def begun(
         started=datetime.now().astimezone(),
         command=list(options.command),
         machine=machine.describe_machine(),
-        versions=versions.with_tools(site.versions(), redis.version()),
+        versions=survey.with_tools(site.versions(), redis.version()),
         settings=Settings(
             full=options.parts[0].plan.full,
             path=next((name for name in workloads if name.startswith("/")), None),
@@ -46,15 +44,11 @@ def begun(
         slicing=site.slicing(),
         levels=sorted({spec.concurrency for spec in runs}),
         workloads=workloads,
-        studies=[study.record(cells_of) for study in options.studies],
+        studies=[one.record() for one in options.studies if one.reference],
+        expect=[each for one in options.studies for each in one.expect],
         peers=site.peers(),
         left_out={**options.not_wanted, **site.left_out()},
     )
-
-
-def cells_of(plan: Plan) -> tuple[list[Conditions], list[int]]:
-    """Return conditions and levels of a plan."""
-    return conditions_of(plan), list(levels_of(plan))
 
 
 def require_same(before: Results, now: Results) -> None:
@@ -62,7 +56,7 @@ def require_same(before: Results, now: Results) -> None:
     machines or versions, because the record names only one of them."""
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
-        if was is not None and was != found.get(name):
+        if was != found.get(name):
             raise UserError(
                 f"cannot resume this sweep: {name} was {was} at its start and is "
                 f"{found.get(name)} now. Start a new sweep"
@@ -70,13 +64,10 @@ def require_same(before: Results, now: Results) -> None:
 
 
 def _what_counts(results: Results) -> dict[str, object]:
-    """Return by name what must be the same for all runs; None: not recorded by an older version."""
-    machine, versions = results.machine, results.versions
-    said = machine.model_dump(include={"kernel", "cpu_model", "cpus"})
-    said |= versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx", "sources"})
-    for kind in ("servers", "strangers", "compilers"):
-        said |= {f"{name} ({kind})": one for name, one in getattr(versions, kind).items()}
-    for host in results.hosts:
-        for name in ("role", "kernel", "cpu_model", "cpus", "cpu_limit"):
-            said[f"{host.name}: {name}"] = getattr(host, name)
-    return said
+    """Return by name what must be the same for all runs, as far as it is recorded."""
+    hosts = {
+        f"{host.name}: {name}": getattr(host, name)
+        for host in results.hosts
+        for name in ("role", "kernel", "cpu_model", "cpus", "cpu_limit")
+    }
+    return results.circumstances() | hosts

@@ -9,12 +9,12 @@ from urllib.parse import urljoin
 
 import redis
 
-from bench.load.probe import FirstAnswer, probe, require_content
+from bench.load.probe import probe, require_content
 from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
 from bench.records.run import Held, Reason, Run
 from bench.records.workloads import workload_for
-from bench.services.private_redis import RunRedis
+from bench.services.redis_server import RunRedis
 from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
@@ -91,10 +91,10 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
     )
 
 
-def _make_room(spec: RunSpec, site: Site, answer: FirstAnswer) -> float:
-    """Wait for room in TIME_WAIT if the answer is longer than one segment: only then can a client
-    be reset while it reads. Return the seconds."""
-    if answer.bytes <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
+def _make_room(spec: RunSpec, site: Site, size: int) -> float:
+    """Wait for room in TIME_WAIT if an answer is longer than a segment: only then can a client be
+    reset while it reads. `size`: of the answer, in bytes. Return the seconds."""
+    if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
     around = 1 + 2 * WARM_UP_CONNECTIONS  # the first request, and the warm-up's
@@ -111,7 +111,7 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
         run.probe_status = answer.status
         if subject.kind != "floor":
             require_content(answer, workload)
-        run.waited = _make_room(spec, site, answer)
+        run.waited = _make_room(spec, site, answer.size)
         generator = Generator(spec, workload, site, bench.redis)
         loaded = generator.run(url, generator.warm_up(url, subject.warm_up))
         stopped = site.stop_run()
@@ -130,15 +130,14 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
     keeps = conditions.server_keeps
-    urls = site.start_servers(
-        ServerOrder(
-            subject=spec.subject,
-            instances=conditions.instances,
-            redis_url=redis_url,
-            conditions=conditions,
-            answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
-        )
+    order = ServerOrder(
+        subject=spec.subject,
+        instances=conditions.instances,
+        redis_url=redis_url,
+        conditions=conditions,
+        answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
     )
+    urls = site.start_servers(order)
     if conditions.balancer == "none":
         return urls[0]
     return site.start_balancer(urls, conditions.balancer == "keep", spec.connections)
@@ -158,7 +157,7 @@ def _learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
         bench.redis.prepare()
         url = urljoin(bench.site.start_servers(order)[0], workload.path)
         answer = probe(url, workload, workload.status, conditions.server_keeps)
-        bench.answer_bytes[key] = answer.bytes
+        bench.answer_bytes[key] = answer.size
     except (NoFigure, UserError) as error:
         raise NothingToMatch(
             f"a baseline's answer is as long as its server's, but {name} gave no answer: {error}"

@@ -10,13 +10,15 @@ from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
 from bench.load.ab import AbOutcome
-from bench.load.idle import IdleReport
 from bench.load.open_loop import OpenOutcome
 from bench.load.outcome import Outcome
+from bench.load.running import IdleReport
 from bench.load.wrk import WrkOutcome
 from bench.records.figures import LittlesLaw, ServerStatistics
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
+
+Reported = AbOutcome | WrkOutcome | OpenOutcome
 
 LABELS = {
     "reset by peer": "reset",
@@ -65,12 +67,8 @@ class Evidence:
     """The error at the server's end after SIGTERM; empty if there was none."""
     statistics: ServerStatistics | None
     """The server's own counts."""
-    ab: AbOutcome | None = None
-    """The closed loop's outcome, by ab."""
-    wrk: WrkOutcome | None = None
-    """The closed loop's outcome, by wrk."""
-    open_loop: OpenOutcome | None = None
-    """The open loop's outcome."""
+    load: Outcome | None = None
+    """What the load generator has reported."""
     silent: bool = False
     """Whether it prints no statistics: reference servers and baselines."""
     least_requests: int = 0
@@ -141,12 +139,12 @@ def first_failure(checks: list[Check]) -> Check | None:
 def _checks(seen: Evidence) -> Iterator[Check]:
     died = f"the server {seen.died}, {_progress(seen)}"
     yield _check("server alive", not seen.died, "died", died)
-    if seen.ab:
-        yield from _check_ab(seen, seen.ab)
-    if seen.wrk:
-        yield from _check_wrk(seen, seen.wrk)
-    if seen.open_loop:
-        yield from _check_open(seen, seen.open_loop)
+    if isinstance(seen.load, AbOutcome):
+        yield from _check_ab(seen, seen.load)
+    elif isinstance(seen.load, WrkOutcome):
+        yield from _check_wrk(seen, seen.load)
+    elif isinstance(seen.load, OpenOutcome):
+        yield from _check_open(seen, seen.load)
     for count in seen.counts:
         yield _check_count(count)
     yield from _check_statistics(seen)
@@ -157,23 +155,23 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield _check("server's end", not seen.stopped, "bad end", f"the server {seen.stopped}")
 
 
-def _check_end(seen: Evidence, load: Outcome, tool: str, done: str) -> Iterator[Check]:
-    """Check that a load generator ended by itself, in time and with status 0."""
+def _check_end(seen: Evidence, load: Reported, tool: str, done: str) -> Iterator[Check]:
+    """Check that a load generator ended by itself, in time, with status 0 and with a report."""
     limit = f"not done after {seen.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
     said = load.message or f"{tool} ended with status {load.status}"
     ended = load.timed_out or load.status == 0
     yield _check(f"{tool}'s status", ended, _label(said, tool), f"{said}, {done}")
+    if load.figures is None:
+        yield _check("completed", False, "no report", f"{tool} wrote no report, {done}")
 
 
 def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
-    done = _progress(seen)
+    done, figures = _progress(seen), ab.figures
     yield from _check_end(seen, ab, "ab", done)
     # With -r ab would continue after errors, even without a server, and report success.
     yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab -r hides errors")
-    figures = ab.figures
     if figures is None:
-        yield _check("completed", False, "no report", f"ab wrote no report, {done}")
         return
     yield _check("completed", figures.complete == seen.asked, "incomplete", done)
     kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.failures.items() if n)
@@ -215,11 +213,9 @@ def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
 
 def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
     """Check the outcome of wrk, which continues after errors: all that it has counted."""
-    figures = wrk.figures
-    done = _of(figures.complete if figures else None, seen.asked)
+    done, figures = _progress(seen), wrk.figures
     yield from _check_end(seen, wrk, "wrk", done)
     if figures is None:
-        yield _check("completed", False, "no report", f"wrk wrote no report, {done}")
         return
     # The status is checked first: if all are 408 or 503, their number is not relevant.
     wanted = str(seen.probe_status)
@@ -254,7 +250,6 @@ def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
     done = _of(figures.succeeded if figures else None, seen.asked)
     yield from _check_end(seen, open_loop, "oha", done)
     if figures is None:
-        yield _check("completed", False, "no report", f"oha wrote no report, {done}")
         return
     errors = ", ".join(f"{n:,} x {text}" for text, n in figures.errors.items())
     failed = sum(figures.errors.values())
@@ -338,9 +333,12 @@ def _check(name: str, holds: bool, label: str, detail: str) -> Check:
 
 
 def _progress(seen: Evidence) -> str:
-    if seen.wrk and seen.wrk.figures:
-        return _of(seen.wrk.figures.complete, seen.asked)
-    return _of(seen.ab.completed if seen.ab else None, seen.asked)
+    load, done = seen.load, None
+    if isinstance(load, AbOutcome):
+        done = load.completed
+    elif isinstance(load, WrkOutcome) and load.figures:
+        done = load.figures.complete
+    return _of(done, seen.asked)
 
 
 def _of(done: int | None, asked: int) -> str:

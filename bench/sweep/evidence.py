@@ -4,8 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from bench.load.ab import AbOutcome
-from bench.load.open_loop import OpenOutcome
-from bench.load.probe import FirstAnswer
+from bench.load.client import Response
 from bench.load.wrk import WrkOutcome
 from bench.records.plan import RunSpec
 from bench.records.run import Reason, Run
@@ -34,7 +33,7 @@ def judge_run(run: Run, seen: Evidence) -> None:
 def gather(
     run: Run,
     spec: RunSpec,
-    answer: FirstAnswer,
+    answer: Response,
     loaded: Loaded,
     stopped: Mapping[str, Stopped],
     private: bool,
@@ -45,10 +44,10 @@ def gather(
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome
     kept = conditions.keep_alive and not conditions.asks_once
-    closed = outcome if isinstance(outcome, AbOutcome) else None
-    by_wrk = outcome if isinstance(outcome, WrkOutcome) else None
-    unread = spec.concurrency if kept and closed else 0
-    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS) if kept and not by_wrk else 0
+    unread = spec.concurrency if kept and isinstance(outcome, AbOutcome) else 0
+    warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS)
+    if not kept or isinstance(outcome, WrkOutcome):
+        warm_unread = 0
     idle_requests = loaded.idle.requests if loaded.idle else 0
     kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]
     return Evidence(
@@ -56,18 +55,16 @@ def gather(
         timeout=spec.timeout,
         probe_status=answer.status,
         died=_who_died(loaded, ended),
-        stopped=_what_was_wrong(ended) if run.kind == "server" else "",
+        stopped=_first([wrong_end(end) for _, end in ended], ended) if run.kind == "server" else "",
         statistics=run.server_statistics,
-        ab=closed,
-        wrk=by_wrk,
-        open_loop=outcome if isinstance(outcome, OpenOutcome) else None,
+        load=outcome,
         silent=run.kind != "server",
         least_requests=1 + loaded.warmed_up + spec.requests + idle_requests,
         # The last answer on an idle connection may arrive after its holder has stopped counting.
         slack=unread + warm_unread + spec.conditions.idle,
-        page_bytes=answer.body_bytes,
+        page_bytes=len(answer.body),
         # With keep-alive the head may contain the number of remaining requests.
-        answer_bytes=None if run.kind == "server" or conditions.keep_alive else answer.bytes,
+        answer_bytes=None if run.kind == "server" or conditions.keep_alive else answer.size,
         any_length=workload.may_grow or (not private and workload.visits > 0),
         # A server that is traced or counted is slow, and may close connections because others wait.
         keep_alive=kept and conditions.mode not in ("traced", "counted"),
@@ -133,16 +130,8 @@ def _counts(
 
 def _who_died(loaded: Loaded, ended: Sequence[tuple[str, Ended]]) -> str:
     """Return how a server ended before SIGTERM, for a sentence; empty if none did."""
-    by_host = {
-        seen.name: iter(seen.report.servers.alive) for seen in loaded.hosts if seen.report.servers
-    }
-    texts = ["" if next(by_host[host]) else end.describe() for host, end in ended]
-    return _first(texts, ended)
-
-
-def _what_was_wrong(ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the error at a server's end after SIGTERM, for a sentence; empty if there is none."""
-    return _first([wrong_end(end) for _, end in ended], ended)
+    alive = {s.name: iter(s.report.servers.alive) for s in loaded.hosts if s.report.servers}
+    return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
 
 
 def wrong_end(end: Ended) -> str:

@@ -10,16 +10,15 @@ from urllib.parse import urljoin
 from bench.host.accounting import CpuTime
 from bench.load import ab, open_loop, wrk
 from bench.load.ab import AbOutcome
-from bench.load.idle import IdleConnections, IdleReport
 from bench.load.open_loop import OpenOutcome
 from bench.load.outcome import Load, WarmUpFailed
+from bench.load.running import IdleConnections, IdleReport
 from bench.load.wrk import WrkOutcome
-from bench.records.figures import CallFigures, StackFigures
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
-from bench.services.private_redis import RunRedis
+from bench.services.redis_server import RunRedis
 from bench.stations.site import Seen, Site
-from bench.sweep.probes import CrowdOutcome, calls_per_request, parked, pending
+from bench.sweep.probes import CrowdOutcome, parked, pending
 
 WARM_UP_CONNECTIONS = 100
 """The maximum; lower levels use fewer connections. Each connection is used twice."""
@@ -29,6 +28,8 @@ IDLE_PATH = "/redirect"
 """The path that idle connections request: the cheapest one."""
 
 
+AnyOutcome = AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome
+
 GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "wrk": wrk.run}
 """The load generators of the closed loop, by the value of the condition."""
 
@@ -37,7 +38,7 @@ GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "w
 class Loaded:
     """The outcome of one load and the counters around it."""
 
-    outcome: AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome
+    outcome: AnyOutcome
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
@@ -48,10 +49,6 @@ class Loaded:
     """The time of the load by our own clock, in seconds."""
     idle: IdleReport | None
     hosts: list[Seen]
-    calls: CallFigures | None = None
-    """None: not counted."""
-    stacks: StackFigures | None = None
-    """None: not sampled."""
 
     @property
     def seconds(self) -> float:
@@ -106,26 +103,19 @@ class Generator:
                 idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
                 tidy.enter_context(idle)
             use = redis.use()
-            traced, sampled = (conditions.mode == mode for mode in ("traced", "sampled"))
-            if traced:
-                self._site.start_trace()
-            if sampled:
-                self._site.start_sampling()
-            self._site.begin()
+            self._site.begin(conditions.mode)
             begin = time.monotonic()
             outcome = self._make(url)
             wall = time.monotonic() - begin
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
-            calls = calls_per_request(self._site.stop_trace(), self._spec) if traced else None
-            stacks = self._site.stop_sampling() if sampled else None
             used = redis.use() - use
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)
-        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts, calls, stacks)
+        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
 
-    def _make(self, url: str) -> AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome:
+    def _make(self, url: str) -> AnyOutcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
         if mode == "parked":
             return parked(url, self._workload, connections, self._site)
@@ -140,15 +130,8 @@ class Generator:
 
     def _load(self, url: str, requests: int, connections: int) -> Load:
         conditions = self._spec.conditions
-        return Load(
-            url,
-            requests,
-            connections,
-            self._spec.timeout,
-            keep_alive=conditions.keep_alive,
-            form=self._workload.form,
-            rate=conditions.rate or 0.0,
-        )
+        size, rate = (requests, connections, self._spec.timeout), conditions.rate or 0.0
+        return Load(url, *size, conditions.keep_alive, self._workload.form, rate=rate)
 
 
 def gains_a_digit(count: int, visits: int) -> bool:

@@ -2,36 +2,22 @@
 """The options of a sweep: from the command line, and stored so that it can be resumed."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.peers.study import DeclaredStudy, names
-from bench.peers.study import chosen as chosen_studies
-from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
+from bench.records.conditions import FLOOR_PREFIX, Value
 from bench.records.errors import UserError
-from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan
+from bench.records.plan import Part
 from bench.records.results import KeptOptions, Results
-from bench.records.values import add_results, add_value, path, positive, value_of, words_of
-from bench.records.workloads import ALL, WORKLOADS, named, workload_for
+from bench.records.values import add_results, words_of
 from bench.services.redis_server import without_password
-from bench.stations.sampling import why_no_perf
+from bench.stations.sampling import how_stacks
+from bench.studies.ladder import add_plan, is_chosen, is_usual, part_of
+from bench.studies.runs import SLICE, answering
+from bench.studies.study import DeclaredStudy, study
 from bench.subjects.subject import discover, known_names
-from bench.sweep.runs import (
-    FULL_LEVELS,
-    FULL_TIMEOUT,
-    ORDER_LEVEL,
-    ORDER_RUNS,
-    SHORT_LEVELS,
-    SHORT_REQUESTS,
-    SHORT_TIMEOUT,
-    SLICE,
-    answering,
-)
-
-BOTH = {"both": ("no", "yes")}
 
 
 @dataclass(frozen=True)
@@ -48,7 +34,7 @@ class SweepOptions:
     programs: Path = ROOT
     """The folder of the servers' executables."""
     studies: tuple[DeclaredStudy, ...] = ()
-    """The studies to measure, see bench/peers/; servers that are not available are left out."""
+    """The studies to measure, see bench/studies/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = field(default_factory=dict)
     """Servers of the studies that the user does not want to install, with reasons, by name."""
     concludes: bool = True
@@ -88,7 +74,7 @@ def sweep_parser() -> argparse.ArgumentParser:
     sub = argparse.ArgumentParser(
         prog="zerohttpd sweep",
         allow_abbrev=False,
-        description="Start each server anew for each concurrency level, run ab against it, check "
+        description="Start each server again for each concurrency level, run ab against it, check "
         "that every request completed, and store the figures, a table and a chart in results/. "
         "Exit status: 0 all results valid, 1 not all, 2 could not start, 130 after Ctrl-C.",
     )
@@ -106,101 +92,42 @@ def sweep_parser() -> argparse.ArgumentParser:
     return sub
 
 
-def add_plan(sub: argparse.ArgumentParser) -> None:
-    """Add the options that select what is measured."""
-    add = sub.add_argument
-    add(
-        "--full",
-        action="store_true",
-        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, about "
-        f"one hour (default: levels {', '.join(map(str, SHORT_LEVELS))} in one run, level "
-        f"{ORDER_LEVEL} in {ORDER_RUNS} runs)",
-    )
-    studies = f"measure these studies of bench/peers/: {', '.join(names())}"
-    add("--studies", nargs="+", metavar="NAME", help=studies)
-    only = "measure only these servers (default: the project's); others: bench/strangers/, floor-*"
-    add("--servers", nargs="+", metavar="NAME", help=only)
-    add("--floors", action="store_true", help="measure the baseline of each server, too")
-    add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
-    workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
-    add("--workloads", nargs="+", metavar="NAME", help=workloads)
-    add_value(sub, "--path", path, "/about", help="request this path instead of a workload")
-    for aspect in ASPECTS:
-        add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
-    number = partial(add_value, sub, parse=positive)
-    each = f"send N requests in each run, at least one per connection (default {SHORT_REQUESTS:,}; "
-    each += "fewer for slow servers and with a quota)"
-    number("--requests", example="5000", metavar="N", help=each)
-    runs = "run each configuration N times; the result is the median (default: see --full)"
-    number("--runs", example="3", metavar="N", help=runs)
-    limit = f"stop a run after SECONDS (default {SHORT_TIMEOUT:g}; {FULL_TIMEOUT:g} with --full, "
-    limit += "--levels or --requests)"
-    number("--timeout", example="30", metavar="SECONDS", help=limit)
-    where = "folder of the servers' executables (default: the project's folder)"
-    add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
-    redis = "use this Redis (default: a private one, deleted at the end)"
-    add("--redis", metavar="URL", help=redis)
-
-
 def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> SweepOptions:
     """Return the options of a sweep, checked; `command`: the command line. Raises UserError."""
-    if options.path and options.workloads:
-        raise UserError("--path and --workloads exclude each other: leave out one of them")
-    workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
-    if options.path:
-        workloads = (workload_for(options.path).name,)
-    writing = [name for name in workloads if workload_for(name).private_only]
-    if options.redis and writing:
-        raise UserError(
-            f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
-        )
-    plan = Plan(
-        full=options.full,
-        levels=tuple(
-            value_of("--levels", word, positive, "20,100,500") for word in words_of(options.levels)
-        )
-        or None,
-        requests=options.requests,
-        runs=options.runs,
-        timeout=options.timeout,
-        workloads=workloads,
-        varied=_varied(options),
-    )
-    studies = chosen_studies(words_of(options.studies)) if options.studies else ()
-    studies = tuple(replace(x, counted=x.profiles and bool(why_no_perf())) for x in studies)
-    more = plan != Plan(full=plan.full, workloads=(DEFAULT_WORKLOAD,))
-    if studies and (more or options.servers or options.floors):
+    part = part_of(options)
+    studies, _ = profiled([study(word) for word in words_of(options.studies)])
+    if studies and is_chosen(part):
         raise UserError("--studies defines all that is measured: leave out the other options")
     given = vars(options)
     if given.get("hosts") and options.redis:
         raise UserError("--redis and --hosts exclude each other: one of the hosts runs Redis")
-    if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
-        raise UserError("--instances above 1 needs nginx: add --balancer close or keep")
-    usual = not plan.varied and plan == Plan(workloads=plan.workloads) and not given.get("hosts")
-    part = Part(plan, tuple(words_of(options.servers)) or None, options.floors)
     return SweepOptions(
-        parts=tuple(x for study in studies for x in study.parts(plan.full)) or (part,),
+        parts=parts_of(studies, part.plan.full) or (part,),
         redis=options.redis,
         results=given.get("results", ROOT / "results"),
         hosts=given.get("hosts"),
         command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
         studies=studies,
-        answers=usual and not studies,
+        answers=is_usual(part.plan) and not given.get("hosts") and not studies,
     )
 
 
-def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
-    found = {}
-    for aspect in ASPECTS:
-        words = words_of(getattr(options, aspect.name))
-        if aspect.name == "keep_alive":
-            words = [each for word in words for each in BOTH.get(word, (word,))]
-        if words:
-            found[aspect.name] = tuple(
-                value_of(aspect.option, word, aspect.parse) for word in words
-            )
-    return found
+def profiled(
+    studies: Sequence[DeclaredStudy], wanted: str = "auto"
+) -> tuple[tuple[DeclaredStudy, ...], str]:
+    """Return the studies with the method by which functions are profiled here, and the reason if
+    it is not perf. `wanted`: auto, perf, callgrind or no. Raises UserError if the named method does
+    not work."""
+    if not any(one.profiles for one in studies):
+        return tuple(studies), ""
+    how, reason = how_stacks(wanted)
+    return tuple(one.model_copy(update={"stacks": how}) for one in studies), reason
+
+
+def parts_of(studies: Iterable[DeclaredStudy], full: bool) -> tuple[Part, ...]:
+    """Return all parts of a sweep for these studies."""
+    return tuple(part for one in studies for part in one.parts(full))
 
 
 def hide_password(words: Sequence[str]) -> list[str]:

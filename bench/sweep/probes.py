@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Measurements without a rate: the memory of many connections, which this process holds open, and
-the system calls of a server."""
+"""Measure the memory of many connections, which this process holds open."""
 
 import select
 import time
@@ -11,11 +10,10 @@ from bench.load.client import Client, NoAnswer
 from bench.load.outcome import Outcome
 from bench.load.probe import request_for
 from bench.records.errors import NoFigure
-from bench.records.figures import CallFigures, MemoryFigures
-from bench.records.plan import RunSpec
+from bench.records.figures import MemoryFigures
 from bench.records.workloads import Workload
-from bench.services.private_redis import RunRedis
-from bench.stations.orders import Calls, Weight
+from bench.services.redis_server import RunRedis
+from bench.stations.orders import Weight
 from bench.stations.site import Site
 
 PATIENCE = 10.0
@@ -103,12 +101,6 @@ class CrowdOutcome(Outcome):
 
     memory: MemoryFigures
     figures: None = None
-
-
-def calls_per_request(calls: Calls, spec: RunSpec) -> CallFigures:
-    """Return the counted system calls per request of the load."""
-    each = {name: round(count / spec.requests, 4) for name, count in calls.by_name.items()}
-    return CallFigures(per_request=each, writes=round(calls.writes / spec.requests, 4))
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdOutcome:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Computes the figures of a run from the data of the load generator and of all hosts."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from bench.load.ab import AbOutcome
 from bench.load.wrk import WrkOutcome
 from bench.records.figures import (
     Bottleneck,
+    CallFigures,
     HostFigures,
     LittlesLaw,
     OtherProcess,
@@ -35,10 +37,12 @@ LIFE = "the server's life, over all its requests"
 def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
     """Store all figures in a run whose load was made."""
     _enter_outcome(run, loaded)
+    run.calls = calls_per_request(loaded.hosts, spec.requests)
     ended = [end.statistics for of in stopped.values() for end in of.servers]
     run.server_statistics = all_statistics(ended)
     counted = next((of.stacks for of in stopped.values() if of.stacks), None)
-    run.stacks = loaded.stacks or counted
+    sampled = next((seen.report.stacks for seen in loaded.hosts if seen.report.stacks), None)
+    run.stacks = sampled or counted
     if not loaded.completed or not spec.conditions.rated:
         return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
@@ -65,7 +69,7 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
 
 def _enter_outcome(run: Run, loaded: Loaded) -> None:
     outcome = loaded.outcome
-    run.ab_command, run.latency, run.calls = outcome.command, outcome.latency, loaded.calls
+    run.ab_command, run.latency = outcome.command, outcome.latency
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
     if isinstance(outcome, AbOutcome):
         run.ab = outcome.figures
@@ -75,6 +79,16 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
         run.memory = outcome.memory
     else:
         run.open_loop = outcome.figures
+
+
+def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | None:
+    """Return the servers' system calls per request, the most frequent first; None if they were not
+    counted."""
+    found = [calls for seen in hosts if (calls := seen.report.calls)]
+    counted = sum((Counter(calls.by_name) for calls in found), Counter[str]())
+    each = {name: round(count / requests, 4) for name, count in counted.most_common()}
+    writes = round(sum(calls.writes for calls in found) / requests, 4)
+    return CallFigures(per_request=each, writes=writes) if found else None
 
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:

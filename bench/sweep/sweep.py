@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from bench.doctor import doctor, looking
+from bench.doctor import doctor, limits
 from bench.host.signals import SignalWatch
 from bench.records import store
 from bench.records.errors import Interrupted, UserError
 from bench.records.results import Results
 from bench.stations.site import Site
+from bench.studies.runs import plan_runs
 from bench.sweep.beginning import begun, require_same
 from bench.sweep.cell import Bench
 from bench.sweep.options import SweepOptions, chosen_options, options_of, sweep_parser
-from bench.sweep.runs import plan_runs
 from bench.sweep.sweeper import Sweeper
 
 SIGNALLED = 128
@@ -64,8 +64,8 @@ def sweep(options: SweepOptions, before: Results | None = None, folder: Path | N
     """Run a sweep; `before`: results to resume, stored in `folder`. Raises UserError before the
     first run if the sweep is impossible."""
     by_wrk = "wrk" in options.values("generator")
-    looking.require_tools(open_loop=options.values("rate") != {None}, by_wrk=by_wrk)
-    facts = looking.look()  # before this process is bound to some of the CPUs
+    limits.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
+    facts = limits.look()  # before this process is bound to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))
     with SignalWatch() as watch:
         try:
@@ -82,7 +82,7 @@ def _sweeper(
     before: Results | None,
     folder: Path | None,
     site: Site,
-    facts: looking.Facts,
+    facts: limits.Facts,
 ) -> Sweeper:
     """Prepare a sweep up to its first run. Raises UserError if the hosts cannot do it."""
     if options.values("balancer") != {"none"}:

@@ -13,10 +13,10 @@ from bench.records.errors import Interrupted, UserError
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
+from bench.studies.runs import Planned
 from bench.sweep import announce
 from bench.sweep.cell import Bench, all_held, measure, skipped
 from bench.sweep.display import Estimate, in_words, line_for, progress_of, took, words_for
-from bench.sweep.runs import Planned
 
 LABEL_IMPOSSIBLE = "not possible"
 LABEL_CELL_FAILED = "run failed"
@@ -54,10 +54,7 @@ class Sweeper:
             status = self._logged()
         finally:  # even if the terminal was closed
             self._end()
-        if self.concludes:
-            announce.conclude(self.results, self.folder, self.out)
-        else:
-            announce.conclude_briefly(self.results, self.folder, [], self.out)
+        announce.conclude(self.results, self.folder, self.out, self.concludes)
         return status
 
     def _end(self) -> None:

@@ -16,8 +16,7 @@ from bench.host.process import StartError, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
-from bench.services.private_redis import PrivateRedis
-from bench.services.redis_server import SlowRedis, connect
+from bench.services.redis_server import PrivateRedis, SlowRedis, connect
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import HEADING, Setting

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The attacks: what each does, which servers take part, and which failures are excused.
 
-An attack is a context manager that lasts as long as its `with` block. It yields a function that is
-called repeatedly meanwhile. Every attack is limited in number and in time.
+attacks.toml has a table for each attack: a crowd, something that happens `during` the attack (a key
+of DURING), or both. Every attack is limited in number and in time.
 """
 
 import contextlib
@@ -10,34 +10,24 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import psutil
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
+from bench.load.crowd import Outcome, Page
 from bench.records.torture import AttackFacts
-from bench.records.values import each_of
+from bench.records.values import each_of, toml_of
+from bench.services.redis_server import SlowRedis
 from bench.subjects.subject import Subject
-from bench.torture.crowd import PIPELINED
-from bench.torture.scene import AttackScene, LyingRedis, page
-from bench.torture.visitors import Outcome, Page
+from bench.torture.scene import AttackScene, page
 
 Again = Callable[[], None]
-Run = Callable[[AttackScene], AbstractContextManager[Again]]
-
-CROWD = 200
-"""The clients of most crowds: twice the workers of 03 and 05."""
-DESCRIPTORS = 64
-DATA_MB = 128
-LIMITS = {
-    "descriptors": f"--nofile={DESCRIPTORS}:{DESCRIPTORS}",
-    "memory": f"--data={DATA_MB << 20}:{DATA_MB << 20}",
-}
-"""The option of prlimit(1) for the server, by setting."""
+FILE = Path(__file__).with_name("attacks.toml")
 REFILL_SECONDS = 0.3
-RUSH = 30
 FULL_REDIS = 12
-"""The clients that the limited Redis accepts, including the test's own connection: fewer than a
-rush has, and a tenth of the workers of 03 and 05."""
+"""The clients that the limited Redis accepts, including the test's own connection."""
 UNDER_WAY = 40
 """Requests that are under way when SIGTERM is sent: fewer than there are workers."""
 ACCEPTED_SECONDS = 0.6
@@ -46,21 +36,45 @@ that a new connection to Redis may take."""
 PAUSED_SECONDS = 0.2
 """The time for which Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
-DOWNLOADS = 8
-
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 
 
-@dataclass(frozen=True)
-class Attack:
+class Attackers(BaseModel):
+    """The crowd of an attack."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: str
+    """A key of `bench.load.crowd.KINDS`."""
+    count: int = 200
+    """The default is twice the workers of 03 and 05."""
+    page: Literal["usual", "dearest", "longest"] = "usual"
+    """usual: every server has it; dearest: it waits for Redis if the server uses Redis."""
+    pause: float = 0.0
+    far: bool = False
+    """The crowd uses the slow line."""
+
+    def wants(self, subject: Subject) -> Page:
+        """Return the page that the crowd requests from a server."""
+        if self.page == "longest":
+            return page("large" if subject.serves("large") else "guestbook")
+        if self.page == "dearest":
+            return page("guestbook" if subject.serves("guestbook") else "small")
+        return page("redirect")
+
+
+class Attack(BaseModel):
     """An attack, and the rules for its result."""
 
-    name: str
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = ""
     title: str
     what: str
-    run: Run
-    setting: str = ""
-    """The condition at the server's start: "descriptors", "memory", "liar", "line"."""
+    crowd: Attackers | None = None
+    during: str = ""
+    limit: str = ""
+    """A limit of the server's processes, as an option of prlimit(1) without the hyphens."""
     needs_redis: bool = False
     """The attack disturbs Redis: only visitors who need no Redis are rated."""
     rates_all: bool = False
@@ -73,6 +87,11 @@ class Attack:
     needs_children: bool = False
 
     @property
+    def far(self) -> bool:
+        """Return whether the crowd uses the slow line."""
+        return bool(self.crowd and self.crowd.far)
+
+    @property
     def rates_part(self) -> bool:
         """Return whether only visitors who need no Redis are rated."""
         return self.needs_redis and not self.rates_all
@@ -82,7 +101,7 @@ class Attack:
         return AttackFacts(
             name=self.name,
             title=self.title,
-            what=self.what,
+            what=self.what.format(count=self.crowd.count) if self.crowd else self.what,
             rated="visitors who need no Redis" if self.rates_part else "all visitors",
             excused=list(self.excused),
             crowd_counts=self.crowd_counts or self.crowd_promised,
@@ -101,46 +120,41 @@ class Attack:
             return "does not use Redis"
         return ""
 
+    @contextlib.contextmanager
+    def run(self, scene: AttackScene) -> Iterator[Again]:
+        """Attack as long as the `with` block; yield a function to be called repeatedly."""
+        with contextlib.ExitStack() as stack:
+            again = stack.enter_context(DURING[self.during](scene)) if self.during else nothing
+            if who := self.crowd:
+                inside = scene.ground.far_end if who.far else ()
+                of = who.wants(scene.subject)
+                crowd = scene.crowd(who.kind, who.count, of, inside=inside, pause=who.pause)
+                stack.enter_context(crowd)
+            yield again
+
 
 def nothing() -> None:
     """Do nothing: an attack yields this if it has nothing to repeat."""
 
 
-def usual_page(_: AttackScene) -> Page:
-    """Return a page that every server has."""
-    return page("redirect")
+def every(seconds: float, act: Again) -> Again:
+    """Return a function that calls `act` if its last call was so many seconds ago."""
+    due = 0.0
+
+    def again() -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            due = time.monotonic() + seconds
+            act()
+
+    return again
 
 
-def dearest_page(scene: AttackScene) -> Page:
-    """Return a page of the server that waits for Redis, or a small file if it has none."""
-    return page("guestbook" if scene.subject.serves("guestbook") else "small")
+Happens = Callable[[AttackScene], AbstractContextManager[Again]]
 
 
-def longest_page(scene: AttackScene) -> Page:
-    """Return the longest page of the server."""
-    return page("large" if scene.subject.serves("large") else "guestbook")
-
-
-def _crowd(
-    kind: str,
-    count: int = CROWD,
-    of: Callable[[AttackScene], Page] = usual_page,
-    pause: float = 0.0,
-    far: bool = False,
-) -> Run:
-    """Return an attack by a crowd; `of` selects its page; `far`: it uses the slow line."""
-
-    @contextlib.contextmanager
-    def run(scene: AttackScene) -> Iterator[Again]:
-        inside = scene.ground.far_end if far else ()
-        with scene.crowd(kind, count, of(scene), inside=inside, pause=pause):
-            yield nothing
-
-    return run
-
-
-def _until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Run:
-    """Return an attack that calls `begin` at its start and `end` at its end."""
+def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Happens:
+    """Return what calls `begin` at the start of an attack and `end` at its end."""
 
     @contextlib.contextmanager
     def run(scene: AttackScene) -> Iterator[Again]:
@@ -153,47 +167,20 @@ def _until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene
     return run
 
 
-def _liar(scene: AttackScene) -> LyingRedis:
+def liar_of(scene: AttackScene) -> SlowRedis:
     """Return the proxy between the server and Redis."""
     assert scene.liar is not None
     return scene.liar
 
 
-redis_killed = _until_over(lambda one: one.redis.kill(), lambda one: one.redis.start_again())
-"""Kill Redis with SIGKILL; afterwards start it again with its data."""
-redis_stopped = _until_over(lambda one: one.redis.stop(), lambda one: one.redis.go_on())
-"""Stop Redis with SIGSTOP; afterwards continue it with SIGCONT."""
-redis_lying = _until_over(lambda one: _liar(one).lie(), lambda one: _liar(one).be_honest())
-
-
-@contextlib.contextmanager
-def redis_full(scene: AttackScene) -> Iterator[Again]:
-    """Limit the clients of Redis to FULL_REDIS, and let a crowd come; old connections stay."""
-    usual = scene.redis.clients_limit()
-    scene.redis.limit_clients(FULL_REDIS)
-    try:
-        with _crowd("rush", RUSH, dearest_page, pause=0.1)(scene):
-            yield nothing
-    finally:
-        scene.redis.limit_clients(usual)
-
-
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Fill the guestbook with the longest remarks, and let a crowd request it and read nothing.
-    Visitors' remarks push them off the page, so they are stored again and again."""
-    due = time.monotonic() + REFILL_SECONDS
-
-    def refill() -> None:
-        nonlocal due
-        if time.monotonic() >= due:
-            due = time.monotonic() + REFILL_SECONDS
-            scene.redis.fill_page()
-
-    scene.redis.fill_page()
+    """Fill the guestbook with the longest remarks, again and again, because visitors' remarks push
+    them off the page."""
+    refill = every(REFILL_SECONDS, scene.redis.fill_page)
+    refill()
     try:
-        with scene.crowd("slow-readers", CROWD, page("guestbook")):
-            yield refill
+        yield refill
     finally:
         scene.redis.empty_page()
 
@@ -201,19 +188,14 @@ def large_pages(scene: AttackScene) -> Iterator[Again]:
 @contextlib.contextmanager
 def children_killed(scene: AttackScene) -> Iterator[Again]:
     """Kill random child processes with SIGKILL; some of them wait for a client."""
-    due = time.monotonic()
 
     def kill() -> None:
-        nonlocal due
-        children = scene.children()
-        if children and time.monotonic() >= due:
-            due = time.monotonic() + KILL_SECONDS
+        if children := scene.children():
             with contextlib.suppress(psutil.Error):
                 random.choice(children).kill()
                 scene.killed += 1
 
-    with scene.crowd("slow-heads", RUSH, page("redirect")):
-        yield kill
+    yield every(KILL_SECONDS, kill)
 
 
 @contextlib.contextmanager
@@ -233,126 +215,22 @@ def sigterm(scene: AttackScene) -> Iterator[Again]:
     yield nothing
 
 
-OTHERS_STOP = "its shutdown has other rules"
-ATTACKS = {
-    attack.name: attack
-    for attack in (
-        Attack(
-            "connect-only",
-            "Connections without a request",
-            f"{CROWD} clients connect and send nothing. The kernel does not pass such connections "
-            "to the server (TCP_DEFER_ACCEPT). For incomplete requests, see slow-heads",
-            _crowd("connect-only"),
-        ),
-        Attack(
-            "idle",
-            "Idle clients",
-            f"{CROWD} clients send one request, keep the connection open and send nothing more",
-            _crowd("idle"),
-        ),
-        Attack(
-            "slow-heads",
-            "Slow heads",
-            f"{CROWD} clients send an endless request head, ten bytes a second",
-            _crowd("slow-heads"),
-        ),
-        Attack(
-            "slow-readers",
-            "Slow readers",
-            f"{CROWD} clients request the longest page {PIPELINED} times and read nothing",
-            _crowd("slow-readers", of=longest_page),
-        ),
-        Attack(
-            "large-pages",
-            "Large pages, not read",
-            f"{CROWD} clients request a guestbook of 333 KB and read nothing; each process of the "
-            f"server may have {DATA_MB} MB of data (prlimit)",
-            large_pages,
-            setting="memory",
-            needs_redis=True,
-            excused=("unavailable",),
-            own_only="may need more memory even without clients",
-        ),
-        Attack(
-            "flood",
-            "A flood of connections",
-            "one client connects, sends a request and resets, as fast as one core can",
-            _crowd("flood", 1),
-        ),
-        Attack(
-            "few-descriptors",
-            "Few descriptors",
-            f"the server may have {DESCRIPTORS} descriptors (prlimit); {CROWD} clients come at "
-            "the same time, again and again",
-            _crowd("rush", CROWD, dearest_page, pause=0.2),
-            setting="descriptors",
-            crowd_counts=True,
-        ),
-        Attack(
-            "redis-killed",
-            "Redis killed",
-            "Redis is killed (kill -9) and later started again with its data",
-            redis_killed,
-            needs_redis=True,
-            excused=("unavailable",),
-        ),
-        Attack(
-            "redis-stopped",
-            "Redis stopped",
-            "Redis is stopped (SIGSTOP): the kernel takes commands, but no reply comes; later it "
-            "continues",
-            redis_stopped,
-            needs_redis=True,
-            excused=("unavailable",),
-        ),
-        Attack(
-            "redis-lying",
-            "Redis lying",
-            "Redis sends replies of a wrong type, one reply too many, errors, HTTP or half a "
-            "reply, and stores nothing",
-            redis_lying,
-            setting="liar",
-            needs_redis=True,
-            excused=("unavailable",),
-        ),
-        Attack(
-            "redis-full",
-            "Redis out of clients",
-            f"Redis accepts at most {FULL_REDIS} clients (maxclients); {RUSH} clients connect to "
-            "the server at the same time, again and again",
-            redis_full,
-            needs_redis=True,
-            rates_all=True,
-            crowd_counts=True,
-        ),
-        Attack(
-            "children-killed",
-            "Children killed",
-            "a child process is killed (kill -9) twenty times a second",
-            children_killed,
-            needs_children=True,
-        ),
-        Attack(
-            "sigterm",
-            "SIGTERM under load",
-            f"the server gets SIGTERM while {UNDER_WAY} clients wait for Redis; later it is "
-            "started again",
-            sigterm,
-            excused=("refused",),
-            crowd_promised=True,
-            own_only=OTHERS_STOP,
-        ),
-        Attack(
-            "slow-line",
-            "A slow line",
-            f"{DOWNLOADS} clients download the longest page, again and again, over a line of "
-            "8 Mbit/s",
-            _crowd("rush", DOWNLOADS, longest_page, far=True),
-            setting="line",
-            crowd_counts=True,
-        ),
-    )
+DURING: dict[str, Happens] = {
+    "redis_killed": until_over(lambda one: one.redis.kill(), lambda one: one.redis.start_again()),
+    "redis_stopped": until_over(lambda one: one.redis.stop(), lambda one: one.redis.go_on()),
+    "redis_lying": until_over(lambda one: liar_of(one).lie(), lambda one: liar_of(one).be_honest()),
+    "redis_full": until_over(
+        lambda one: one.redis.limit_clients(FULL_REDIS), lambda one: one.redis.lift_limit()
+    ),
+    "large_pages": large_pages,
+    "children_killed": children_killed,
+    "sigterm": sigterm,
 }
+
+
+ATTACKS = TypeAdapter(dict[str, Attack]).validate_python(toml_of(FILE))
+for _name, _attack in ATTACKS.items():
+    _attack.name = _name
 
 
 def select(names: list[str]) -> list[Attack]:

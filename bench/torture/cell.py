@@ -10,16 +10,18 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bench.host.process import Helper, last_line
+from bench.host.process import last_line
+from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, told
+from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
+from bench.services.redis_server import SlowRedis
 from bench.subjects.subject import Subject
-from bench.torture.attacks import LIMITS, Attack
-from bench.torture.line import NEAR
-from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, Ground, LyingRedis, page
-from bench.torture.visitors import Exchange, VisitOrder, answers_in, late_in
+from bench.torture.attacks import Attack
+from bench.torture.ground import NEAR, Ground
+from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, page
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
@@ -51,24 +53,16 @@ def rate(slices: Sequence[int]) -> float:
 def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable[str]) -> Phase:
     """Return the results between two times; the rate is that of good exchanges of `rated` pages."""
     ended = [a for a in answers if begin <= a.ended < end]
+    tally = Tally()
+    for answer in ended:
+        tally.count(answer.outcome, f"{answer.page}: {answer.detail}")
     return Phase(
         seconds=round(end - begin, 3),
         rate=round(rate(per_slice(good(ended, rated), begin, end)), 1),
-        outcomes=dict(Counter(a.outcome for a in ended)),
-        why=reasons(ended),
+        outcomes={outcome: count for outcome, count in tally.answers.items() if count},
+        why=tally.why,
         longest_ms=round(1000 * max((a.ended - a.begun for a in ended), default=0.0), 1),
     )
-
-
-def reasons(answers: Iterable[Exchange]) -> dict[str, dict[str, int]]:
-    """Return the number of failed exchanges by outcome and reason."""
-    found: dict[str, dict[str, int]] = {}
-    for answer in answers:
-        if answer.outcome != "good":
-            counted = found.setdefault(answer.outcome, {})
-            text = f"{answer.page}: {answer.detail}"
-            counted[text] = counted.get(text, 0) + 1
-    return found
 
 
 def back_after(
@@ -128,7 +122,7 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     begun = time.monotonic()
     cell = TortureCell(subject=subject.name, kind=subject.kind, attack=attack.name)
     cell.reason = attack.why_not(subject)
-    if attack.setting == "line":
+    if attack.far:
         cell.reason = cell.reason or ground.why_no_line
     if not cell.reason:
         try:
@@ -144,19 +138,18 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
 
 @contextlib.contextmanager
 def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[AttackScene]:
-    """Start the server with the attack's setting. May raise StartError or HelperError."""
+    """Start the server under the attack's conditions. May raise StartError or HelperError."""
     with contextlib.ExitStack() as stack:
         liar = None
-        if attack.setting == "liar":
+        if attack.during == "redis_lying":
             liar = stack.enter_context(lying_redis(ground))
-        address = NEAR if attack.setting == "line" else LOOPBACK
-        limit = LIMITS.get(attack.setting, "")
-        yield stack.enter_context(AttackScene(subject, ground, address, liar, limit))
+        address = NEAR if attack.far else LOOPBACK
+        yield stack.enter_context(AttackScene(subject, ground, address, liar, attack.limit))
 
 
-def lying_redis(ground: Ground) -> LyingRedis:
-    """Start a lying proxy for the private Redis. May raise HelperError."""
-    return LyingRedis(ground.redis.url, ground.placement.load, ground.watch)
+def lying_redis(ground: Ground) -> SlowRedis:
+    """Start a proxy for the private Redis that can lie. May raise HelperError."""
+    return SlowRedis(ground.redis.url, 0, ground.placement.load, ground.watch)
 
 
 def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureCell) -> None:
@@ -175,30 +168,24 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
     cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
 
 
-class Visitors(Helper):
+class Visitors(RunningCrowd):
     """The well-behaved visitors at work. Their output is kept after the `with` block."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
-        visit = VisitOrder(
-            scene.host,
-            scene.port,
-            VISITORS,
-            THINK_SECONDS,
-            PATIENCE_SECONDS,
-            mark,
-            tuple(page(name) for name in pages),
-        )
-        cpus = scene.ground.placement.load
-        super().__init__("bench.torture.visitors", [visit.order()], cpus, scene.watch, tells=False)
+        theirs = tuple(page(name) for name in pages)
+        order = CrowdOrder("visitors", scene.host, scene.port, VISITORS, theirs, THINK_SECONDS)
+        order = replace(order, patience=PATIENCE_SECONDS, mark=mark)
+        super().__init__(order, scene.ground.placement.load, scene.watch)
 
     def answers(self) -> list[Exchange]:
         """Return all exchanges so far."""
-        return answers_in(self._child.stdout)
+        return [one for one in told(self._child.stdout) if isinstance(one, Exchange)]
 
     def late(self, begin: float, end: float) -> float:
         """Return for how many seconds between `begin` and `end` they got no CPU time."""
-        return late_in(self._child.stdout, begin, end)
+        spans = [one for one in told(self._child.stdout) if isinstance(one, Late)]
+        return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """Return the rate of each page between `begin` and `end`."""

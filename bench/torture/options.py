@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Parse and check the command line of `zerohttpd torture`."""
+"""Parse and check the command line of `zerohttpd torture`, and store it in a record."""
 
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+from bench.host import machine
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from bench.records.torture import Record, TortureSettings
 from bench.records.values import add_results, value_of, within, words_of
+from bench.stations.survey import versions_of, with_tools
 from bench.subjects.subject import Subject, available, select
 from bench.torture import attacks
+from bench.torture import cell as cells
 from bench.torture.attacks import ATTACKS, Attack
+from bench.torture.ground import Ground
 
 SECONDS, SHORTEST, LONGEST = 0.8, 0.3, 60.0
 """The length of an attack in seconds: default, minimum, maximum."""
@@ -62,7 +68,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Attack each server in several ways, and measure what its visitors get.\nExit "
         "status: 0 all promises were kept, 1 one was broken, 2 could not begin, 130 after Ctrl-C.",
-        epilog="attacks:\n" + "".join(f"  {a.name:<16} {a.what}\n" for a in ATTACKS.values()),
+        epilog="attacks:\n"
+        + "".join(f"  {name:<16} {one.facts().what}\n" for name, one in ATTACKS.items()),
     )
     add = top.add_argument
     which = f"test only these servers (default: all of the project, {', '.join(BESIDE)})"
@@ -88,3 +95,23 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
     servers = select(None)
     strangers, left_out = available(BESIDE)
     return [*servers, *strangers], list(left_out.values())
+
+
+def empty_record(options: TortureOptions, where: Ground) -> Record:
+    """Return a record without results."""
+    return Record(
+        started=datetime.now().astimezone(),
+        command=list(options.words),
+        machine=machine.describe_machine(),
+        versions=with_tools(versions_of(options.subjects), where.redis.version()),
+        placement=where.placement,
+        settings=TortureSettings(
+            attack_seconds=options.seconds,
+            minutes=options.minutes,
+            visitors=cells.VISITORS,
+            think_seconds=cells.THINK_SECONDS,
+        ),
+        notes=list(options.notes),
+        subjects=[subject.name for subject in options.subjects],
+        attacks=[attack.facts() for attack in options.attacks],
+    )

@@ -2,34 +2,28 @@
 """The scene of an attack: a running server, its Redis, and crowds."""
 
 import contextlib
-import json
-import signal
 import socket
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.process import Helper, last_line
 from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
 from bench.host.sockets import ALL, LISTEN, TIME_WAIT, accept_queue, tcp_sockets
-from bench.records.environment import Placement
+from bench.load.crowd import CrowdOrder, Page
+from bench.load.running import RunningCrowd
 from bench.records.torture import CrowdTally, Ending, LeftOver
 from bench.records.workloads import WORKLOADS
-from bench.services.private_redis import PrivateRedis
+from bench.services.redis_server import SlowRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import START_SECONDS, Place, Subject
-from bench.torture import crowd as crowds
-from bench.torture.visitors import Page
+from bench.torture.ground import Ground
 
 LOOPBACK = "127.0.0.1"
-CROWD_SECONDS = 2 * crowds.PATIENCE
-"""The time limit for a crowd to end."""
 QUIET_SECONDS = 3.0
 """The time limit for a server to release connections, processes and threads: more than the 2 s for
 which it reads on after an early error."""
@@ -38,64 +32,8 @@ SETTLED_SECONDS = 0.06
 LOOK_SECONDS = 0.02
 
 
-@dataclass(frozen=True)
-class Ground:
-    """The resources that all configurations share."""
-
-    redis: PrivateRedis
-    placement: Placement
-    watch: SignalWatch
-    groups: Path | None = None
-    """The folder for the servers' cgroups; None: no cgroups."""
-    far_end: Sequence[str] = ()
-    """The command words that start a program at the far end of the slow line."""
-    why_no_line: str = ""
-    """The reason if there is no slow line."""
-
-
 class CannotTakePart(Exception):
     """A server cannot take part in this attack; the message says why."""
-
-
-class LyingRedis(Helper):
-    """A proxy that can send false replies, see `bench.torture.liar`. `url` is for the server."""
-
-    def __init__(self, url: str, cpus: Sequence[int], watch: SignalWatch) -> None:
-        """Start the proxy for the Redis at `url`. Raises HelperError or Interrupted."""
-        redis = urlsplit(url)
-        where = [str(redis.hostname), str(redis.port)]
-        super().__init__("bench.torture.liar", where, cpus, watch)
-        self.url = redis._replace(netloc=f"127.0.0.1:{self._first}").geturl()
-
-    def lie(self) -> None:
-        """Send false replies from now on."""
-        self._child.send(signal.SIGUSR1)
-
-    def be_honest(self) -> None:
-        """Pass all data on from now on."""
-        self._child.send(signal.SIGUSR2)
-
-
-class RunningCrowd(Helper):
-    """A running crowd. Use it in a `with` block, and read its tally afterwards."""
-
-    def __init__(self, order: crowds.CrowdOrder, ground: Ground, inside: Sequence[str]) -> None:
-        """Start the crowd; `inside`: see `Ground.far_end`. Raises HelperError or Interrupted."""
-        cpus, words = ground.placement.load, [order.words()]
-        super().__init__("bench.torture.crowd", words, cpus, ground.watch, inside)
-
-    def close(self) -> None:
-        """End the crowd."""
-        self._child.end(CROWD_SECONDS)
-
-    def tally(self) -> CrowdTally:
-        """Return the crowd's tally. Raises CannotTakePart if it printed none."""
-        lines = self._child.stdout.splitlines()
-        try:
-            return CrowdTally(**json.loads(lines[1]))
-        except (IndexError, ValueError) as error:  # killed before, or while it wrote
-            said = last_line(self._child.stderr) or "it printed nothing"
-            raise CannotTakePart(f"its crowd failed: {said}") from error
 
 
 def page(name: str) -> Page:
@@ -113,11 +51,11 @@ class AttackScene:
         subject: Subject,
         ground: Ground,
         address: str = LOOPBACK,
-        liar: LyingRedis | None = None,
+        liar: SlowRedis | None = None,
         limit: str = "",
     ) -> None:
-        """Start the server and wait until it listens. `liar`: the proxy for its Redis. `limit`: an
-        option of prlimit(1) for its processes. Raises StartError, OSError or Interrupted."""
+        """Start the server and wait until it listens. `liar`: the proxy for its Redis. `limit`: see
+        `Attack`. Raises StartError, OSError or Interrupted."""
         if limit:
             subject = limited(subject, limit)
         self.subject, self.ground = subject, ground
@@ -190,13 +128,12 @@ class AttackScene:
         pause: float = 0.0,
         rounds: int = 0,
     ) -> Iterator[None]:
-        """Run a crowd; its tally is in `crowd_seen` afterwards. `inside`: see `RunningCrowd`;
-        `pause`, `rounds`: see `CrowdOrder`. Raises CannotTakePart or HelperError if the crowd
-        failed."""
-        order = crowds.CrowdOrder(kind, self.host, self.port, count, of, pause, rounds)
-        with RunningCrowd(order, self.ground, inside) as crowd:
+        """Run a crowd; its tally is in `crowd_seen` afterwards. `inside`: see `Ground.far_end`;
+        `pause`, `rounds`: see `CrowdOrder`. Raises HelperError if the crowd failed."""
+        order = CrowdOrder(kind, self.host, self.port, count, (of,), pause, rounds)
+        with RunningCrowd(order, self.ground.placement.load, self.watch, inside) as crowd:
             yield
-        self.crowd_seen = crowd.tally()
+        self.crowd_seen = CrowdTally(**crowd.tally())
 
     def children(self) -> list[psutil.Process]:
         """Return the child processes of the server, and their children."""
@@ -263,10 +200,10 @@ class AttackScene:
 
 
 def limited(subject: Subject, limit: str) -> Subject:
-    """Return the server with a limit, which is an option of prlimit(1)."""
+    """Return the server with a limit, see `Attack`."""
 
     def command(place: Place) -> list[str]:
-        return ["prlimit", limit, "--", *subject.command(place)]
+        return ["prlimit", f"--{limit}", "--", *subject.command(place)]
 
     return replace(subject, command=command)
 

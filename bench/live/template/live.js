@@ -178,12 +178,36 @@ function showDoing(servers) {
   document.querySelector('[data-post="slow-redis"]').disabled = !servers.some((told) => told.can_slow);
 }
 
+// ---- The predictions of the room ----
+
+function showRoom(room) {
+  const text = JSON.stringify(room);
+  if (!room || at("choices").dataset.shown === text) return;
+  at("choices").dataset.shown = text;
+  at("question").textContent = room.ask;
+  at("choices").tBodies[0].replaceChildren(...room.choices.map((choice, place) => {
+    const row = element("tr", "", undefined, choice === room.answer ? "right" : "");
+    element("td", choice === room.answer ? `✓ ${choice}` : choice, row);
+    const count = room.counts ? room.counts[place] : 0;
+    element("span", "", element("td", "", row, "bars")).style.width = `${(100 * count) / Math.max(1, room.predictions)}%`;
+    element("td", room.counts ? count : "", row);
+    return row;
+  }));
+  at("predictions").textContent = `${many(room.predictions, "prediction")} from ${many(room.addresses, "machine")}`;
+  at("measure").textContent = room.measure;
+  at("because").textContent = room.because;
+  document.querySelectorAll('[data-post^="room/ask"]').forEach((one) => one.setAttribute("aria-pressed", one.textContent === room.name));
+  const button = document.querySelector('[data-post="room/show"]');
+  button.replaceChildren(room.counts ? "Show the answer " : "Show the predictions ", element("kbd", "P"));
+  button.disabled = room.answer !== null;
+}
+
 function state(text, kind) {
   at("state").textContent = text;
   at("state").className = kind;
 }
 
-function show({ servers, look }) {
+function show({ servers, look, room }) {
   // Other servers, on the port of ours:
   if (servers.map((told) => told.pid).join(" ") !== document.body.dataset.pids) return location.reload();
   const gone = servers.filter((told) => told.gone);
@@ -196,6 +220,7 @@ function show({ servers, look }) {
     showNumbers(panel, told);
   });
   showDoing(servers);
+  showRoom(room);
   at("look").textContent = `A look takes ${look.ms} ms; there is one every ${look.every} s.`;
   return undefined;
 }
@@ -205,6 +230,7 @@ function show({ servers, look }) {
 async function press(button) {
   const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" }).catch(() => undefined);
   if (!answer?.ok) return state(answer ? `refused: ${answer.status}` : NO_CONTACT, "lost");
+  if (button.closest(".room")) return undefined;
   events.push([performance.now(), button.querySelector("b").textContent]);
   if (events.length > 30) events.shift();
   return undefined;

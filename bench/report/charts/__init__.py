@@ -5,8 +5,7 @@
     rows         the data that the charts share
     base         the parts that all charts share; a chart with its titles
     lines, bars  the kinds of charts
-    catalogue, peers   the charts of a report
-    export       SVG and PNG
+    catalogue    the charts of a report; SVG and PNG of each
 
 A specification contains no data and no colour: it refers to data by name, and colours are tokens
 (`@ink`). The page replaces them with CSS variables, so one switch changes the theme of all charts.

@@ -3,7 +3,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import altair as alt
 
@@ -11,7 +11,7 @@ from bench.records.conditions import Conditions
 from bench.records.store import Json
 from bench.report.charts import style
 from bench.report.findings.findings import in_its_slice
-from bench.report.study.study import Row, Study, StudySubject
+from bench.report.study import Row, Study, StudySubject
 
 Spec: TypeAlias = dict[str, Json]
 """A chart as a Vega-Lite specification."""
@@ -41,6 +41,24 @@ def named(data: str, *filters: str) -> alt.Chart:
     for expression in filters:
         chart = chart.transform_filter(expression)
     return chart
+
+
+def chosen_by(field: str, words: Mapping[str, str], other: str = "''") -> str:
+    """Return the expression that gives the word for the value of a field."""
+    return (
+        " ".join(f"datum.{field} === '{key}' ? {word} :" for key, word in words.items())
+        + f" {other}"
+    )
+
+
+def bare_axis(**more: Any) -> alt.Axis:
+    """Return an axis without its line and ticks."""
+    return alt.Axis(domain=False, ticks=False, **more)
+
+
+def narrow(small: int, large: int) -> alt.ExprRef:
+    """Return a number that is smaller on a phone."""
+    return alt.ExprRef(f"width < {NARROW} ? {small} : {large}")
 
 
 def colour(subjects: Sequence[StudySubject]) -> alt.Color:
@@ -74,10 +92,10 @@ def levels_axis(levels: Sequence[int]) -> alt.X:
     )
 
 
-def value_axis(key: str, title: str, kind: ScaleKind = "linear", number: str = ",~r") -> alt.Y:
+def value_axis(key: str, title: str, kind: ScaleKind = "linear") -> alt.Y:
     """Return a vertical axis with its title above it."""
     axis = alt.Axis(
-        format=number,
+        format=",~r",
         tickCount=6,
         domain=False,
         ticks=False,
@@ -92,20 +110,62 @@ def value_axis(key: str, title: str, kind: ScaleKind = "linear", number: str = "
 
 def times_axis() -> alt.X:
     """Return a logarithmic axis of milliseconds from left to right; its field is p50."""
-    axis = alt.Axis(domain=False, ticks=False, format=",~r", labelOverlap="greedy", values=ROUND_MS)
+    axis = bare_axis(format=",~r", labelOverlap="greedy", values=ROUND_MS)
     scale = alt.Scale(type="log", nice=False, padding=12)
     return alt.X("p50:Q", title="milliseconds, logarithmic", axis=axis, scale=scale)
 
 
 def bars_axis() -> alt.Axis:
     """Return the axis for bars and dots from left to right."""
-    return alt.Axis(domain=False, ticks=False, tickCount=5, format=",~r")
+    return bare_axis(tickCount=5, format=",~r")
 
 
 def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
     """Return an axis with a row for each server."""
-    axis = alt.Axis(domain=False, ticks=False, labelColor="@ink", labelLimit=130)
-    return alt.Y("subject:N", sort=[s.name for s in subjects], title=None, axis=axis)
+    names = [s.name for s in subjects]
+    return alt.Y("subject:N", sort=names, title=None, axis=bare_axis(**NAMES))
+
+
+NAMES = {"labelColor": "@ink", "labelLimit": 130}
+"""The labels of an axis with a row for each server."""
+
+
+def with_rows(
+    subjects: Sequence[StudySubject], *layers: alt.Chart, step: int = ROW, top: int = 24
+) -> Spec:
+    """Return a chart of these layers with a row for each server."""
+    chart = alt.layer(*layers).encode(y=subject_rows(subjects))
+    return finish(chart, alt.Step(step), top)
+
+
+def point_at(chart: alt.Chart, tooltip: str, **channels: Any) -> alt.Chart:
+    """Return the invisible marks that react to the pointer, larger than the points."""
+    feel = chart.mark_point(size=HIT, opacity=0, filled=True)
+    made: alt.Chart = feel.encode(tooltip=tooltip, **channels)
+    return made
+
+
+def range_of(
+    chart: alt.Chart, low: str, high: str, subjects: Sequence[StudySubject], **more: Any
+) -> alt.Chart:
+    """Return the pale bars from the lowest to the highest run."""
+    rule = chart.transform_filter(f"isValid(datum.{low})")
+    rule = rule.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
+    y = alt.Y(f"{low}:Q", **more)
+    made: alt.Chart = rule.encode(y=y, y2=f"{high}:Q", color=colour(subjects))
+    return made
+
+
+def dots(
+    points: alt.Chart, subjects: Sequence[StudySubject], lower: str, size: int
+) -> list[alt.Chart]:
+    """Return the measured points. Lower bounds are hollow, with ≥ above."""
+    shaped, bounds = points.encode(shape=shape(subjects)), points.transform_filter(lower)
+    return [
+        shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=size, opacity=1),
+        shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1),
+        bounds.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
+    ]
 
 
 def finish(
@@ -122,25 +182,20 @@ def finish(
     return {k: v for k, v in spec.items() if k not in ("$schema", "config", "datasets")}
 
 
-def one_row() -> alt.Chart:
-    """Return a chart with one row and no data, for a single line."""
-    return alt.Chart(alt.SequenceGenerator(alt.SequenceParams(start=0, stop=1)))
-
-
 def chosen(spec: Spec, scenario: str, level: int) -> Spec:
     """Return a specification with the parameters that the page's controls set."""
     values = {"scenario": scenario, "level": level, **PARAMETERS}
     return spec | {"params": [{"name": name, "value": value} for name, value in values.items()]}
 
 
-def legend_above(columns: int, narrow: int, symbol: str) -> alt.Legend:
-    """Return a legend above the chart, with `narrow` columns on a phone."""
+def legend_above(columns: int, small: int, symbol: str) -> alt.Legend:
+    """Return a legend above the chart, with `small` columns on a phone."""
     return alt.Legend(
         title=None,
         orient="top",
         symbolType=symbol,
-        columns=alt.ExprRef(f"width < {NARROW} ? {narrow} : {columns}"),
-        labelFontSize=alt.ExprRef(f"width < {NARROW} ? 10 : 12"),
+        columns=narrow(small, columns),
+        labelFontSize=narrow(10, 12),
         labelLimit=340,
         labelExpr=f"width < {NARROW} ? replace(datum.label, regexp('\\\\(.*'), '') : datum.label",
     )

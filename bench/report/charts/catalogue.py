@@ -2,120 +2,199 @@
 """All charts of a report and the functions that write their titles. Their places on the page are in
 `bench/report/page/template/page.html.j2`."""
 
+from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 
-from bench.report.charts import bars, base, lines, peers, rows
-from bench.report.charts.base import Catalogue
-from bench.report.findings import findings, findings_across, instances, recommendation
-from bench.report.study import across, hosts
-from bench.report.study.study import Study
+import altair as alt
+import vl_convert
 
-
-def add_comparisons(made: Catalogue) -> None:
-    """Add the comparisons for which there are data."""
-    study = made.study
-    peers.add_standing(made)
-    subjects = study.subjects
-    names = [s.name for s in subjects if s.kind != "floor"]
-    found_by = {
-        "workloads": (across.workloads(study), "workload"),
-        "delays": (across.delays(study), "delay of each reply of Redis"),
-        "idles": (across.idles(study), "idle connections during the load"),
-    }
-    for key, (found, axis) in found_by.items():
-        if found is None:
-            continue
-        title = findings_across.title(found, names, axis)
-        labels = {name: found.labels.get(name, name) for name in found.order}
-        spec = lines.over_conditions(subjects, key, labels, axis, found.metric)
-        made.add_always(key, spec, title, found.last.quota)
-        made.data[key] = found.rows
-    made.add("loops", bars.loops(), findings_across.loops)
+from bench.records.store import Json, load, replace
+from bench.report import limits
+from bench.report.charts import bars, base, lines, rows, style
+from bench.report.charts.base import Catalogue, Exhibit
+from bench.report.findings import across, findings, peers, recommendation
+from bench.report.study import Study, describe
 
 
 def catalogue(study: Study) -> Catalogue:
     """Return all charts for which there are data."""
-    return _Maker(study).make()
+    made = Catalogue(study, rows.all_rows(study))
+    if made.data["order"]:
+        made.add("order", bars.order(study.subjects), recommendation.ranking_title)
+    levels = sorted({n for s in study.scenarios for n in study.levels(s)})
+    made.add("rates", lines.rates(study.subjects, levels), findings.rates)
+    seen = {rows.status_of(point) for scenario in study.scenarios for point in study.of(scenario)}
+    strip = bars.holding(study.subjects, levels, sorted(seen))
+    made.add("holding", strip, findings.holding)
+    _add_hosts(made)
+    _add_costs(made, levels)
+    _add_comparisons(made)
+    first = study.scenarios[0]
+    for exhibit in made.exhibits.values():
+        exhibit.spec = base.chosen(exhibit.spec, study.keys[first], study.reference(first))
+    return made
 
 
-class _Maker:
-    def __init__(self, study: Study) -> None:
-        self.study = study
-        self.levels = sorted({n for s in study.scenarios for n in study.levels(s)})
-        self.made = Catalogue(study, rows.all_rows(study))
+def _add_hosts(made: Catalogue) -> None:
+    """Add what each host did, and several instances behind nginx."""
+    subjects, study = made.study.subjects, made.study
+    if made.data["hosts"]:
+        made.add_at("hosts", bars.hosts(subjects, limits.names(study)), limits.finding)
+    made.data["instances"] = found = across.instance_rows(study)
+    counts = sorted({n for row in found if isinstance(n := row["n"], int)})
+    for way in ("keep", "close") if len(counts) > 1 else ():
+        chart = lines.scaling(subjects, counts, way)
+        made.add_at(f"instances-{way}", chart, partial(across.scaling_finding, way=way))
+    if found:
+        chart = lines.through(subjects, {str(row["way"]) for row in found})
+        made.add_at("through", chart, across.through_finding)
 
-    def make(self) -> Catalogue:
-        if self.made.data["order"]:
-            chart = bars.order(self.study.subjects)
-            self.made.add("order", chart, recommendation.ranking_title)
-        self._rates_and_holding()
-        self._hosts_and_instances()
-        self._costs()
-        self._floors()
-        self._law()
-        add_comparisons(self.made)
-        first = self.study.scenarios[0]
-        at = self.study.keys[first], self.study.reference(first)
-        for exhibit in self.made.exhibits.values():
-            exhibit.spec = base.chosen(exhibit.spec, *at)
-        return self.made
 
-    def _rates_and_holding(self) -> None:
-        shared = (self.study.subjects, self.levels)
-        self.made.add("rates", lines.rates(*shared), findings.rates)
-        points = (p for scenario in self.study.scenarios for p in self.study.of(scenario))
-        seen = {rows.status_of(point) for point in points}
-        strip = bars.holding(*shared, sorted(seen))
-        self.made.add("holding", strip, findings.holding)
+def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
+    """Add latency, CPU time, context switches and memory, and the ratios to the baselines."""
+    subjects, study = made.study.subjects, made.study
+    line = partial(lines.over_levels, subjects, levels)
+    if study.has("p99"):
+        made.add_at("latency", bars.percentiles(subjects), findings.latency)
+        chart = line(key="p99", title="p99 in milliseconds, logarithmic", kind="log")
+        made.add("latency-over", chart, findings.latency_growth)
+    if study.has("cpu"):
+        made.add_at("cpu", bars.cpu(subjects), findings.cpu)
+        chart = line(key="cpu", title="CPU time per request, µs")
+        made.add("cpu-over", chart, findings.cpu_growth)
+    if study.has("switches_voluntary"):
+        made.add_at("switches", bars.switches(subjects), findings.switches)
+    if study.has("memory"):
+        made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
+    if ratios := across.floor_rows(study):
+        made.data["floors"] = ratios
+        chart = bars.floors(subjects, list(dict.fromkeys(str(row["workload"]) for row in ratios)))
+        made.add_always("floors", chart, across.floors_title(study), study.usual.quota)
 
-    def _hosts_and_instances(self) -> None:
-        subjects, study = self.study.subjects, self.study
-        if self.made.data["hosts"]:
-            chart = bars.hosts(subjects, hosts.names(study))
-            self.made.add_at("hosts", chart, hosts.finding)
-        found = instances.instance_rows(study)
-        self.made.data["instances"] = [row._asdict() for row in found]
-        counts = sorted({row.n for row in found})
-        for way in ("keep", "close") if len(counts) > 1 else ():
-            chart = lines.scaling(subjects, counts, way)
-            say = partial(instances.scaling_finding, way=way)
-            self.made.add_at(f"instances-{way}", chart, say)
+
+def _add_comparisons(made: Catalogue) -> None:
+    """Add the reference servers, the changed conditions, and the two loops."""
+    study, subjects = made.study, made.study.subjects
+    dots = peers.dots(study)
+    if title := peers.standing(dots):
+        made.data["standing"] = standing = peers.dot_rows(dots)
+        quotas = {dot.conditions.quota for dot in dots}
+        quota = quotas.pop() if len(quotas) == 1 else 0.0
+        made.add_always("standing", lines.standing(standing), title, quota)
+    names = [s.name for s in subjects if s.kind != "floor"]
+    for found, axis in (
+        (across.workloads(study), "workload"),
+        (across.delays(study), "delay of each reply of Redis"),
+        (across.idles(study), "idle connections during the load"),
+    ):
         if found:
-            chart = lines.through(subjects, {row.way for row in found})
-            self.made.add_at("through", chart, instances.through_finding)
+            labels = {name: found.labels.get(name, name) for name in found.order}
+            spec = lines.over_conditions(subjects, found.key, labels, axis, found.metric)
+            title = across.title(found, names, axis)
+            made.add_always(found.key, spec, title, found.last.quota)
+            made.data[found.key] = found.rows
+    made.add("loops", bars.loops(), across.loops)
 
-    def _floors(self) -> None:
-        found = findings_across.floor_rows(self.study)
-        if not found:
-            return
-        self.made.data["floors"] = [row._asdict() for row in found]
-        labels = list(dict.fromkeys(row.workload for row in found))
-        chart = bars.floors(self.study.subjects, labels)
-        self.made.add_always(
-            "floors", chart, findings_across.floors_title(self.study), self.study.usual.quota
-        )
 
-    def _costs(self) -> None:
-        subjects, study = self.study.subjects, self.study
-        line = partial(lines.over_levels, subjects, self.levels)
-        if study.has("p99"):
-            self.made.add_at("latency", bars.percentiles(subjects), findings.latency)
-            title = "p99 in milliseconds, logarithmic"
-            growth = findings.latency_growth
-            self.made.add("latency-over", line(key="p99", title=title, kind="log"), growth)
-        if study.has("cpu"):
-            self.made.add_at("cpu", bars.cpu(subjects), findings.cpu)
-            title = "CPU time per request, µs"
-            self.made.add("cpu-over", line(key="cpu", title=title), findings.cpu_growth)
-        if study.has("switches_voluntary"):
-            chart = bars.switches(subjects)
-            self.made.add_at("switches", chart, findings.switches)
-        if study.has("memory"):
-            self.made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
+# ---- SVG and PNG of each chart, from the same specification as on the page ----
 
-    def _law(self) -> None:
-        if not self.made.data["law"]:
-            return
-        shared = (self.study.subjects, self.levels)
-        self.made.add("law", lines.law(*shared), findings.law)
-        self.made.add("residuals", lines.residuals(*shared), findings.residuals)
+WIDTH = 820
+LINE = 92
+"""Characters in a line of a title."""
+
+
+def write_charts(study: Study, made: Catalogue, folder: Path) -> list[Path]:
+    """Write all charts as they are when the page opens, and the rates of every scenario. Return the
+    paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
+    return [path for name, svg in drawn for path in _write(svg, folder / name)]
+
+
+def write_rates(folder: Path) -> list[Path]:
+    """Write only the rates and the ranking of a sweep's folder: `chart` and `order` for the first
+    conditions, `chart_CONDITIONS` and so on for others. Conditions without a figure have no file.
+    Return the paths."""
+    study = Study(load(folder))
+    there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
+    if not there:
+        return []
+    made, written = catalogue(study), []
+    for scenario in there:
+        level, key = study.reference(scenario), study.keys[scenario]
+        for name, exhibit in (("chart", "rates"), ("order", "order")):
+            found = made.exhibits.get(exhibit)
+            title = found.title(key, level) if found else ""
+            if found and title:
+                spec = whole(study, made, found, (title, describe(scenario)), (key, level))
+                more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
+                written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
+    return written
+
+
+def _write(svg: str, path: Path) -> list[Path]:
+    """Write a picture as SVG and PNG."""
+    vector, pixels = path.with_name(f"{path.name}.svg"), path.with_name(f"{path.name}.png")
+    replace(vector, svg)
+    replace(pixels, vl_convert.svg_to_png(svg, scale=2))
+    return [vector, pixels]
+
+
+def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
+    """Yield each chart's file name and its whole specification."""
+    keys = study.keys
+    for exhibit in made.exhibits.values():
+        scenarios = study.scenarios if exhibit.key == "rates" else study.scenarios[:1]
+        for number, scenario in enumerate(scenarios):
+            level, key = study.reference(scenario), keys[scenario]
+            title = exhibit.title(key, level)
+            if not title:
+                continue
+            subtitle = "" if "*" in exhibit.titles else describe(scenario)
+            name = exhibit.key if number == 0 else f"{exhibit.key}-{key}"
+            yield name, whole(study, made, exhibit, (title, subtitle), (key, level))
+
+
+def whole(
+    study: Study,
+    made: Catalogue,
+    exhibit: Exhibit,
+    title: tuple[str, str],
+    at: tuple[str, int],
+    theme: int = 0,
+) -> base.Spec:
+    """Return a complete specification with data, title and width. `at`: the key of the scenario,
+    and the level; theme 0 is light, 1 is dark."""
+    colours = style.tokens(study.subjects, theme)
+    lines: base.Spec = {"text": wrapped(title[0])}
+    return base.chosen(style.substitute(exhibit.spec, colours), *at) | {
+        "$schema": alt.SCHEMA_URL,
+        "width": WIDTH,
+        "padding": 18,
+        "background": colours["paper"],
+        "title": lines | ({"subtitle": title[1]} if title[1] else {}),
+        "config": style.substitute(style.config(), colours),
+        "datasets": {name: made.data[name] for name in data_names(exhibit.spec)},
+    }
+
+
+def data_names(spec: Json) -> set[str]:
+    """Return the names of the data that a specification refers to."""
+    if isinstance(spec, list):
+        return set[str]().union(*map(data_names, spec))
+    if not isinstance(spec, dict):
+        return set()
+    own = spec.get("data")
+    found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
+    return found.union(*map(data_names, spec.values()))
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a title split into lines."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

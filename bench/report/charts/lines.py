@@ -3,13 +3,14 @@
 
 import json
 from collections.abc import Container, Sequence
+from typing import Any
 
 import altair as alt
 
 from bench.records.conditions import THROUGH
 from bench.records.metrics import BY_KEY
 from bench.report.charts import base
-from bench.report.study.study import StudySubject
+from bench.report.study import Row, StudySubject
 
 
 def over_levels(
@@ -46,36 +47,18 @@ def _layers(
     title: str,
     kind: base.ScaleKind,
 ) -> list[alt.Chart]:
+    place: dict[str, Any] = {"x": base.levels_axis(levels), "y": base.value_axis(key, title, kind)}
+    colour = base.colour(subjects)
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
-    x = base.levels_axis(levels)
-    y = base.value_axis(key, title, kind)
-    known = f"isValid(datum.{key})"
-    line = cells.mark_line(strokeWidth=2.2, strokeJoin="round").encode(
-        x=x, y=y, color=base.colour(subjects), strokeDash=base.dash(subjects)
-    )
-    spread = (
-        cells.transform_filter(f"isValid(datum.{key}_low)")
-        .mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
-        .encode(x=x, y=alt.Y(f"{key}_low:Q", title=title), y2=f"{key}_high:Q")
-        .encode(color=base.colour(subjects))
-    )
-    points = cells.transform_filter(known).encode(x=x, y=y, color=base.colour(subjects))
+    known = cells.transform_filter(f"isValid(datum.{key})")
     lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
-    feel = (
-        cells.transform_filter(known)
-        .mark_point(size=base.HIT, opacity=0, filled=True)
-        .encode(x=x, y=y, tooltip="id:N")
-    )
-    return [spread, line, *_dots(points, subjects, lower), feel]
-
-
-def _dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> list[alt.Chart]:
-    """Return the measured points. Lower bounds are hollow, with ≥ above."""
-    shaped, bounds = points.encode(shape=base.shape(subjects)), points.transform_filter(lower)
+    line = cells.mark_line(strokeWidth=2.2, strokeJoin="round")
+    spread = base.range_of(cells, f"{key}_low", f"{key}_high", subjects, title=title)
     return [
-        shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1),
-        shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1),
-        bounds.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
+        spread.encode(x=place["x"]),
+        line.encode(**place, color=colour, strokeDash=base.dash(subjects)),
+        *base.dots(known.encode(**place, color=colour), subjects, lower, 55),
+        base.point_at(known, "id:N", **place),
     ]
 
 
@@ -101,45 +84,8 @@ def over_conditions(
         color=base.colour(subjects),
     )
     line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
-    dots = _dots(chart, subjects, "datum.bound")
-    feel = chart.mark_point(size=base.HIT, opacity=0, filled=True).encode(tooltip="said:N")
-    return base.finish(alt.layer(line, *dots, feel))
-
-
-def law(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """Return the curves of the fitted law with the measured points."""
-    x = base.levels_axis(levels)
-    y = base.value_axis("rate", "requests per second")
-    curve = base.named("law", base.OF_SCENARIO, base.SHOWN).mark_line(strokeWidth=1.8)
-    point = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
-    return base.finish(
-        alt.layer(
-            curve.encode(x=x, y=y, color=base.colour(subjects)),
-            point.mark_point(filled=True, size=50, opacity=1).encode(
-                x=x, y=y, color=base.colour(subjects), shape=base.shape(subjects)
-            ),
-        ),
-        height=300,
-    )
-
-
-def residuals(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """Return the residual of each point, relative to its measured rate."""
-    x = base.levels_axis(levels)
-    rows = base.named("law_points", base.OF_SCENARIO, base.SHOWN)
-    title = "residual: (measured - fitted) / measured"
-    y = base.value_axis("residual", title, number="+.0%")
-    zero = base.one_row().mark_rule(color="@soft").encode(y=alt.datum(0))
-    return base.finish(
-        alt.layer(
-            zero,
-            rows.mark_line(strokeWidth=1, opacity=0.5).encode(x, y, base.colour(subjects)),
-            rows.mark_point(filled=True, size=45, opacity=1).encode(
-                x, y, base.colour(subjects), base.shape(subjects)
-            ),
-        ),
-        height=170,
-    )
+    dots = base.dots(chart, subjects, "datum.bound", 55)
+    return base.finish(alt.layer(line, *dots, base.point_at(chart, "said:N")))
 
 
 # ---- Several instances behind nginx, and one instance with and without it ----
@@ -154,30 +100,17 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
     scale = alt.Scale(nice=False, padding=18)
     x = alt.X("n:Q", title="instances of the server", scale=scale, axis=axis)
-    y = base.value_axis("rate", "requests per second")
-    ideal = (
-        rows.transform_filter("isValid(datum.ideal)")
-        .mark_line(strokeDash=[2, 4], strokeWidth=1.4, opacity=0.6)
-        .encode(x=x, y=alt.Y("ideal:Q"), color=base.colour(subjects))
-    )
-    spread = (
-        rows.transform_filter("isValid(datum.low)")
-        .mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
-        .encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=base.colour(subjects))
-    )
-    line = rows.mark_line(strokeWidth=2.2).encode(x=x, y=y, color=base.colour(subjects))
-    points = rows.encode(x=x, y=y, color=base.colour(subjects), shape=base.shape(subjects))
-    bound = rows.transform_filter("datum.bound").encode(x=x, y=y, color=base.colour(subjects))
-    feel = rows.mark_point(size=base.HIT, opacity=0, filled=True)
+    place: dict[str, Any] = {"x": x, "y": base.value_axis("rate", "requests per second")}
+    ideal = rows.transform_filter("isValid(datum.ideal)")
+    ideal = ideal.mark_line(strokeDash=[2, 4], strokeWidth=1.4, opacity=0.6)
+    coloured = rows.encode(**place, color=base.colour(subjects))
     return base.finish(
         alt.layer(
-            ideal,
-            spread,
-            line,
-            points.transform_filter("!datum.bound").mark_point(filled=True, size=60, opacity=1),
-            points.transform_filter("datum.bound").mark_point(size=70, strokeWidth=2, opacity=1),
-            bound.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
-            feel.encode(x=x, y=y, tooltip="id:N"),
+            ideal.encode(x=x, y=alt.Y("ideal:Q"), color=base.colour(subjects)),
+            base.range_of(rows, "low", "high", subjects).encode(x=x),
+            coloured.mark_line(strokeWidth=2.2),
+            *base.dots(coloured, subjects, "datum.bound", 60),
+            base.point_at(rows, "id:N", **place),
         ),
         height=340,
     )
@@ -209,5 +142,44 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
     dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
     both = (dots.encode(colour), ring.encode(straight))
     marks = [mark.encode(x=x, tooltip="id:N") for mark in both]
-    layers = alt.layer(span, *marks).encode(y=base.subject_rows(subjects))
-    return base.finish(layers, height=alt.Step(base.ROW))
+    return base.with_rows(subjects, span, *marks)
+
+
+# ---- CPU per request of the seven servers and of the reference servers ----
+
+COLOURS = ("#2F6FB2", "#D55E00", "#009E73", "#C7609A", "#8C6BB1", "#C98A00", "#3A9BD9", "#777777")
+TICKS = [n * 10**e for e in range(6) for n in (1, 2, 5)]
+
+
+def standing(rows: Sequence[Row]) -> base.Spec:
+    """Return the chart: a row for each server, a dot for each load, on a logarithmic axis."""
+    order = list(dict.fromkeys(str(row["subject"]) for row in rows))
+    loads = sorted({str(row["load"]) for row in rows})
+    seven = json.dumps([row["subject"] for row in rows if row["kind"] == "server"])
+    bold = f"indexof({seven}, datum.value) >= 0"
+    axis = base.bare_axis(
+        grid=True,
+        labelLimit=170,
+        labelColor="@ink",
+        labelFontWeight={"condition": {"test": bold, "value": "bold"}, "value": "normal"},
+    )
+    cost = base.bare_axis(values=TICKS, format=",~r", labelOverlap="greedy")
+    colours = alt.Scale(domain=loads, range=[COLOURS[i % 8] for i in range(len(loads))])
+    shapes = alt.Scale(domain=["server", "stranger"], range=["diamond", "circle"])
+    marks = (
+        base.named("standing", base.SHOWN)
+        .mark_point(filled=True, size=95, opacity=0.9)
+        .encode(
+            x=alt.X(
+                "cpu:Q",
+                title=["CPU time per request, µs", "logarithmic; further left is better"],
+                axis=cost,
+                scale=alt.Scale(type="log", nice=False, padding=14),
+            ),
+            y=alt.Y("subject:N", sort=order, title=None, axis=axis),
+            color=alt.Color("load:N", scale=colours, legend=base.legend_above(2, 1, "circle")),
+            shape=alt.Shape("kind:N", scale=shapes, legend=None),
+            tooltip="said:N",
+        )
+    )
+    return base.finish(alt.layer(marks), alt.Step(24))

@@ -9,25 +9,19 @@ from bench.records.figures import HostFigures
 from bench.records.metrics import METRICS
 from bench.records.points import Point
 from bench.records.words import figure, percent
-from bench.report.findings import recommendation
+from bench.report import limits
+from bench.report.findings import across, recommendation
 from bench.report.findings.findings import all_switches
-from bench.report.study import across, hosts
-from bench.report.study.study import Row, Study
-from bench.report.study.usl import scalings
-
-CURVE_STEPS = 60
+from bench.report.study import Row, Study
 
 
 def all_rows(study: Study) -> dict[str, list[Row]]:
     """Return the data of most charts, by the names that the charts use."""
-    curves, points = law_rows(study)
     return {
         "cells": cell_rows(study),
         "paper": paper_rows(study),
-        "law": curves,
-        "law_points": points,
         "loops": [row._asdict() for row in across.loop_rows(study)],
-        "hosts": hosts.host_rows(study),
+        "hosts": limits.host_rows(study),
         "order": recommendation.order_rows(study),
     }
 
@@ -57,7 +51,7 @@ def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
         # Without this key, a curve would have no gap at a data point without a figure.
         "rate": None,
     }
-    limit = hosts.limit_words(point)
+    limit = limits.limit_words(point)
     if limit and point.bottleneck != "none":
         row["limit"] = limit
     if point.hosts:
@@ -82,7 +76,7 @@ def _host(host: HostFigures) -> list[str]:
     words = [percent(host.cpu_share)]
     if host.throttled_share:
         words.append(f"throttled {percent(host.throttled_share)}")
-    return [hosts.label(host.role, host.name), ", ".join([*words, *hosts.trouble(host)])]
+    return [limits.label(host.role, host.name), ", ".join([*words, *limits.trouble(host)])]
 
 
 def _floor_of(study: Study, point: Point) -> Row:
@@ -102,7 +96,7 @@ def status_of(point: Point) -> str:
         return point.state
     if point.lower_bound:
         return "load generator"
-    return hosts.NAMES.get(point.bottleneck or "", "held")
+    return limits.NAMES.get(point.bottleneck or "", "held")
 
 
 def paper_rows(study: Study) -> list[Row]:
@@ -127,27 +121,6 @@ def paper_rows(study: Study) -> list[Row]:
             for n, level, rate in there
         ]
     return rows
-
-
-def law_rows(study: Study) -> tuple[list[Row], list[Row]]:
-    """Return the fitted curves, and the measured points with their residuals."""
-    curves: list[Row] = []
-    points: list[Row] = []
-    keys = study.keys
-    for scenario in study.scenarios:
-        for found in scalings(study, scenario):
-            if found.fit is None:
-                continue
-            same: Row = {"s": keys[scenario], "subject": found.subject}
-            low, high = min(found.fit.levels), max(found.fit.levels)
-            for step in range(CURVE_STEPS + 1):
-                level = low * (high / low) ** (step / CURVE_STEPS)
-                curves.append({**same, "level": _short(level), "rate": _short(found.fit.at(level))})
-            for level, residual in zip(found.fit.levels, found.fit.residuals, strict=True):
-                rate = found.fit.at(level) / (1 - residual)
-                row: Row = {"level": level, "rate": _short(rate), "residual": round(residual, 4)}
-                points.append(same | row)
-    return curves, points
 
 
 def _short(value: float) -> float:

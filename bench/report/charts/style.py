@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 
 from bench.records.store import Json
-from bench.report.study.study import StudySubject
+from bench.report.study import StudySubject
 
 SEVEN = {
     "iterative": ("#D55E00", "#FF8F45"),

@@ -4,11 +4,10 @@
 Every function returns a sentence, or an empty text if the results give none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from bench.readers.compare import verdict
 from bench.records.conditions import Conditions
-from bench.records.points import Point
+from bench.records.points import Point, verdict
 from bench.records.words import (
     all_of,
     connections,
@@ -17,13 +16,11 @@ from bench.records.words import (
     listed,
     lower_first,
     of_a_core,
-    percent,
     times,
     upper_first,
 )
-from bench.report.study.holding import holdings
-from bench.report.study.study import Study
-from bench.report.study.usl import scalings
+from bench.report.limits import holdings
+from bench.report.study import Study
 
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
@@ -51,17 +48,15 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
     return sorted((p for p in points if p.get(key) is not None), key=lambda p: p[key])
 
 
-def too_close(best: Point, other: Point, key: str) -> bool:
-    """Return whether the figures have no significant difference, as in the ranking. It is always
-    true of a rate that is a lower bound, because its maximum is unknown."""
-    if key == "rate" and other.lower_bound:
-        return True
-    return verdict(best.spread(key), other.spread(key)) == "same"
-
-
 def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
-    """Split points, the best first: those not significantly different from it, and others."""
-    equal = [p for p in order[1:] if too_close(order[0], p, key)]
+    """Split points, the best first: those not significantly different from it, and others. A rate
+    that is a lower bound is never different, because its maximum is unknown."""
+    best = order[0].spread(key)
+    equal = [
+        p
+        for p in order[1:]
+        if (key == "rate" and p.lower_bound) or verdict(best, p.spread(key)) == "same"
+    ]
     return equal, [p for p in order[1:] if p not in equal]
 
 
@@ -79,7 +74,7 @@ def undecided(first: Point, equal: Sequence[Point]) -> str:
 
 def in_its_slice(quota: float, words: str) -> str:
     """Return the title with the CPU quota of each server, if it is less than a core."""
-    return f"In {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
+    return f"With {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
 
 
 def rates(study: Study, scenario: Conditions) -> str:
@@ -137,11 +132,6 @@ def headline(study: Study, scenario: Conditions) -> str:
     return f"At {connections(points[0].level)} {told}" + (f"; {FASTEST_UNKNOWN}" if unknown else "")
 
 
-def share_left(ratio: float, at_least: bool = False) -> str:
-    """Return the remaining share of a rate: "60 %", "at least 60 %", "all"."""
-    return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
-
-
 def holding(study: Study, scenario: Conditions) -> str:
     """Return which levels the servers pass."""
     found = [h for h in holdings(study, scenario) if h.kind != "floor"]
@@ -188,14 +178,18 @@ def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
     return (f"{sign}{times(ratio)} {as_what}" if told else "") + undecided(order[0], equal)
 
 
+def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[Point]]:
+    """Yield each server's points that have this figure, if there are at least two."""
+    for subject in dict.fromkeys(p.subject for p in study.contenders(scenario)):
+        points = [p for p in study.series(subject, scenario) if p.held and p.get(key)]
+        if len(points) > 1:
+            yield points
+
+
 def latency_growth(study: Study, scenario: Conditions) -> str:
     """Return the p99 at the lowest and the highest level of the server with the lowest p99 there,
     and whether the p99 of all servers grew."""
-    growth = []
-    for subject in dict.fromkeys(p.subject for p in study.contenders(scenario)):
-        points = [p for p in study.series(subject, scenario) if p.held and p.get("p99")]
-        if len(points) > 1:
-            growth.append((points[0], points[-1]))
+    growth = [(first, last) for first, *_, last in _over_levels(study, scenario, "p99")]
     if not growth:
         return ""
     low, high = max(growth, key=lambda g: (g[1].level, -g[1]["p99"]))
@@ -234,11 +228,7 @@ def above_floor(ratio: float) -> str:
 def cpu_growth(study: Study, scenario: Conditions) -> str:
     """Return the server whose CPU per request grew most with the number of connections."""
     growth, between = [], []
-    for subject in dict.fromkeys(p.subject for p in study.contenders(scenario)):
-        points = [p for p in study.series(subject, scenario) if p.held and p.get("cpu")]
-        if len(points) < 2:
-            continue
-        low, *middle, high = points
+    for low, *middle, high in _over_levels(study, scenario, "cpu"):
         growth.append((high["cpu"] / low["cpu"], low, high))
         for point in middle:
             ratio = point["cpu"] / low["cpu"]
@@ -289,27 +279,3 @@ def memory(study: Study, scenario: Conditions) -> str:
     if len(order) > 1 and high["memory"] > NEAR * low["memory"]:
         words += f", {high.subject} {figure(high.get('memory'), 'MB')}"
     return words
-
-
-def residuals(study: Study, scenario: Conditions) -> str:
-    """Return the largest mean error of the scalability law."""
-    worst = [(s.fit.mean_error, s.subject) for s in scalings(study, scenario) if s.fit is not None]
-    if not worst:
-        return ""
-    error, name = max(worst)
-    return f"Largest mean error of the law: {100 * error:.0f} %, for {name}"
-
-
-def law(study: Study, scenario: Conditions) -> str:
-    """Return how many servers the scalability law fits, and the highest cap."""
-    found = scalings(study, scenario)
-    fitted = [s for s in found if s.fit]
-    if not fitted:
-        return ""
-    words = f"The scalability law fits {len(fitted)} of {len(found)}"
-    caps = [(s.fit.ceiling, s.subject) for s in fitted if s.fit]
-    known = [(cap, name) for cap, name in caps if cap is not None]
-    if len(known) < len(caps):
-        return words
-    cap, name = max(known)
-    return f"{words}; the highest cap is {name}'s, {figure(cap)} requests/s"

@@ -9,13 +9,14 @@ generator was the bottleneck for neither. The capacity of a core, 1 / CPU per re
 import math
 import statistics
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
 from bench.records.points import Point, data_points
 from bench.records.results import PeerStudy, Published, Results
-from bench.report.study.study import Study
+from bench.records.words import connections
+from bench.report.study import Row, Study, describe
 
 MANY = 2.0
 """Today's ratio differs from the published ratio from this factor on (or its inverse)."""
@@ -93,14 +94,14 @@ class PeersTable:
 
 def tables(study: Study, asked: PeerStudy) -> list[PeersTable]:
     """Return the tables of one study of the sweep, in the order of its plan."""
-    found: list[PeersTable] = []
-    seen: set[tuple[Conditions, int]] = set()
-    for some in asked.measured:
-        for scenario in some.conditions:
-            for level in some.levels:
-                if scenario.rated and (scenario, level) not in seen:
-                    seen.add((scenario, level))
-                    found.append(_table(study, asked, scenario, level))
+    loads = dict.fromkeys(
+        (scenario, level)
+        for some in asked.measured
+        for scenario in some.conditions
+        if scenario.rated
+        for level in some.levels
+    )
+    found = [_table(study, asked, *load) for load in loads]
     return [
         table
         for table in found
@@ -155,8 +156,11 @@ def _now(study: Study, name: str, scenario: Conditions, level: int, reference: P
         reason = point.reason if point else None
         why_not = reason.text if reason else _absence(study.results, name, scenario)
         return Now(None, why_not=why_not)
-    carries = _over(reference.get("cpu") if reference else None, point.get("cpu"))
-    return Now(point, _ratio_of_rates(point, reference), carries)
+    if reference is None:
+        return Now(point)
+    unbound = reference.held and not point.lower_bound and not reference.lower_bound
+    rates = _over(point.get("rate"), reference.get("rate")) if unbound else None
+    return Now(point, rates, _over(reference.get("cpu"), point.get("cpu")))
 
 
 def _absence(results: Results, name: str, scenario: Conditions) -> str:
@@ -170,12 +174,6 @@ def _absence(results: Results, name: str, scenario: Conditions) -> str:
     return "not measured under this load"
 
 
-def _ratio_of_rates(point: Point, reference: Point | None) -> float | None:
-    if reference is None or not reference.held or point.lower_bound or reference.lower_bound:
-        return None
-    return _over(point.get("rate"), reference.get("rate"))
-
-
 def _over(above: float | None, below: float | None) -> float | None:
     return above / below if above and below else None
 
@@ -183,38 +181,21 @@ def _over(above: float | None, below: float | None) -> float | None:
 # ---- CPU per request of all servers under all loads ----
 
 
-@dataclass(frozen=True)
-class Dot:
-    """A server's CPU per request under one load."""
-
-    subject: str
-    kind: str
-    scenario: Conditions
-    level: int
-    cpu: float
-
-
-def dots(study: Study) -> list[Dot]:
-    """Return a dot for each server and load of the sweep's studies, at the lowest level of the
-    load; the server with the least CPU per request first."""
-    wanted = {
-        (scenario, min(some.levels))
-        for one in study.results.studies
-        for some in one.measured
-        for scenario in some.conditions
-        if scenario.rated
-    }
-    lowest = {scenario: min(n for s, n in wanted if s == scenario) for scenario, _ in wanted}
+def dots(study: Study) -> list[Point]:
+    """Return a data point for each server and load of the sweep's studies, at the lowest level of
+    the load; the server with the least CPU per request first."""
+    lowest: dict[Conditions, float] = {}
+    for some in (some for one in study.results.studies for some in one.measured):
+        for scenario in some.conditions:
+            lowest[scenario] = min([*some.levels, lowest.get(scenario, math.inf)])
     found = [
-        Dot(p.subject, p.kind, p.conditions, p.level, cpu)
-        for p in study.points
-        if p.held and lowest.get(p.conditions) == p.level and (cpu := p.get("cpu"))
+        p for p in study.points if p.held and lowest.get(p.conditions) == p.level and p.get("cpu")
     ]
     places = _places(found)
     return sorted(found, key=lambda dot: (places[dot.subject], dot.subject))
 
 
-def _places(found: Iterable[Dot]) -> dict[str, float]:
+def _places(found: Iterable[Point]) -> dict[str, float]:
     """Return by server the mean logarithm of its cost relative to a common server under the same
     load. The common server has the most loads, since not all servers have all loads. For its
     missing loads the median of all costs takes its place."""
@@ -223,16 +204,16 @@ def _places(found: Iterable[Dot]) -> dict[str, float]:
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
     by_load: dict[Conditions, dict[str, float]] = {}
     for dot in found:
-        by_load.setdefault(dot.scenario, {})[dot.subject] = dot.cpu
+        by_load.setdefault(dot.conditions, {})[dot.subject] = dot["cpu"]
     logs: dict[str, list[float]] = {}
     for dot in found:
-        costs = by_load[dot.scenario]
+        costs = by_load[dot.conditions]
         against = costs.get(common) or statistics.median(costs.values())
-        logs.setdefault(dot.subject, []).append(math.log(dot.cpu / against))
+        logs.setdefault(dot.subject, []).append(math.log(dot["cpu"] / against))
     return {name: statistics.fmean(values) for name, values in logs.items()}
 
 
-def standing(found: Iterable[Dot]) -> str:
+def standing(found: Iterable[Point]) -> str:
     """Compare the seven servers with the reference servers; empty if one group is missing."""
     found = list(found)
     order = list(dict.fromkeys(dot.subject for dot in found))
@@ -256,6 +237,24 @@ def standing(found: Iterable[Dot]) -> str:
         f"On average {len(leaner)} of {len(others)} reference servers {need} less CPU than the "
         f"cheapest of the seven servers, {best}: {', '.join(leaner)}"
     )
+
+
+def dot_rows(found: Sequence[Point]) -> list[Row]:
+    """Return the data of the chart in the order of the dots: the least CPU first."""
+    one_level = len({dot.level for dot in found}) == 1
+    rows: list[Row] = []
+    for dot in found:
+        load = f"{describe(dot.conditions)}, {connections(dot.level)}"
+        rows.append(
+            {
+                "subject": dot.subject,
+                "kind": dot.kind,
+                "load": describe(dot.conditions) if one_level else load,
+                "cpu": float(f"{dot['cpu']:.4g}"),
+                "said": f"{dot.subject}, {load}: {dot['cpu']:.3g} µs",
+            }
+        )
+    return rows
 
 
 # ---- Memory of connections ----

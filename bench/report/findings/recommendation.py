@@ -8,16 +8,16 @@ servers without a significant difference p99 decides, then memory.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import geometric_mean
+from typing import NamedTuple
 
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
 from bench.records.points import NOISE_OF_ONE, Point
 from bench.records.words import connections, duration, figure, listed, number_word, percent, times
 from bench.report.findings.findings import MOST_NAMED, told_apart
-from bench.report.study.holding import holdings
-from bench.report.study.study import Row, Study
+from bench.report.limits import holdings
+from bench.report.study import Row, Study
 
 
 def ranking_title(study: Study, scenario: Conditions) -> str:
@@ -55,7 +55,8 @@ def order_rows(study: Study) -> list[Row]:
 
 
 def _row(study: Study, found: Order, one: Ranked, key: str) -> Row:
-    out = f"   {STALLS['one']}" if one.subject in stalled(study) else ""
+    out = f"   {STALLS['one']}" if study.results.stalled_by.get(one.subject) == "one" else ""
+    close = f"{one.subject} has no significant difference to {listed(one.close_to)}, either. "
     return {
         "s": key,
         "subject": one.subject,
@@ -64,51 +65,17 @@ def _row(study: Study, found: Order, one: Ranked, key: str) -> Row:
         "low": float(f"{one.spread.low:.5g}"),
         "high": float(f"{one.spread.high:.5g}"),
         "said": f"{one.place}.  {figure(one.spread.median)}{out}",
-        "why": f"{_close(one)}{found.why}",
+        "why": f"{close if one.close_to else ''}{found.why}",
     }
 
 
-def _close(one: Ranked) -> str:
-    if not one.close_to:
-        return ""
-    return f"{one.subject} has no significant difference to {listed(one.close_to)}, either. "
+class Advice(NamedTuple):
+    """The recommended servers."""
 
-
-@dataclass
-class Advice:
-    """An answer to one question."""
-
-    question: str
     answer: str
-    """The servers, in a word or two."""
     because: str
-    anchor: str
-    """The anchor of its evidence on the page."""
 
 
-def stalled(study: Study) -> set[str]:
-    """Return the servers that a single silent client stops, if the results say so."""
-    return {name for name, by in study.results.stalled_by.items() if by == "one"}
-
-
-def but_stalled(names: Sequence[str]) -> str:
-    """Return why these servers are not the answer, as the end of a sentence."""
-    if not names:
-        return ""
-    return f". Not {listed(names)}, though the figures are as good or better: {STALLS['one']}"
-
-
-def named(names: Sequence[str], total: int) -> str:
-    """Return the names, or their number if there are many: "All of them", "Four of them"."""
-    if len(names) == total > 1:
-        return "Both of them" if total == 2 else "All of them"
-    if len(names) > MOST_NAMED:
-        return f"{number_word(len(names))} of them".capitalize()
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
-
-
-QUESTION = "One for everything here?"
 MOST_MEMORY = 0.5
 """A server may use this share of the machine's memory; Redis and other programs need the rest."""
 NOT_KNOWN = (
@@ -123,7 +90,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     if found is None:
         return None
     if not study.results.stalled_by:
-        return Advice(QUESTION, "Not said", NOT_KNOWN, "choose")
+        return Advice("Not said", NOT_KNOWN)
     names = [one.subject for one in found.ranked] + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
     left = [one.subject for one in found.ranked if one.subject not in out]
@@ -131,7 +98,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     by = "requests per second" if found.by == "rate" else "the capacity of a full core"
     seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
     if not left:
-        return Advice(QUESTION, "None of them", f"Each is excluded.{seen}", "choose")
+        return Advice("None of them", f"Each is excluded.{seen}")
     worse = _worse(study, left)
     if not worse:
         return None
@@ -141,7 +108,11 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
     words = f"{_serves(study, close, worse[best])}{how}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
         words += f" Note that {STALLS['workers']}."
-    return Advice(QUESTION, named(chosen, 0), words, "choose")
+    *some, last = chosen
+    answer = f"{', '.join(some)} or {last}" if some else last
+    if len(chosen) > MOST_NAMED:
+        answer = f"{number_word(len(chosen))} of them".capitalize()
+    return Advice(answer, words)
 
 
 def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:

@@ -6,13 +6,12 @@ from pathlib import Path
 from bench.records import torture
 from bench.records.errors import UserError
 from bench.records.store import file_of, load, replace
-from bench.report.charts.catalogue import catalogue
-from bench.report.charts.export import write_charts
+from bench.report.charts.catalogue import catalogue, write_charts
 from bench.report.page import cost, export
+from bench.report.page import torture as tortured
+from bench.report.page.document import Document
 from bench.report.page.page import render
-from bench.report.page.torture import markdown
-from bench.report.page.torture import render as render_torture
-from bench.report.study.study import Study
+from bench.report.study import Study
 
 EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
 """The exports have the name of the page with these suffixes."""
@@ -35,7 +34,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     page = output or stored.with_name("report.html")
     _check(page, stored)
     if results.command[:1] == ["cost"]:
-        return _write(cost.both(results, page))
+        return _both(cost.document(results), page)
     study = Study(results)
     if not study.points:
         shown = f"zerohttpd report --targets {stored.parent}"
@@ -55,7 +54,11 @@ def build_torture(source: Path, output: Path | None = None) -> list[Path]:
     record = torture.load(source)
     page = output or torture.file_of(source).with_suffix(".html")
     _check_name(page)
-    return _write({page: render_torture(record), page.with_suffix(".md"): markdown(record)})
+    return _both(tortured.document(record), page)
+
+
+def _both(document: Document, page: Path) -> list[Path]:
+    return _write({page: document.html(), page.with_suffix(".md"): document.markdown()})
 
 
 def _write(texts: dict[Path, str]) -> list[Path]:

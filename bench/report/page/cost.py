@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The CPU cost of a request, the results of `make cost`: one self-contained HTML file without a
-script, and a Markdown document for docs/.
+"""The report on the CPU cost of a request, the results of `make cost`.
 
 In a flame graph each function is as wide as its share of the time, below its caller. The idea is
 Brendan Gregg's. This one grows from the top down, in the order of the calls. It is an SVG without a
@@ -8,17 +7,14 @@ script: the title of a box contains the function and its share.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
-from bench.readers import cost as reader
-from bench.readers.console import Table
-from bench.records.conditions import Conditions
+from bench.readers import cost as words
+from bench.readers.console import Field, Table
 from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
 from bench.records.words import connections
-from bench.report.findings import cost as words
-from bench.report.page.look import look, template_of
+from bench.report.page.document import Document, Drawing, Section, Terms, drawn
 
 WIDTH, ROW = 1000, 17
 LETTER = 6.3
@@ -28,50 +24,28 @@ SHORTEST = 3
 NARROWEST = 0.8
 
 
-@dataclass(frozen=True)
-class FlameBox:
-    """A function, in the units of the drawing."""
-
-    x: float
-    y: int
-    width: float
-    text: str
-    """The part of its name that fits into the box."""
-    title: str
-    of: str
-
-
-@dataclass(frozen=True)
-class FlameGraph:
-    """All boxes of a flame graph, and its height."""
-
-    height: int
-    boxes: list[FlameBox]
-
-
-@dataclass(frozen=True)
-class Item:
-    """A function in a list, for readers who cannot see the drawing."""
-
-    depth: int
-    words: str
-
-
-def drawing(stacks: StackFigures) -> FlameGraph:
-    """Return the boxes of a flame graph, callers first."""
+def drawing(stacks: StackFigures) -> dict[str, object]:
+    """Return the boxes of a flame graph, callers first, in the units of the drawing."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
-    return FlameGraph(max((box.y for box in boxes), default=0) + ROW, boxes)
+    return {"height": max((box["y"] for box in boxes), default=0) + ROW, "boxes": boxes}
 
 
-def _boxes(frames: list[Frame], x: float, depth: int, stacks: StackFigures) -> Iterator[FlameBox]:
+def _boxes(
+    frames: list[Frame], x: float, depth: int, stacks: StackFigures
+) -> Iterator[dict[str, Any]]:
     for frame in frames:
         width = WIDTH * frame.count / stacks.count
         if width >= NARROWEST:
             room = int((width - 4) / LETTER)
             short = frame.name if len(frame.name) <= room else f"{frame.name[: room - 1]}…"
-            title = frame_words(frame, stacks)
-            text = short if room >= SHORTEST else ""
-            yield FlameBox(round(x, 1), ROW * depth, round(width, 1), text, title, frame.of)
+            yield {
+                "x": round(x, 1),
+                "y": ROW * depth,
+                "width": round(width, 1),
+                "text": short if room >= SHORTEST else "",
+                "title": frame_words(frame, stacks),
+                "of": frame.of,
+            }
             yield from _boxes(frame.below, x, depth + 1, stacks)
         x += width
 
@@ -82,75 +56,15 @@ def frame_words(frame: Frame, stacks: StackFigures) -> str:
     return f"{frame.name}{whose}: {frame.count / stacks.count:.1%}"
 
 
-def listed_frames(stacks: StackFigures, least: float) -> list[Item]:
-    """Return a list of the functions with at least that share, below their callers."""
-    return list(_items(stacks.frames, 0, least * stacks.count, stacks))
-
-
-def _items(frames: list[Frame], depth: int, least: float, stacks: StackFigures) -> Iterator[Item]:
+def listed_frames(
+    frames: list[Frame], stacks: StackFigures, least: float, depth: int = 0
+) -> Iterator[dict[str, object]]:
+    """Yield the functions with at least that share below their callers, for readers who cannot see
+    the drawing."""
     for frame in frames:
-        if frame.count >= least:
-            yield Item(depth, frame_words(frame, stacks))
-            yield from _items(frame.below, depth + 1, least, stacks)
-
-
-def both(results: Results, page: Path) -> dict[Path, str]:
-    """Return the texts of the page and of the Markdown document."""
-    return {page: render(results), page.with_suffix(".md"): markdown(results)}
-
-
-def markdown(results: Results) -> str:
-    """Return the document; it has sums by place instead of flame graphs."""
-    found = reader.lines(results)
-    groups = list(words.by_conditions(found))
-    tricks, experiments = reader.tricks(results), reader.experiments(results)
-    blocks = [
-        "# Where the microseconds of a request go",
-        f"{words.headline(results)}.",
-        f"Made by `{command(results)}` on {results.started:%Y-%m-%d}, on {words.measured(results)}",
-        "\n".join(f"- {text}" for text in words.cautions(results)),
-    ]
-    if groups:
-        blocks += ["## What a request costs", words.ABOUT_COST]
-        for conditions, own in groups:
-            blocks += [f"### {conditions.describe()}", words.cost_table(own).markdown()]
-        blocks += ["## System calls of a request", words.ABOUT_CALLS]
-        for conditions, own in groups:
-            calls = words.calls_table(own)
-            if calls.rows:
-                blocks += [f"### System calls: {conditions.describe()}", calls.markdown()]
-    if tricks:
-        blocks += [
-            "## Each optimisation switched off alone",
-            words.ABOUT_TRICKS,
-            words.brought(tricks),
-        ]
-        blocks.append(_explained(words.explained(tricks)))
-        blocks.append(words.difference_table(words.TRICK_HEAD, tricks).markdown())
-    if experiments:
-        blocks += ["## Alternatives", words.ABOUT_EXPERIMENTS]
-        blocks.append(_explained(words.explained(experiments)))
-        blocks.append(words.difference_table(words.EXPERIMENT_HEAD, experiments).markdown())
-    blocks += _flames(reader.flames(results))
-    return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _flames(found: Sequence[reader.Flame]) -> list[str]:
-    if not found:
-        return []
-    blocks = [
-        "## Where the time is spent",
-        f"{words.sampled_how(found)} A system call includes all kernel work inside it. The page "
-        "that `make cost` writes shows the functions as flame graphs.",
-    ]
-    for conditions, own in words.by_conditions(found):
-        title = f"### Where the time is spent: {conditions.describe()}"
-        blocks += [title, words.place_table(own).markdown()]
-    return blocks
-
-
-def _explained(pairs: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"- `{name}`: {what}" for name, what in pairs)
+        if frame.count >= least * stacks.count:
+            yield {"depth": depth, "words": frame_words(frame, stacks)}
+            yield from listed_frames(frame.below, stacks, least, depth + 1)
 
 
 COLOURS = {
@@ -161,93 +75,109 @@ COLOURS = {
 """Colours of the boxes of a flame graph, light and dark."""
 LISTED = 0.01
 """The list next to a flame graph contains functions with at least this share."""
+FLAMES = [("of-server", "the server"), ("of-library", "C library"), ("of-kernel", "kernel")]
+BARS = [("kernel", "kernel"), ("user", "user"), ("floor", "the baseline")]
+UNDIVIDED = ("both", "kernel and user together")
+"""The colours of the drawings, with their names."""
 
 
-def render(results: Results) -> str:
-    """Return the page as HTML."""
-    template = template_of(__file__, "cost.html.j2")
-    return template.render(**_context(results)).lstrip()
+def document(results: Results) -> Document:
+    """Return the report; on the page it has bars and flame graphs."""
+    found, flames = words.lines(results), words.flames(results)
+    costs, calls = [], []
+    for conditions, own in words.by_conditions(found):
+        where = conditions.describe()
+        costs.append(Section(where, [_with_bars(words.cost_table(own), own)]))
+        calls.append(Section(f"System calls: {where}", [words.calls_table(own)]))
+    undivided = [UNDIVIDED] if any(line.cost and line.user is None for line in found) else []
+    legend = Drawing(drawn("legend", colours=[*BARS, *undivided]))
+    made = f"Made by `{command(results)}` on {results.started:%Y-%m-%d}, on "
+    sections = [
+        Section("What a request costs", [words.ABOUT_COST, legend, *costs], "costs"),
+        Section("System calls of a request", [words.ABOUT_CALLS, *calls], "calls"),
+    ]
+    sections = [*(sections if found else ()), *_changes(results), *_functions(flames)]
+    return Document(
+        "Where the microseconds of a request go",
+        results.started,
+        words.headline(results),
+        [made + words.measured(results)],
+        words.cautions(results),
+        sections,
+        COLOURS,
+    )
+
+
+def _changes(results: Results) -> Iterator[Section]:
+    """Yield the sections about optimisations and experiments that were measured."""
+    tricks, experiments = words.tricks(results), words.experiments(results)
+    alone = "Each optimisation switched off alone"
+    for key, title, about, found in (
+        ("tricks", alone, [words.ABOUT_TRICKS, words.brought(tricks)], tricks),
+        ("experiments", "Alternatives", [words.ABOUT_EXPERIMENTS], experiments),
+    ):
+        explained = Terms([(f"`{name}`", text) for name, text in words.explained(found)])
+        if found:
+            yield Section(title, [*about, explained, words.difference_table(found)], key)
+
+
+def _functions(flames: Sequence[words.Flame]) -> Iterator[Section]:
+    """Yield the section about the functions in which the time is spent."""
+    if not flames:
+        return
+    about = (
+        f"{words.sampled_how(flames)} A system call includes all kernel work inside it. The page "
+        "that `make cost` writes has flame graphs, too: each box is a function, as wide as its "
+        "share, and its callees are below it. Wide boxes at the bottom show where the time goes."
+    )
+    places = [
+        Section(f"Where the time is spent: {conditions.describe()}", [words.place_table(own)])
+        for conditions, own in words.by_conditions(flames)
+    ]
+    ends = (flames[0], flames[-1])
+    drawings = [drawn("flame_graph", one=flame_shown(x), open=x in ends) for x in flames]
+    graphs = [Drawing(html) for html in (drawn("legend", colours=FLAMES), *drawings)]
+    as_graphs = Section("As flame graphs", graphs)
+    yield Section("Where the time is spent", [about, *places, as_graphs], "flames")
 
 
 def command(results: Results) -> str:
     """Return the command that repeats the measurement."""
-    _, *rest = results.command or ["cost"]
+    first, *rest = results.command or ["cost"]
+    if first != "cost":
+        return " ".join(["zerohttpd", first, *rest])
     return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
 
 
-def _context(results: Results) -> dict[str, object]:
-    found = reader.lines(results)
-    tricks, experiments = reader.tricks(results), reader.experiments(results)
-    flames = reader.flames(results)
-    return {
-        "when": f"{results.started:%Y-%m-%d %H:%M}",
-        "headline": words.headline(results),
-        "measured": words.measured(results),
-        "cautions": words.cautions(results),
-        "words": words,
-        "untold": any(line.cost and line.user is None for line in found),
-        "groups": [_group(conditions, own) for conditions, own in words.by_conditions(found)],
-        "tricks": words.difference_table(words.TRICK_HEAD, tricks),
-        "brought": words.brought(tricks).replace("`", ""),
-        "tricks_explained": words.explained(tricks),
-        "experiments": words.difference_table(words.EXPERIMENT_HEAD, experiments),
-        "experiments_explained": words.explained(experiments),
-        "places": [
-            (conditions, words.place_table(own)) for conditions, own in words.by_conditions(flames)
-        ],
-        "sampled": words.sampled_how(flames),
-        "flames": [flame_shown(one) for one in flames],
-        "command": command(results),
-        **look([], COLOURS),
-    }
-
-
-@dataclass(frozen=True)
-class CostGroup:
-    """The tables and bars of one set of conditions."""
-
-    title: str
-    costs: Table
-    bars: list[dict[str, float] | None]
-    calls: Table
-
-
-def _group(conditions: Conditions, found: list[reader.ServerCost]) -> CostGroup:
+def _with_bars(table: Table, found: Sequence[words.ServerCost]) -> Table:
+    """Add a bar to each server: its cost, its user part and its baseline."""
     most = max((line.cost.median for line in found if line.cost), default=1.0)
-    bars = [_bar(line, most) for line in found]
-    costs, calls = words.cost_table(found), words.calls_table(found)
-    return CostGroup(conditions.describe(), costs, bars, calls)
+    bars = (_bar(line, most) for line in found)
+    table.rows = [
+        (Field(line.subject, drawing=bar), *row[1:])
+        for line, bar, row in zip(found, bars, table.rows, strict=True)
+    ]
+    return table
 
 
-def _bar(line: reader.ServerCost, most: float) -> dict[str, float] | None:
-    """Return the server's cost, its user part and its baseline in per cent of the highest cost; -1
-    if a value is unknown."""
+def _bar(line: words.ServerCost, most: float) -> str:
+    """Return the bar, in per cent of the highest cost; -1 if a value is unknown."""
     if line.cost is None:
-        return None
-    return {
-        "all": round(100 * line.cost.median / most, 2),
-        "user": -1 if line.user is None else round(100 * line.user / most, 2),
-        "floor": round(100 * line.floor.median / most, 2) if line.floor else -1,
-    }
-
-
-@dataclass(frozen=True)
-class ShownFlame:
-    """A flame graph, as the template draws it."""
-
-    title: str
-    key: str
-    count: str
-    drawing: FlameGraph
-    items: list[Item]
-
-
-def flame_shown(one: reader.Flame) -> ShownFlame:
-    """Return a flame graph with its title, its drawing and its list."""
-    return ShownFlame(
-        f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
-        f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
-        f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
-        drawing(one.stacks),
-        listed_frames(one.stacks, LISTED),
+        return ""
+    return drawn(
+        "bar",
+        all=round(100 * line.cost.median / most, 2),
+        user=-1 if line.user is None else round(100 * line.user / most, 2),
+        floor=round(100 * line.floor.median / most, 2) if line.floor else -1,
     )
+
+
+def flame_shown(one: words.Flame) -> dict[str, object]:
+    """Return a flame graph with its title, its drawing and its list."""
+    return {
+        "title": f"{one.subject}, {one.conditions.describe()}, {connections(one.concurrency)}",
+        "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
+        "count": f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
+        "drawing": drawing(one.stacks),
+        "listed": list(listed_frames(one.stacks.frames, one.stacks, LISTED)),
+    }

@@ -2,18 +2,18 @@
 """How a page looks: the style sheet of all pages, the colours of its two themes, and its
 templates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
 
 from bench.report.charts import style
-from bench.report.study.study import StudySubject
+from bench.report.study import StudySubject
 
 
-def template_of(module: str, name: str) -> Template:
+def template_of(module: str, name: str, **filters: Callable[[str], str]) -> Template:
     """Return a template from the folder `template` next to a module (its `__file__`). Values are
-    escaped; an undefined name is an error."""
+    escaped; an undefined name is an error. `filters`: its own, by name."""
     known = Environment(
         loader=FileSystemLoader(Path(module).parent / "template"),
         autoescape=True,
@@ -21,6 +21,7 @@ def template_of(module: str, name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    known.filters.update(filters)
     return known.get_template(name)
 
 

@@ -1,176 +1,360 @@
 # SPDX-License-Identifier: MIT
-"""The report of a robustness test: one self-contained HTML file without a script, and a Markdown
-document for docs/."""
+"""The report of a robustness test, with the words, signs and tables for its result, which the
+console shows too."""
 
-from dataclasses import dataclass
+from collections import Counter
+from typing import NamedTuple
 
-from bench.readers.console import Table
-from bench.records.torture import SLICE, AttackFacts, Record, TortureCell, Verdict, share, verdict
-from bench.report.findings import torture as words
-from bench.report.page.look import look, template_of
-
-
-def markdown(record: Record) -> str:
-    """Return the report of a robustness test."""
-    blocks = [
-        "# The torture",
-        f"{words.headline(record)}.",
-        words.ABOUT_PROMISES,
-        f"Made by `{words.command(record)}` on {record.started:%Y-%m-%d}, on "
-        f"{words.heading(record)}. {words.conditions(record)} Each percentage compares what the "
-        "visitors got during the attack with what they got before it. The text below it says "
-        "what they did not get.",
-        "\n".join(f"- {text}" for text in words.cautions(record)),
-        _signs(record),
-        _overview(record),
-        _promises(record),
-        "## The attacks",
-        "\n".join(
-            f"- **{facts.title}** (`{facts.name}`): {facts.what}." for facts in record.attacks
-        ),
-        "## All figures",
-        "Before, during, after: good responses per second, the median of short intervals. Back: "
-        "when every page again had at least half of its rate, without a failure. Lost: what "
-        "well-behaved clients did not get from the attack on. Remarks: those that were answered "
-        "with 303, and how many of them were missing in Redis at the end. Attack: its actions, "
-        "if they can be counted.",
-        *(_details(record, facts) for facts in record.attacks),
-        _left_out(record),
-    ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+from bench.readers.console import Field, Table
+from bench.records.torture import (
+    BACK_SECONDS,
+    QUIET_SHARE,
+    SLICE,
+    AttackFacts,
+    Phase,
+    Record,
+    TortureCell,
+    Verdict,
+    disturbed,
+    excused,
+    lost,
+    share,
+    since,
+    verdict,
+)
+from bench.records.words import connections, figure, listed, plural
+from bench.report.page.document import Document, Section, Terms, drawn, key
 
 
-def _signs(record: Record) -> str:
-    return "The signs:\n\n" + "\n".join(
-        f"- {sign} {name}: {words.MEANINGS[name]}" for name, sign in words.signs(record).items()
+class VerdictLook(NamedTuple):
+    """How a verdict is shown. The signs are distinct without colours."""
+
+    sign: str
+    terminal: str
+    light: str
+    dark: str
+    meaning: str
+
+
+GREY = ("dim", "#5B6675", "#A3ADBA")
+LOOKS: dict[Verdict, VerdictLook] = {
+    "served": VerdictLook(
+        *("●", "green", "#00694D", "#35CFA0"),
+        "during the attack visitors got 90 % or more of their rate before",
+    ),
+    "slower": VerdictLook("◕", "cyan", "#1C6A9E", "#8FDDF7", "50 to 90 %"),
+    "hard pressed": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
+    "held up": VerdictLook(
+        *("○", "yellow", "#A04400", "#FF9F60"),
+        "less than 10 %: they waited; if all got an answer in the end, this is no fault",
+    ),
+    "broken": VerdictLook(
+        *("✗", "bold red", "#B00040", "#FF8FB0"),
+        "a promise was broken: an answered request was lost, or the server did not recover",
+    ),
+    "no figure": VerdictLook("?", *GREY, "visitors got almost no answers even before the attack"),
+    "left out": VerdictLook(
+        "–", *GREY, "the server does not support this attack, or could not be measured"
+    ),
+    "not reached": VerdictLook("…", *GREY, "the time limit was reached before this attack"),
+}
+WORTH_SAYING = 0.25
+"""A recovery time up to this is not reported, in seconds."""
+ABOUT_PROMISES = (
+    "The promises: the server does not end by itself; it serves again within "
+    f"{BACK_SECONDS:.0f} s after the attack; no answer is wrong; each remark that was answered "
+    "“stored” is in Redis once; every request before and after the attack has a right answer; "
+    "no connections, processes or threads remain; after SIGTERM the server answers the "
+    "requests in progress and exits with status 0. Waiting during an attack breaks no "
+    "promise; the percentage shows it."
+)
+OUTCOME_WORDS = {
+    "unavailable": "answered 503",
+    "refused": "refused",
+    "failed": "without a whole answer",
+    "wrong": "answered wrongly",
+}
+
+
+def command(record: Record) -> str:
+    """Return the command that repeats the test."""
+    words = f' ARGS="{" ".join(record.command)}"' if record.command else ""
+    return f"make torture{words}"
+
+
+def per_cent(value: float | None) -> str:
+    """Return a share in per cent."""
+    return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
+
+
+def sign(cell: TortureCell, facts: AttackFacts) -> str:
+    """Return the sign of the verdict and the share of the rate during the attack."""
+    word = verdict(cell, facts)
+    held = share(cell)
+    shown = LOOKS[word].sign
+    return shown if held is None else f"{shown} {per_cent(held)}"
+
+
+def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
+    """Return short notes to the figure: losses, recovery time, disturbance."""
+    if cell.before is None:
+        return []
+    gone, turned_down = sum(lost(cell, facts).values()), excused(cell, facts)
+    found = []
+    if gone:
+        found.append(f"lost {gone:,}")
+    if turned_down and "unavailable" in facts.excused:
+        found.append(f"{turned_down:,} × 503")
+    if cell.back_after_s is None:
+        found.append("not back")
+    elif cell.back_after_s > WORTH_SAYING:
+        found.append(f"back {cell.back_after_s:.1f} s")
+    if disturbed(cell):
+        found.append("disturbed")
+    return found
+
+
+def losses(cell: TortureCell, facts: AttackFacts) -> str:
+    """Return the losses in words; an empty text if there are none."""
+    found = lost(cell, facts)
+    text = listed([f"{n:,} {OUTCOME_WORDS.get(outcome, outcome)}" for outcome, n in found.items()])
+    reasons = why(cell, facts)
+    return f"{text} ({reasons})" if found and reasons else text
+
+
+def why(cell: TortureCell, facts: AttackFacts) -> str:
+    """Return the most frequent reason for failures."""
+    parts = [phase.why for phase in since(cell)]
+    if cell.crowd and facts.crowd_counts:
+        parts.append(cell.crowd.why)
+    counted: Counter[str] = Counter()
+    for part in parts:
+        for outcome, reasons_of_it in part.items():
+            if outcome not in (*facts.excused, "unavailable"):  # 503 says enough
+                counted.update(reasons_of_it)
+    return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
+
+
+def rates(cell: TortureCell) -> str:
+    """Return the rates before, during and after the attack."""
+    return " · ".join(rate(phase) for phase in (cell.before, cell.during, cell.after))
+
+
+def rate(phase: Phase | None) -> str:
+    """Return the pages per second of a phase."""
+    return figure(round(phase.rate)) if phase else "–"
+
+
+def back(cell: TortureCell) -> str:
+    """Return the recovery time in words."""
+    if cell.before is None:
+        return "–"
+    if cell.back_after_s is None:
+        return "not back"
+    return "at once" if cell.back_after_s <= WORTH_SAYING else f"in {cell.back_after_s:.1f} s"
+
+
+def done(cell: TortureCell) -> str:
+    """Return the number of killed children or of attacking connections."""
+    if cell.killed:
+        return f"{plural(cell.killed, 'child', 'children')} killed"
+    return connections(cell.crowd.opened) if cell.crowd else "–"
+
+
+def remarks(cell: TortureCell) -> str:
+    """Return how many remarks were answered "stored", and how many of these were lost."""
+    told = cell.remarks
+    if not told.answered:
+        return "–"
+    gone = f"{told.missing:,} of them" if told.missing else "none"
+    return f"{told.answered:,}, {gone} lost"
+
+
+def headline(record: Record) -> str:
+    """Return the result of the test in a sentence."""
+    made = [cell for cell in record.cells if cell.before]
+    own = [cell for cell in made if cell.kind == "server"]
+    bad = record.broken()
+    remarks = sum(cell.remarks.answered for cell in own)
+    missing = sum(cell.remarks.missing for cell in own)
+    if not own:
+        return "No server of the project was attacked"
+    servers = len({cell.subject for cell in own})
+    attacks = len({cell.attack for cell in own})
+    who = f"{plural(servers, 'server')} under {plural(attacks, 'attack')}"
+    kept = (
+        f"{missing:,} of {remarks:,} answered remarks {'was' if missing == 1 else 'were'} lost"
+        if missing
+        else f"none of {remarks:,} answered remarks was lost"
+        if remarks
+        else "no remarks were written"
+    )
+    if not bad:
+        return f"{who}: every promise was kept, and {kept}"
+    return f"{who}: promises were broken in {plural(len(bad), 'test')}; {kept}"
+
+
+def heading(record: Record) -> str:
+    """Return the machine, the CPUs and the duration in a line."""
+    took = f"{int(record.seconds) // 60}:{int(record.seconds) % 60:02} minutes"
+    placed = "; server and visitors share all CPUs"
+    if record.placement and record.placement.server:
+        placed = (
+            f"; server on CPU {listed([str(cpu) for cpu in record.placement.server])}, all else "
+        )
+        placed += f"on CPU {listed([str(cpu) for cpu in record.placement.load])}"
+    return f"{record.machine.describe()}{placed}; {took}"
+
+
+def cautions(record: Record) -> list[str]:
+    """Return the cautions at the top of the page."""
+    found = list(record.notes)
+    if record.state == "interrupted":
+        found.append("The robustness test was interrupted: the results are incomplete.")
+    if record.state == "out of time":
+        late = sum(not cell.reached for cell in record.cells)
+        found.append(f"The time limit was reached before {plural(late, 'test')} could run.")
+    loud = sum(disturbed(cell) for cell in record.cells)
+    if loud:
+        found.append(
+            f"{plural(loud, 'test is', 'tests are')} marked disturbed: other programs used the "
+            "CPU of the server or the visitors, or the visitors got less than "
+            f"{100 * QUIET_SHARE:.0f} % of their requested rate before the attack. These "
+            "percentages are unreliable."
+        )
+    return found
+
+
+def conditions(record: Record) -> str:
+    """Return the method of the test in two sentences."""
+    said = record.settings
+    return (
+        f"{said.visitors} well-behaved visitors request pages over new connections and wait "
+        f"{1000 * said.think_seconds:.0f} ms after each response. Their load is far below the "
+        "server's capacity, so a lower rate is the server's fault. Each server is restarted "
+        f"for each attack, which lasts {said.attack_seconds} s."
     )
 
 
-def _overview(record: Record) -> str:
-    rows = []
+def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
+    """Return (server, title of the attack, broken promises) of each failed test."""
+    return [(cell.subject, record.facts(cell).title, what) for cell, what in record.broken()]
+
+
+def reasons(record: Record) -> dict[str, list[str]]:
+    """Return the reasons for missing figures, with the tests of each reason."""
+    found: dict[str, list[str]] = {}
+    for cell in record.cells:
+        if cell.reason and cell.reached:
+            place = f"{cell.subject} / {record.facts(cell).title}"
+            found.setdefault(cell.reason, []).append(place)
+    return found
+
+
+# ---- Tables, and the document ----
+
+ABOUT_FIGURES = (
+    "Before, during, after: good responses per second, the median of short intervals. Back: when "
+    "every page again had at least half of its rate, without a failure. Lost: what well-behaved "
+    "clients did not get from the attack on. Remarks: those that were answered with 303, and how "
+    "many of them were missing in Redis at the end. Attack: its actions, if they can be counted. "
+    "A drawing shows the good responses over time; the grey part is the attack."
+)
+DETAILS = ("server", "before", "during", "after", "verdict", "back", "lost", "remarks", "attack")
+WIDTH, HEIGHT = 132, 30
+"""Size of the small drawings, in SVG units."""
+
+
+def overview(
+    record: Record, current: tuple[str, str] | None = None, *, titles: bool = False
+) -> Table:
+    """Return a row for each attack, a column for each server. `current`: the server and the attack
+    that are being measured; `titles`: the attacks' titles in place of their shorter names."""
+    table = Table("<attack", *(f"<{subject}" for subject in record.subjects))
     for facts in record.attacks:
-        row = [facts.title]
-        for subject in record.subjects:
-            cell = record.cell(subject, facts.name)
-            lines = [words.sign(cell, facts), *words.asides(cell, facts)] if cell else [""]
-            row.append("<br>".join(lines))
-        rows.append(row)
-    heads = (f"<{head}" for head in ("attack", *record.subjects))
-    return Table(*heads, rows=rows).markdown()
+        pairs = [(subject, facts.name) for subject in record.subjects]
+        fields = [_field(record, *pair, running=pair == current) for pair in pairs]
+        name = facts.title if titles else facts.name
+        table.add_row(Field(name, style="bold", link=facts.name), *fields)
+    return table
 
 
-def _promises(record: Record) -> str:
-    lines = [
-        f"- ✗ {subject}, {title}: {'; '.join(what)}"
-        for subject, title, what in words.promises_broken(record)
-    ]
-    return "\n".join(["## Promises broken", "", *lines]) if lines else ""
+def _field(record: Record, subject: str, attack: str, running: bool) -> str | Field:
+    cell = record.cell(subject, attack)
+    if running or cell is None:
+        return Field("...", style="bold cyan") if running else ""
+    facts = record.facts(cell)
+    word = verdict(cell, facts)
+    return Field(sign(cell, facts), asides(cell, facts), LOOKS[word].terminal, word)
 
 
-def _details(record: Record, facts: AttackFacts) -> str:
-    cells = [cell for cell in record.cells if cell.attack == facts.name and cell.before]
-    if not cells:
-        return ""
-    names = ("server", "before", "during", "after", "", "back", "lost", "remarks", "attack")
-    head = [f"<{name}" for name in names]
-    rows = [
+def legend(record: Record) -> Table:
+    """Return the meanings of the signs in the overview."""
+    there = {verdict(cell, record.facts(cell)) for cell in record.cells}
+    looks = ((name, look) for name, look in LOOKS.items() if name in there)
+    rows = ((Field(f"{x.sign} {name}", (), x.terminal, name), x.meaning) for name, x in looks)
+    return Table("<sign", "<meaning", rows=rows)
+
+
+def document(record: Record) -> Document:
+    """Return the report."""
+    made = (
+        f"Made by `{command(record)}` on {record.started:%Y-%m-%d}, on {heading(record)}. "
+        f"{conditions(record)} Each percentage compares what the visitors got during the attack "
+        "with what they got before it. The text below it says what they did not get."
+    )
+    broken = [(f"✗ {who}, {what}", "; ".join(how)) for who, what, how in promises_broken(record)]
+    left_out = [(why, ", ".join(places)) for why, places in reasons(record).items()]
+    signs = Section("The signs", [legend(record)])
+    details = [_details(record, facts) for facts in record.attacks]
+    sections = (
+        Section("Promises broken", [Terms(broken)], "promises"),
+        Section("Results", [overview(record, titles=True), signs], "overview"),
+        Section("The attacks", [ABOUT_FIGURES if details else "", *details], "attacks"),
+        Section("Left out", [Terms(left_out)], "left-out"),
+    )
+    colours = {key(name): (look.light, look.dark) for name, look in LOOKS.items()}
+    lead, cautioned = (ABOUT_PROMISES, made), cautions(record)
+    return Document(
+        "The torture", record.started, headline(record), lead, cautioned, sections, colours
+    )
+
+
+def _details(record: Record, facts: AttackFacts) -> Section:
+    rows: list[list[str | Field]] = [
         [
             cell.subject,
-            *(words.rate(phase) for phase in (cell.before, cell.during, cell.after)),
-            verdict(cell, facts),
-            words.back(cell),
-            words.losses(cell, facts) or "–",
-            words.remarks(cell),
-            words.done(cell),
+            *(rate(phase) for phase in (cell.before, cell.during, cell.after)),
+            Field(word := verdict(cell, facts), kind=word, drawing=_course(cell)),
+            back(cell),
+            losses(cell, facts) or "–",
+            remarks(cell),
+            done(cell),
         ]
-        for cell in cells
+        for cell in record.cells
+        if cell.attack == facts.name and cell.before
     ]
-    rated = "" if facts.rated == "all visitors" else f" (rates: {facts.rated})"
-    return f"### {facts.title}{rated}\n\n{Table(*head, rows=rows).markdown()}"
+    table = Table(*(f"<{name}" for name in DETAILS), rows=rows)
+    about = f"`{facts.name}`: {facts.what}. Rates: {facts.rated}."
+    return Section(facts.title, [about, table], facts.name)
 
 
-def _left_out(record: Record) -> str:
-    lines = [f"- {reason}: {', '.join(at)}" for reason, at in words.reasons(record).items()]
-    return "\n".join(["## Left out", "", *lines]) if lines else ""
-
-
-COLOURS: dict[Verdict, tuple[str, str]] = {
-    "served": ("#00694D", "#35CFA0"),
-    "slower": ("#1C6A9E", "#8FDDF7"),
-    "hard pressed": ("#8A5A00", "#F2B632"),
-    "held up": ("#A04400", "#FF9F60"),
-    "broken": ("#B00040", "#FF8FB0"),
-    "no figure": ("#5B6675", "#A3ADBA"),
-    "left out": ("#5B6675", "#A3ADBA"),
-    "not reached": ("#5B6675", "#A3ADBA"),
-}
-"""Light and dark; each verdict also has a sign and a word."""
-WIDTH, HEIGHT = 132, 30
-"""Size of the small charts, in SVG units."""
-
-
-def render(record: Record) -> str:
-    """Return the page as HTML."""
-    return template_of(__file__, "torture.html.j2").render(**_context(record)).lstrip()
-
-
-def _context(record: Record) -> dict[str, object]:
-    return {
-        "when": f"{record.started:%Y-%m-%d %H:%M}",
-        "headline": words.headline(record),
-        "heading": words.heading(record),
-        "conditions": words.conditions(record),
-        "cautions": words.cautions(record),
-        "broken": words.promises_broken(record),
-        "legend": [
-            {"sign": sign, "name": name, "key": _key(name), "words": words.MEANINGS[name]}
-            for name, sign in words.signs(record).items()
-        ],
-        "subjects": record.subjects,
-        "rows": [
-            (facts, [record.cell(subject, facts.name) for subject in record.subjects])
-            for facts in record.attacks
-        ],
-        "words": words,
-        "verdict": verdict,
-        "share": share,
-        "key": _key,
-        "course": _course,
-        "reasons": words.reasons(record),
-        "command": words.command(record),
-        **look([], {_key(name): pair for name, pair in COLOURS.items()}),
-    }
-
-
-def _key(name: str) -> str:
-    return "v-" + name.replace(" ", "-")
-
-
-@dataclass(frozen=True)
-class Course:
-    """The rate of a test over time, and the time of the attack, in SVG units."""
-
-    path: str
-    begin: float
-    long: float
-    words: str
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def _course(cell: TortureCell) -> Course:
+def _course(cell: TortureCell) -> str:
+    """Return the drawing of a test's rate over time."""
     most = max(cell.wanted * SLICE, *cell.course, 1)
     step = WIDTH / max(1, len(cell.course))
-    steps = [
-        (round(i * step, 1), round(HEIGHT - 1 - (HEIGHT - 2) * count / most, 1))
-        for i, count in enumerate(cell.course)
-    ]
-    path = "".join(f"{'L' if i else 'M'}{x} {y}h{step:.1f}" for i, (x, y) in enumerate(steps))
+    heights = (HEIGHT - 1 - (HEIGHT - 2) * count / most for count in cell.course)
     scale = step / SLICE
-    return Course(
-        path,
-        round(cell.attack_from_s * scale, 1),
-        round((cell.attack_to_s - cell.attack_from_s) * scale, 1),
-        f"{cell.subject}: pages per second before, during and after the attack: "
-        f"{words.rates(cell)}",
+    return drawn(
+        "course",
+        path="".join(
+            f"{'L' if i else 'M'}{round(i * step, 1)} {round(y, 1)}h{step:.1f}"
+            for i, y in enumerate(heights)
+        ),
+        begin=round(cell.attack_from_s * scale, 1),
+        long=round((cell.attack_to_s - cell.attack_from_s) * scale, 1),
+        width=WIDTH,
+        height=HEIGHT,
+        words=f"{cell.subject}: pages per second before, during and after the attack: "
+        f"{rates(cell)}",
     )

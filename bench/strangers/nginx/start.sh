@@ -10,5 +10,11 @@ folder=$1
 configuration=$2
 shift 2
 
+# With one core one worker and no master process, as the configuration says.
+if [ "$(nproc)" -gt 1 ]; then
+    many="s/^master_process off;/master_process on;/; s/^worker_processes 1;/worker_processes $(nproc);/"
+    sed -i "$many" "$folder/$configuration"
+    set -- -g "user $(id -un);" "$@" # a worker of root would become another user
+fi
 if nginx -h 2>&1 | grep -q '^  -e '; then set -- -e stderr "$@"; fi
 exec nginx -p "$folder" -c "$folder/$configuration" "$@"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: MIT
+"""`zerohttpd run FILE`: measure what a study says, and check what it expects. `measure` and `peers`
+are studies of the project, with their own options."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench.faults.copying import built
+from bench.host.project import ROOT
+from bench.readers import targets
+from bench.readers.console import console, say
+from bench.records import store
+from bench.records.errors import UserError
+from bench.records.results import Expect
+from bench.records.values import add_results, add_size, each_of, words_of
+from bench.studies import installing
+from bench.studies.study import DeclaredStudy, names, published, study
+from bench.sweep import sweep
+from bench.sweep.options import SweepOptions, parts_of, profiled
+
+RUN = """measure what a study says, and check what it expects. A study is a file *.toml, see
+docs/how-to/benchmark.md, or one of the project by its name. Exit status: 0 all
+expectations are met (without any: all results are valid), 1 not all, 2 could not start, 130 after
+Ctrl-C."""
+MEASURE = """compare the CPU time of a request with nginx, fasthttp, others and the baselines; with
+10,000 idle connections too, and with 15,000 at once. It also measures the memory of a connection,
+and system calls. `zerohttpd report --targets` reads the results again."""
+PEERS = """compare the seven servers with other servers. All studies with published results, or on
+servers in common use, are measured in one sweep; a configuration that several studies need is
+measured once. Missing reference servers are installed. Those that cannot be installed are skipped,
+and the reason is reported."""
+
+
+def run(words: Sequence[str]) -> int:
+    """Return the exit status. Raises UserError."""
+    parser = argparse.ArgumentParser(prog="zerohttpd run", description=RUN)
+    known = f"files *.toml, or names: {', '.join(names())}"
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=known)
+    full = "use the study's numbers for --full"
+    parser.add_argument("--full", action="store_true", help=full)
+    _add_choice(parser, [])
+    add_size(parser)
+    _add_hosts(parser)
+    add_results(parser, ROOT / "results")
+    again = "make the missing runs of an interrupted study (default: the latest)"
+    parser.add_argument("--resume", nargs="?", const="", metavar="FOLDER", help=again)
+    chosen = parser.parse_args(words)
+    if chosen.resume is not None:
+        folder = chosen.resume or store.latest_unfinished(chosen.results)
+        return finish(sweep.resume(Path(folder)))
+    if not chosen.studies:
+        raise UserError(f"give a study: a file *.toml, or one of {', '.join(names())}")
+    return perform([study(word) for word in chosen.studies], chosen, ("run", *words))
+
+
+def measure(words: Sequence[str]) -> int:
+    """Return the exit status: 0 all targets met, 1 not all met or a wanted part was skipped,
+    128 + n after signal n. Raises UserError."""
+    parser = argparse.ArgumentParser(prog="zerohttpd measure", description=MEASURE)
+    wanted = study("measure")
+    _add_choice(parser, wanted.part_names())
+    add_size(parser, wanted.runs, wanted.requests, wanted.level)
+    add_results(parser, ROOT / "results")
+    return perform([wanted], parser.parse_args(words), ("measure", *words))
+
+
+def peers(words: Sequence[str]) -> int:
+    """Return the exit status: 0 all results valid, 1 not all, 128 + n after signal n. Raises
+    UserError."""
+    parser = argparse.ArgumentParser(prog="zerohttpd peers", description=PEERS)
+    add = parser.add_argument
+    add("studies", nargs="*", metavar="STUDY", help=f"{', '.join(published())} (default all)")
+    add("--full", action="store_true", help="use the published numbers of requests and runs")
+    add("--yes", action="store_true", help="install packages without asking")
+    add("--no-install", action="store_true", help="install nothing; measure what is installed")
+    add("--only-install", action="store_true", help="install what is missing; do not measure")
+    add("--list", action="store_true", help="list the studies; do not measure")
+    _add_hosts(parser)
+    add_results(parser, ROOT / "results")
+    chosen = parser.parse_args(words)
+    studies = [study(word) for word in chosen.studies or published()]
+    if chosen.list:
+        for one in studies:
+            say(console(), f"{one.name:<16}{one.title}: {one.question}")
+        return 0
+    not_wanted = {} if chosen.no_install else _install(studies, chosen.yes)
+    if chosen.only_install:
+        return 0
+    say(console(), "Building reference servers from source: this takes minutes the first time only")
+    return perform(studies, chosen, ("peers", *words), not_wanted)
+
+
+def perform(
+    studies: Sequence[DeclaredStudy],
+    chosen: argparse.Namespace,
+    command: Sequence[str],
+    not_wanted: Mapping[str, str] = {},
+) -> int:
+    """Measure studies, and show what they expect. Return the exit status. Raises UserError."""
+    found, gone = narrowed(studies, chosen)
+    done = measured(found, chosen, command, not_wanted)
+    expected = [each for one in found for each in one.expect]
+    only = getattr(chosen, "only", [])
+    status = finish(done, expected, every=not (only or getattr(chosen, "servers", [])))
+    return 1 if only and gone else status
+
+
+def narrowed(
+    studies: Sequence[DeclaredStudy], chosen: argparse.Namespace
+) -> tuple[list[DeclaredStudy], bool]:
+    """Return the studies with the chosen sizes, parts and servers, and whether some parts have no
+    server left, which is printed. Raises UserError."""
+    given = vars(chosen)
+    only, servers = words_of(given.get("only")), words_of(given.get("servers"))
+    known = [name for one in studies for name in one.part_names()]
+    found, reasons = [], []
+    for one in studies:
+        sized = one.resized(given.get("requests"), given.get("runs"), given.get("concurrency"))
+        left, why = sized.narrowed(each_of("part", only, known), servers)
+        found.append(left)
+        reasons += why
+    for reason in reasons:
+        say(console(), reason, "yellow")
+    return found, bool(reasons)
+
+
+def measured(
+    studies: Sequence[DeclaredStudy],
+    chosen: argparse.Namespace,
+    command: Sequence[str],
+    not_wanted: Mapping[str, str] = {},
+    concludes: bool = True,
+) -> sweep.Done:
+    """Measure all that is left of the studies, as one sweep. Raises UserError."""
+    given = vars(chosen)
+    wanted, reason = profiled(studies, given.get("stacks", "auto"))
+    if reason:
+        say(console(), f"Functions: {reason}")
+    options = SweepOptions(
+        parts_of(wanted, bool(given.get("full"))),
+        results=chosen.results,
+        hosts=given.get("hosts"),
+        command=tuple(command),
+        programs=given.get("programs", ROOT).resolve(),
+        studies=wanted,
+        not_wanted=not_wanted,
+        concludes=concludes,
+    )
+    if not options.parts:
+        return sweep.Done(1)
+    for name in sorted(str(name) for name in options.values("change") if name):
+        say(console(), f"Building {built(study(name)).relative_to(ROOT)}/")
+    return sweep.sweep(options)
+
+
+def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = False) -> int:
+    """Show whether the expectations of a sweep are met (none: as recorded). Return the exit
+    status. `every`: as in `targets.show`."""
+    if done.folder is None or done.interrupted:
+        return done.status
+    results = store.load(done.folder)
+    expected = expected or results.expect
+    if not expected:
+        return done.status
+    status = targets.show(results, expected, console(), every)
+    return 1 if results.left_out else status
+
+
+def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
+    """Install what the studies need. Return the servers that are not wanted, with reasons."""
+    subjects = dict.fromkeys(x for one in studies for x in one.subjects)
+    tools = installing.PROFILER if any(one.profiles for one in studies) else {}
+    ask = installing.on_terminal()
+    return installing.install(subjects, lambda text: say(console(), text), ask, agreed, tools)
+
+
+def _add_choice(parser: argparse.ArgumentParser, parts: Sequence[str]) -> None:
+    only = f"measure only these parts: {', '.join(parts) or 'see `part` in the file'} (default all)"
+    parser.add_argument("--only", nargs="+", metavar="PART", default=[], help=only)
+    servers = "measure only these servers of the project (default all)"
+    parser.add_argument("--servers", nargs="+", metavar="NAME", default=[], help=servers)
+    programs = "folder of the servers' executables (default: the project's folder)"
+    parser.add_argument("--programs", type=Path, default=ROOT, metavar="DIR", help=programs)
+
+
+def _add_hosts(parser: argparse.ArgumentParser) -> None:
+    hosts = "run on these hosts (default: this machine)"
+    parser.add_argument("--hosts", type=Path, metavar="FILE", help=hosts)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT
+"""How the pages of this package are answered: with headers that keep other pages out."""
+
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+TEMPLATES = Path(__file__).parent / "template"
+KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+HTML = "text/html; charset=utf-8"
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
+
+
+class PageHandler(BaseHTTPRequestHandler):
+    """One request of a browser."""
+
+    timeout = 10.0
+    """Seconds for a request: a browser that opens a connection in advance holds no thread."""
+
+    def answer(
+        self,
+        status: HTTPStatus,
+        kind: str = "text/plain; charset=utf-8",
+        text: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        """Send a response; without a text, its body is the phrase of the status."""
+        body = b"" if status is HTTPStatus.NO_CONTENT else (text or status.phrase).encode()
+        said = {"Content-Type": kind, "Content-Length": str(len(body))}
+        self.head(status, said | (headers or {}))
+        self.wfile.write(body)
+
+    def answer_file(self, path: str) -> None:
+        """Send a style sheet or a script of the folder `template`. The caller knows the path."""
+        file = TEMPLATES / path.removeprefix("/")
+        self.answer(HTTPStatus.OK, KINDS[file.suffix], file.read_text())
+
+    def head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
+        """Send the status and the headers."""
+        self.send_response(status)
+        for name, value in (HEADERS | headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing: the terminal shows the output of the servers."""

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+// Loads the page again when the lecturer goes on.
+"use strict";
+
+setInterval(async () => {
+  if (document.hidden) return;
+  const answer = await fetch("/state").catch(() => undefined);
+  if (answer?.ok && await answer.text() !== document.body.dataset.state) location.replace("/");
+}, 3000);

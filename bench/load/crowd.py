@@ -1,0 +1,468 @@
+# SPDX-License-Identifier: MIT
+"""Clients in a process of their own: visitors, attackers, and idle connections.
+
+The program is `python -m bench.load.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. It prints a
+number when it has begun, runs until SIGTERM, and then prints its result, a `Tally`, as one line of
+JSON. The number of connections at a time is limited, and in a flood also the total.
+
+Visitors print an `Exchange` or a `Late` as a line of JSON instead. Each has one page. It connects,
+sends a request, reads until the server closes, pauses, and repeats. All together send at most
+`count / pause` requests a second, far below a server's capacity, so the server causes every missing
+response. Requests that are under way at the end do not count.
+
+The module imports nothing that loads slowly, because its program starts for each configuration.
+"""
+
+import collections
+import itertools
+import json
+import os
+import queue
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from bench.load.client import RESET, Response, request
+
+Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
+"""good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
+failed: reset, cut off, or too late. wrong: complete, but not the requested page."""
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+UNAVAILABLE = (502, 503)
+FORM = "application/x-www-form-urlencoded"
+CONNECT_SECONDS = 0.2
+AT_ONCE = 200
+"""The number of connections that are opened between two reads."""
+LOOK_SECONDS = 0.1
+"""The interval in which a slow head gets a byte, and closed connections are replaced."""
+REFRESH_SECONDS = 3.5
+"""The interval of requests on an idle connection: below the 5 s after which servers close it."""
+OPENING_SECONDS = 3.0
+"""The maximum time to wait for the first answers on idle connections."""
+MOST_FLOODED = 50_000
+SMALL_BUFFER = 4096
+"""The receive buffer of a client that does not read: the kernel accepts little data for it."""
+PIPELINED = 20
+"""The number of requests that a slow reader sends at once."""
+RUSH_SECONDS = 5.0
+"""The timeout of a client in a rush, for its whole response."""
+WRITE_SECONDS = 0.02
+LATE_SECONDS = 4 * WRITE_SECONDS
+"""Later wake-ups are reported as CPU starvation."""
+REFUSED_PAUSE = 0.02
+"""The minimum pause after a refused connection."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to request, and the properties of its correct response."""
+
+    name: str
+    path: str
+    status: int = 200
+    posts: bool = False
+    """Each request adds a remark to the guestbook."""
+    file: str | None = None
+    """The body must be equal to this file."""
+
+    def request(self, remark: str = "", keep_alive: bool = False) -> bytes:
+        """Return the bytes of a complete request."""
+        kept = f"Connection: {'keep-alive' if keep_alive else 'close'}"
+        if not self.posts:
+            return request("GET", self.path, kept)
+        body = f"guest-name=Visitor&guest-remarks={remark}".encode()
+        return request("POST", self.path, kept, f"Content-Type: {FORM}", body=body)
+
+    def content(self) -> bytes | None:
+        """Return the expected body, or None if it is not known."""
+        return Path(self.file).read_bytes() if self.file else None
+
+
+@dataclass(frozen=True)
+class CrowdOrder:
+    """The parameters of a crowd."""
+
+    kind: str
+    """A key of KINDS."""
+    host: str
+    port: int
+    count: int
+    pages: tuple[Page, ...]
+    """The visitors' pages, assigned in turn; other crowds request the first one."""
+    pause: float = 0.0
+    """Seconds between two rushes, or between a visitor's response and its next request."""
+    rounds: int = 0
+    """The number of rushes; 0: until SIGTERM."""
+    patience: float = 0.0
+    """A visitor's timeout: seconds without a byte."""
+    mark: str = ""
+    """Makes the visitors' remarks unique."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Return the address of the server."""
+        return self.host, self.port
+
+    def words(self) -> str:
+        """Return the parameters as a word for the command line."""
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class Tally:
+    """The result of a crowd."""
+
+    opened: int = 0
+    """The number of opened connections."""
+    answers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    """The number of requests by outcome, of crowds that read whole responses."""
+    why: dict[str, dict[str, int]] = field(default_factory=dict)
+    """The number of failures by outcome and reason."""
+    held: int = 0
+    """The number of connections that are open at the end."""
+    requests: int = 0
+    """The number of answered requests on idle connections."""
+    reopened: int = 0
+    """The number of connections that the server closed and that were opened again."""
+
+    def count(self, outcome: Outcome, detail: str) -> None:
+        """Count one more request."""
+        self.answers[outcome] += 1
+        if outcome != "good":
+            counted = self.why.setdefault(outcome, {})
+            counted[detail] = counted.get(detail, 0) + 1
+
+
+class Exchange(NamedTuple):
+    """The result of one request. Times are of CLOCK_MONOTONIC, which all processes share."""
+
+    begun: float
+    ended: float
+    page: str
+    outcome: Outcome
+    detail: str
+    """The text of an accepted remark, or the reason why the outcome is not good."""
+
+
+class Late(NamedTuple):
+    """A time in which the visitors' process got no CPU time."""
+
+    since: float
+    until: float
+
+
+def told(text: str) -> list[Exchange | Late]:
+    """Return what visitors have printed; an incomplete last line is left out."""
+    lines = text[: text.rfind("\n") + 1].splitlines()[1:]
+    return [Late(*one) if len(one) == 2 else Exchange(*one) for one in map(json.loads, lines)]
+
+
+def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outcome, str]:
+    """Return the outcome of all bytes up to the end of a connection, and the reason if it is not
+    good. `file`: the content of `page.file`."""
+    answer = Response.of(received)
+    if answer is None:
+        cut = f"cut off in the head, after {len(received)} bytes"
+        return "failed", cut if received else "closed without an answer"
+    length, came = answer.announced, len(answer.body)
+    if length is not None and came < length:
+        return "failed", f"cut off at {came} of {length} bytes"
+    if answer.status in UNAVAILABLE:
+        return "unavailable", str(answer.status)
+    wrong = ""
+    if length is not None and came > length:
+        wrong = f"{came} bytes, but Content-Length: {length}"
+    elif answer.status != page.status:
+        wrong = f"status {answer.status}"
+    elif file is not None and answer.body != file:
+        wrong = "another body"
+    return ("wrong" if wrong else "good"), wrong
+
+
+Ended = Callable[[], bool]
+
+
+class Holder:
+    """Opens connections, keeps them open, and replaces those that the server closes."""
+
+    def __init__(self, order: CrowdOrder, tally: Tally) -> None:
+        self._order, self._tally = order, tally
+        self._first, self._then, self._every = HELD[order.kind](order.pages[0])
+        self._reads = order.kind == "kept"
+        self._set = select.epoll()
+        self._open: dict[int, socket.socket] = {}
+        self._due: collections.deque[tuple[float, socket.socket]] = collections.deque()
+        """Connections by the time of their next bytes."""
+        self._closed = 0
+        """Closed by the server, and not yet opened again."""
+
+    def hold(self, ended: Ended) -> None:
+        """Hold the connections until the end."""
+        if self._reads:
+            self._await_answers(ended)
+        began(self._tally.requests)
+        while not ended():
+            self._open_some()
+            if not self._reads:
+                pause(LOOK_SECONDS, ended)
+            self._look(LOOK_SECONDS if self._reads else 0.0)
+            now = time.monotonic()
+            while self._due and self._due[0][0] <= now:
+                self._send(self._due.popleft()[1], self._then)
+        self._tally.held = len(self._open)
+
+    def _await_answers(self, ended: Ended) -> None:
+        """Open all and wait for answers. `hold` opens what is missing afterwards. If a server has
+        fewer workers than there are connections, the others get no answer."""
+        deadline = time.monotonic() + OPENING_SECONDS
+        while self._tally.requests < self._order.count and time.monotonic() < deadline:
+            if ended():
+                return
+            self._open_some()
+            self._look(0.05 if len(self._open) == self._order.count else 0.0)
+        self._tally.reopened = 0
+
+    def _open_some(self) -> None:
+        for _ in range(min(AT_ONCE, self._order.count - len(self._open))):
+            connection = connected(self._order, 0 if self._reads else SMALL_BUFFER)
+            if connection is None:
+                return
+            self._tally.opened += 1
+            self._open[connection.fileno()] = connection
+            self._set.register(connection, select.EPOLLIN if self._reads else select.EPOLLRDHUP)
+            if self._closed:
+                self._closed, self._tally.reopened = self._closed - 1, self._tally.reopened + 1
+            self._send(connection, self._first)
+
+    def _send(self, connection: socket.socket, data: bytes) -> None:
+        if connection.fileno() < 0:
+            return
+        if not sent(connection, data):
+            self._close(connection)
+        elif self._then:
+            self._due.append((time.monotonic() + self._every, connection))
+
+    def _look(self, seconds: float) -> None:
+        """Read answers or notice ends; wait for them for so many seconds."""
+        for descriptor, _ in self._set.poll(seconds):
+            connection = self._open[descriptor]
+            data = received(connection) if self._reads else b""
+            if data:
+                self._tally.requests += data.count(b"HTTP/1.1 ")
+            elif data is not None:
+                self._close(connection)
+
+    def _close(self, connection: socket.socket) -> None:
+        self._closed += self._open.pop(connection.fileno(), None) is not None
+        connection.close()
+
+
+HELD: dict[str, Callable[[Page], tuple[bytes, bytes, float]]] = {
+    "connect-only": lambda _: (b"", b"", 0.0),
+    "idle": lambda page: (page.request(keep_alive=True), b"", 0.0),
+    "slow-heads": lambda _: (b"GET / HTTP/1.1\r\nHost: torture\r\nX: ", b"x", LOOK_SECONDS),
+    "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b"", 0.0),
+    "kept": lambda page: (kept := page.request(keep_alive=True), kept, REFRESH_SECONDS),
+}
+"""The crowds that hold connections: the bytes sent at first, those sent repeatedly, and the
+interval. Only the crowd "kept" reads."""
+
+
+def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
+    """Connect, send a request and reset the connection, as fast as one core can."""
+    began()
+    wanted = order.pages[0].request()
+    while not ended() and tally.opened < MOST_FLOODED:
+        connection = connected(order)
+        if connection is not None:
+            tally.opened += 1
+            leave_nothing(connection)
+            sent(connection, wanted)
+            connection.close()
+
+
+def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
+    """Let all clients connect at the same time, send a request and read the response; repeat this.
+    A rush that has begun is always completed."""
+    began()
+    page = order.pages[0]
+    file = page.content()
+    for number in itertools.count(1):
+        if ended() or 0 < order.rounds < number:
+            return
+        waiting: dict[int, tuple[socket.socket, bytearray]] = {}
+        watched = select.epoll()
+        for _ in range(order.count):
+            connection = connected(order)
+            if connection is None:
+                tally.count("refused", "not connected")
+                continue
+            tally.opened += 1
+            waiting[connection.fileno()] = (connection, bytearray())
+            watched.register(connection, select.EPOLLIN)
+        for connection, _ in waiting.values():
+            sent(connection, page.request())
+        read_all(waiting, watched, lambda data: tally.count(*judge(data, page, file)))
+        for connection, _ in waiting.values():
+            tally.count("failed", f"no complete response within {RUSH_SECONDS:.0f} s")
+            connection.close()
+        watched.close()
+        pause(order.pause, ended)
+
+
+def read_all(
+    waiting: dict[int, tuple[socket.socket, bytearray]],
+    watched: select.epoll,
+    done: Callable[[bytes], None],
+) -> None:
+    """Read every connection to its end, and remove finished ones from `waiting`."""
+    deadline = time.monotonic() + RUSH_SECONDS
+    while waiting and time.monotonic() < deadline:
+        for descriptor, _ in watched.poll(0.05):
+            connection, so_far = waiting[descriptor]
+            piece = received(connection)
+            so_far += piece or b""
+            if piece == b"":
+                done(bytes(so_far))
+                del waiting[descriptor]
+                leave_nothing(connection)
+                connection.close()
+
+
+def visit(order: CrowdOrder, _: Tally, ended: Ended) -> None:
+    """Let the visitors send requests, each in its thread, and print their exchanges."""
+    began()
+    done: queue.SimpleQueue[Exchange | Late] = queue.SimpleQueue()
+    for number in range(order.count):
+        threading.Thread(target=visitor, args=(number, order, done), daemon=True).start()
+    last = time.monotonic()
+    while True:
+        over = ended()
+        lines = []
+        while not done.empty():
+            lines.append(json.dumps(done.get()) + "\n")
+        print("".join(lines), end="", flush=True)
+        if over:
+            os._exit(0)  # do not join threads that wait for a server
+        time.sleep(WRITE_SECONDS)
+        now = time.monotonic()
+        if now - last > LATE_SECONDS:
+            done.put(Late(last, now))
+        last = now
+
+
+def visitor(number: int, order: CrowdOrder, done: "queue.SimpleQueue[Exchange | Late]") -> None:
+    """Send one visitor's requests for ever."""
+    page = order.pages[number % len(order.pages)]
+    file = page.content()
+    time.sleep(order.pause * number / order.count)  # spread the first requests
+    for requests in itertools.count(1):
+        remark = f"{order.mark}-{number}-{requests}"
+        begun = time.monotonic()
+        outcome, detail = exchange(order, page, file, remark)
+        if outcome == "good" and page.posts:
+            detail = remark
+        done.put(Exchange(begun, time.monotonic(), page.name, outcome, detail))
+        time.sleep(max(order.pause, REFUSED_PAUSE * (outcome == "refused")))
+
+
+def exchange(order: CrowdOrder, page: Page, file: bytes | None, remark: str) -> tuple[Outcome, str]:
+    """Make one request on a new connection. Return its outcome and the reason."""
+    answer = b""
+    try:
+        with socket.create_connection(order.address, order.patience) as connection:
+            connection.sendall(page.request(remark))
+            while piece := connection.recv(65536):
+                answer += piece
+            leave_nothing(connection)
+    except ConnectionRefusedError:
+        return "refused", "no process listens"
+    except OSError as error:
+        what = "no response in time" if isinstance(error, TimeoutError) else str(error)
+        return "failed", f"{what}, after {len(answer)} bytes"
+    return judge(answer, page, file)
+
+
+KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
+    **dict.fromkeys(HELD, lambda order, tally, ended: Holder(order, tally).hold(ended)),
+    "flood": flood,
+    "rush": rush,
+    "visitors": visit,
+}
+
+
+def pause(seconds: float, ended: Ended) -> None:
+    """Sleep until the time is over or the crowd must end."""
+    until = time.monotonic() + seconds
+    while not ended() and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
+    """Return a new non-blocking connection, or None if it is not made within CONNECT_SECONDS."""
+    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    if receive_buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    connection.settimeout(CONNECT_SECONDS)
+    try:
+        connection.connect(order.address)
+    except OSError:
+        connection.close()
+        return None
+    connection.setblocking(False)
+    return connection
+
+
+def sent(connection: socket.socket, data: bytes) -> bool:
+    """Send what the kernel accepts. Return False after an error."""
+    try:
+        connection.send(data)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def received(connection: socket.socket) -> bytes | None:
+    """Return the next bytes; none (b"") at the end or after an error, None if none came yet."""
+    try:
+        return connection.recv(65536)
+    except BlockingIOError:
+        return None
+    except OSError:
+        return b""
+
+
+def leave_nothing(connection: socket.socket) -> None:
+    """Make close() send a reset, so that no connection is left in TIME_WAIT: there would be too
+    many. Call this after the server has ended its side."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+
+
+def began(number: int = 0) -> None:
+    """Report that the crowd has begun."""
+    print(number, flush=True)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run a crowd until SIGTERM and print its tally."""
+    said = json.loads(arguments[0])
+    order = CrowdOrder(**{**said, "pages": tuple(Page(**page) for page in said["pages"])})
+    tally, signals = Tally(), list[int]()
+    signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
+    KINDS[order.kind](order, tally, lambda: bool(signals))
+    while not signals:  # some kinds end by themselves
+        time.sleep(0.01)
+    print(json.dumps(asdict(tally)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

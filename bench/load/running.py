@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT
+"""Running crowds: each is a process of `bench.load.crowd`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from bench.host.process import Helper, HelperError, last_line
+from bench.host.signals import SignalWatch
+from bench.load.crowd import RUSH_SECONDS, CrowdOrder, Page
+
+CROWD_SECONDS = 2 * RUSH_SECONDS
+"""The time limit for a crowd to end."""
+
+
+class RunningCrowd(Helper):
+    """A running crowd. Use it in a `with` block, and read its tally afterwards."""
+
+    def __init__(
+        self, order: CrowdOrder, cpus: Sequence[int], watch: SignalWatch, inside: Sequence[str] = ()
+    ) -> None:
+        """Start the crowd; `inside`: see `Helper`. Raises HelperError or Interrupted."""
+        super().__init__("bench.load.crowd", [order.words()], cpus, watch, inside)
+
+    def close(self) -> None:
+        """End the crowd."""
+        self._child.end(CROWD_SECONDS)
+
+    def tally(self) -> dict[str, Any]:
+        """Return the fields of the crowd's `Tally`. Raises HelperError if it printed none."""
+        try:
+            found: dict[str, Any] = json.loads(self._child.stdout.splitlines()[1])
+        except (IndexError, ValueError) as error:  # killed before, or while it wrote
+            said = last_line(self._child.stderr) or "it printed nothing"
+            raise HelperError(f"its crowd failed: {said}") from error
+        return found
+
+
+@dataclass(frozen=True)
+class IdleReport:
+    """The counts of the idle connections."""
+
+    asked: int
+    held: int
+    """Open at the end."""
+    reopened: int
+    """Closed by the server during the load, and opened again."""
+    requests: int
+    """All answered requests."""
+    requests_during: int
+    """Requests answered during the load."""
+
+
+class IdleConnections(RunningCrowd):
+    """Connections held open during a load. Call `end` after the load."""
+
+    def __init__(self, url: str, count: int, cpus: Sequence[int], watch: SignalWatch) -> None:
+        """Open `count` connections and request `url` on each. Raises HelperError or Interrupted."""
+        self._count = count
+        to = urlsplit(url)
+        page = Page("idle", to.path)
+        order = CrowdOrder("kept", to.hostname or "", to.port or 80, count, (page,))
+        super().__init__(order, cpus, watch)
+
+    def end(self) -> IdleReport:
+        """Close all connections and return the counts. Raises HelperError."""
+        self.close()
+        told = self.tally()
+        requests = told["requests"]
+        during = max(0, requests - self._first)
+        return IdleReport(self._count, told["held"], told["reopened"], requests, during)

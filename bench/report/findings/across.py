@@ -1,0 +1,505 @@
+# SPDX-License-Identifier: MIT
+"""Comparisons across scenarios, with the titles of their charts. Pure; see `findings`.
+
+One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
+replies, or the number of idle connections during the load. Two more comparisons: the closed and the
+open loop, and the cost of each server relative to its baseline in each workload. Last, several
+instances behind nginx: a family is what scenarios have in common that differ in instances and
+balancer only.
+"""
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from bench.records.conditions import THROUGH, Conditions, conditions_from
+from bench.records.figures import Balancer
+from bench.records.metrics import BY_KEY
+from bench.records.points import Point
+from bench.records.words import (
+    connections,
+    duration,
+    figure,
+    listed,
+    number_word,
+    percent,
+    plural,
+    times,
+    upper_first,
+)
+from bench.report.findings.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR, above_floor
+from bench.report.limits import WHO, label, limit_of
+from bench.report.study import WAITS, WAYS, Row, Study, workload_name
+
+BASES = ("redirect", "link")
+"""The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
+
+
+class Shift(NamedTuple):
+    """The effect of a changed condition on one server under test."""
+
+    ratio: float
+    """Its figure after the change divided by that before."""
+    unknown: bool
+    """The figure before is a lower bound, so the ratio has no meaning."""
+    at_least: bool
+    """The figure after the change is a lower bound, and so is the ratio."""
+
+
+@dataclass
+class Contrast:
+    """One kind of figure of all servers under several conditions, at one level."""
+
+    key: str
+    level: int
+    metric: str
+    order: list[str]
+    """The names of the conditions in the chart, in its order."""
+    last: Conditions
+    values: dict[str, dict[str, float]] = field(default_factory=dict)
+    """Server -> condition -> figure."""
+    bounds: set[tuple[str, str]] = field(default_factory=set)
+    """Server and condition of each figure that is a lower bound."""
+    rows: list[Row] = field(default_factory=list)
+    """The figures as rows for the chart."""
+    labels: dict[str, str] = field(default_factory=dict)
+    """Condition -> its label, with | between its lines."""
+    about: str = ""
+    """The workload that all figures have in common; empty if the workload is what changes."""
+
+    @property
+    def ends(self) -> tuple[str, str] | None:
+        """The two conditions whose figures are compared; None if no two are suitable."""
+        if self.key != "workloads":
+            return self.order[0], self.order[-1]
+        base = next((w for w in BASES if w in self.order), None)
+        most = max(self.order, key=lambda w: WAITS.get(w, 0))
+        return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
+
+    def changes(self, names: Container[str]) -> dict[str, Shift]:
+        """Return the shift of each of these servers between the two `ends`."""
+        first, last = self.ends or ("", "")
+        return {
+            name: Shift(
+                by[last] / by[first], (name, first) in self.bounds, (name, last) in self.bounds
+            )
+            for name, by in self.values.items()
+            if name in names and by.get(first) and by.get(last)
+        }
+
+    def change_in_words(self, first: str, last: str) -> str:
+        """Return what the last condition has that the first has not."""
+        instead = "" if first == "0" else f" in place of {self.labels.get(first, first)}"
+        if self.key == "workloads":
+            return f"{workload_name(last)} in place of {workload_name(first)}"
+        if self.key == "delays":
+            return f"{last} ms{instead} of delay in each reply of Redis"
+        return f"{int(last):,} idle connections{instead}"
+
+
+def workloads(study: Study) -> Contrast | None:
+    """Return rates by workload, sorted by the number of waits for Redis."""
+    plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
+    plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
+
+    def label(s: Conditions) -> str:
+        count = WAITS.get(s.workload)
+        waits = "" if count is None else plural(count, "wait") if count else "no wait"
+        return f"{workload_name(s.workload)}|{'pure CPU' if s.workload == 'sorted' else waits}"
+
+    return _compare("workloads", study, plain, lambda s: s.workload, label, ("rate",))
+
+
+def delays(study: Study) -> Contrast | None:
+    """Return rates by the delay of Redis' replies."""
+
+    def label(s: Conditions) -> str:
+        return f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none"
+
+    found = _family(study, "redis_delay_ms")
+    return _compare("delays", study, found, lambda s: f"{s.redis_delay_ms:g}", label, ("rate",))
+
+
+def idles(study: Study) -> Contrast | None:
+    """Return CPU per request (rates if it was not measured) by idle connections."""
+    found = _family(study, "idle")
+    return _compare(
+        "idles", study, found, lambda s: str(s.idle), lambda s: f"{s.idle:,}", ("cpu", "rate")
+    )
+
+
+def _family(study: Study, name: str) -> list[Conditions]:
+    """Return the largest group of scenarios that differ in this one condition only."""
+    groups: dict[Conditions, list[Conditions]] = {}
+    for scenario in study.scenarios:
+        groups.setdefault(conditions_from(scenario._asdict() | {name: 0}), []).append(scenario)
+    best = max(groups.values(), key=len, default=[])
+    return sorted(best, key=lambda s: getattr(s, name))
+
+
+def _compare(
+    key: str,
+    study: Study,
+    scenarios: Sequence[Conditions],
+    name: Callable[[Conditions], str],
+    label: Callable[[Conditions], str],
+    metrics: Sequence[str],
+) -> Contrast | None:
+    """Return the comparison; None if no level has two conditions to compare."""
+    shared = {n for s in scenarios for n in study.levels(s)}
+    level = max(
+        shared, key=lambda n: (sum(len(study.contenders(s, n)) for s in scenarios), n), default=0
+    )
+    there = [s for s in scenarios if study.contenders(s, level)]
+    if len(there) < 2:
+        return None
+    metric = next((m for m in metrics if all(study.has(m, s) for s in there)), metrics[-1])
+    found = Contrast(key, level, metric, [name(s) for s in there], there[-1])
+    found.about = workload_name(there[0].workload) if key != "workloads" else ""
+    for point in (p for s in there for p in study.of(s) if p.level == level):
+        value = point.get(metric)
+        if value is None:
+            continue
+        subject, condition = point.subject, name(point.conditions)
+        found.values.setdefault(subject, {})[condition] = value
+        found.labels[condition] = label(point.conditions)
+        bound = metric == "rate" and point.lower_bound
+        if bound:
+            found.bounds.add((subject, condition))
+        said = f"{subject}, {found.labels[condition].replace('|', ', ')}: {'≥ ' if bound else ''}"
+        said += f"{figure(value)} {BY_KEY[metric].label} at {connections(level)}"
+        row: Row = {"subject": subject, "condition": condition, "value": value, "said": said}
+        found.rows.append(row | {"bound": bound})
+    return found
+
+
+def title(found: Contrast, names: Sequence[str], axis: str) -> str:
+    """Return the effect of the change from the first condition to the last, and the level.
+    `axis` is the changed condition, for a title without an effect."""
+    told = comparison(found, names) or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
+    about = f"{found.about}, " if found.about else ""
+    return f"{told} ({about}{connections(found.level)})"
+
+
+def comparison(found: Contrast, names: Sequence[str]) -> str:
+    """Return the smallest and the largest effect of the change, with their servers."""
+    changes = found.changes(names)
+    if found.ends is None or not changes:
+        return ""
+    what = found.change_in_words(*found.ends)
+    if found.metric != "cpu":
+        return _left(upper_first(what), changes)
+    ranked = sorted((change.ratio, name) for name, change in changes.items())
+    (less, least), (more, most) = ranked[0], ranked[-1]
+    if len(changes) > 1 and more < NEAR * less:
+        return f"With {what} a request costs each of them {times(more)} as much CPU"
+    words = f"With {what} a request costs {most} {times(more)} as much CPU"
+    return words + (f", {least} {times(less)}" if least != most else "")
+
+
+def share_left(ratio: float, at_least: bool = False) -> str:
+    """Return the remaining share of a rate: "60 %", "at least 60 %", "all"."""
+    return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
+
+
+def _left(what: str, changes: dict[str, Shift]) -> str:
+    """Return the remaining shares of the rates."""
+    known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
+    unknown = [name for name, change in changes.items() if change.unknown]
+    if not known:
+        words = f"{what}: the remaining share of the rates is unknown"
+        return f"{words}; without that {EACH_AT_LIMIT}"
+    exact = [found for found in known if not found[2]]
+    (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
+    if len(exact) == len(changes) > 1 and more < NEAR * less:
+        return f"{what} left each of them {share_left(less)} of its rate"
+    words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
+    words += f", {most} {share_left(less, less_bound)}" if most != least else ""
+    return words + (f"; unknown for {listed(unknown)}" if unknown else "")
+
+
+# ---- The closed and the open loop ----
+
+
+class LoopRow(NamedTuple):
+    """Latency percentiles of one kind of loop, in milliseconds."""
+
+    s: str
+    """The key of the scenario for which the page shows it."""
+    subject: str
+    asked: str
+    """The rate of the open loop."""
+    way: str
+    p50: float
+    p99: float
+    said: str
+
+
+def loop_rows(study: Study) -> list[LoopRow]:
+    """Return percentiles of the open loop and of the closed loop at the nearest level.
+
+    If an open loop ran with several limits of connections, the highest is used: it restricts the
+    rate least.
+    """
+    highest: dict[tuple[str, Conditions], Point] = {}
+    for point in sorted(study.points, key=lambda p: p.level):
+        if point.conditions.mode == "open" and point.held and point.get("p99"):
+            highest[point.subject, point.conditions] = point
+    return [row for point in highest.values() for row in _loop_rows(study, point)]
+
+
+def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
+    beside = point.conditions._replace(mode="closed", rate=None)
+    key = study.keys.get(beside, study.keys[point.conditions])
+    name, asked = point.subject, f"{figure(point.conditions.rate)}/s"
+
+    def row(way: str, p50: float, p99: float, p999: float | None) -> LoopRow:
+        said = f"{name} at {asked}, {way}: median {duration(p50)}, p99 {duration(p99)}"
+        said += f", p99.9 {duration(p999)}" if p999 else ""
+        return LoopRow(key, name, asked, way, p50, p99, said)
+
+    def of(way: str, found: Point) -> LoopRow:
+        return row(way, found.get("p50") or 0.0, found.get("p99") or 0.0, found.get("p999"))
+
+    yield of(WAYS[2], point)
+    run = point.typical
+    if run and run.open_loop and (sent := run.open_loop.uncorrected):
+        yield row(WAYS[1], sent.p50, sent.p99, sent.p999)
+    closed = [p for p in study.series(name, beside) if p.held and p.get("p99")]
+    if closed:
+        yield of(WAYS[0], min(closed, key=lambda p: abs(p.level - point.level)))
+
+
+def loops(study: Study, scenario: Conditions) -> str:
+    """Return the title of the chart of the loops; empty if it has no rows."""
+    rows = [row for row in loop_rows(study) if row.s == study.keys[scenario]]
+    return between_loops(rows) if rows else ""
+
+
+def between_loops(rows: Sequence[LoopRow]) -> str:
+    """Return the largest ratio of the open loop's p99 to the closed loop's."""
+    ways: dict[tuple[str, str], dict[str, float]] = {}
+    for row in rows:
+        ways.setdefault((row.subject, row.asked), {})[row.way] = row.p99
+    closed_loop, _, from_due = WAYS
+    found = [
+        (by[from_due] / by[closed_loop], key, by)
+        for key, by in ways.items()
+        if by.get(closed_loop) and from_due in by
+    ]
+    if not found:
+        return "Latency at a constant rate, independent of the server"
+    ratio, (who, rate), by = max(found, key=lambda f: f[0])
+    closed, due = duration(by[closed_loop]), duration(by[from_due])
+    if ratio < NEAR:
+        return (
+            f"At {rate} 99 % of {who}'s responses came within {due} of their due time; "
+            f"in the closed loop, at full load, within {closed}"
+        )
+    return (
+        f"The closed loop says {closed} for {who} (p99), the open loop at {rate} "
+        f"{due}: {times(ratio)} as long"
+    )
+
+
+# ---- The cost of each server relative to its baseline, by workload ----
+
+
+def over_floors(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
+    """Return the workloads with baselines (least waiting first) and the ratio of each server, at
+    the level with the most ratios (the highest such level)."""
+    found = []
+    for scenario in study.scenarios:
+        if scenario._replace(workload="", keep_alive=False) != study.usual:
+            continue
+        by_level = [
+            [(r, p) for p in study.contenders(scenario, level) if (r := study.floor_ratio(p))]
+            for level in study.levels(scenario)
+        ]
+        if most := max(reversed(by_level), key=len, default=[]):
+            found.append((scenario, most))
+    return sorted(found, key=lambda f: (WAITS.get(f[0].workload, 0), f[0].keep_alive))
+
+
+def column(scenario: Conditions) -> str:
+    """Return the column heading of a workload."""
+    return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
+
+
+def floor_rows(study: Study) -> list[Row]:
+    """Return a row for each server in each workload."""
+    return [
+        {
+            "subject": point.subject,
+            "workload": column(scenario),
+            "ratio": round(ratio, 3),
+            "ratio_said": f"{ratio:.1f}\N{MULTIPLICATION SIGN}",
+            "said": f"{point.subject}, {column(scenario)}: {figure(point['cpu'], 'µs')} of CPU per "
+            f"request, its baseline {figure(point['cpu'] / ratio, 'µs')}, at "
+            f"{connections(point.level)}",
+        }
+        for scenario, ratios in over_floors(study)
+        for ratio, point in ratios
+    ]
+
+
+def floors_title(study: Study) -> str:
+    """Return the lowest and the highest ratio to the baseline, with their workloads."""
+    every = [(ratio, p, s) for s, ratios in over_floors(study) for ratio, p in ratios]
+    if not every:
+        return ""
+    near, far = min(every, key=lambda e: e[0]), max(every, key=lambda e: e[0])
+    words = f"In CPU per request {_placed(near)}"
+    return words + (f", {_placed(far)}" if far[0] >= NEAR * near[0] else "")
+
+
+def _placed(found: tuple[float, Point, Conditions]) -> str:
+    ratio, point, scenario = found
+    where = f"{column(scenario)}, {connections(point.level)}"
+    return f"{point.subject} is {above_floor(ratio)} ({where})"
+
+
+# ---- Several instances behind nginx ----
+
+
+def family_of(scenario: Conditions) -> Conditions:
+    """Return the conditions with one instance and without a balancer."""
+    return scenario._replace(instances=1, balancer="none")
+
+
+def families(study: Study) -> dict[Conditions, list[Conditions]]:
+    """Return the families with a measurement through nginx."""
+    found: dict[Conditions, list[Conditions]] = {}
+    for scenario in study.scenarios:
+        found.setdefault(family_of(scenario), []).append(scenario)
+    return {k: v for k, v in found.items() if any(s.balancer != "none" for s in v)}
+
+
+def instance_rows(study: Study) -> list[Row]:
+    """Return a row for each valid data point of a family. It has the keys of all scenarios of the
+    family, because the page shows the whole family for each of them."""
+    number = {id(point): index for index, point in enumerate(study.points)}
+    return [
+        _row(study, point, number[id(point)], [study.keys[s] for s in family])
+        for family in families(study).values()
+        for scenario in family
+        for point in study.of(scenario)
+        if point.held
+    ]
+
+
+def _row(study: Study, point: Point, number: int, keys: list[str]) -> Row:
+    one, spread, way = one_instance(study, point), point.spread("rate"), point.conditions.balancer
+    assert spread
+    count, wide = point.conditions.instances, spread.low < spread.high
+    return {
+        "id": number,
+        "s": keys,
+        "subject": point.subject,
+        "level": point.level,
+        "way": way,
+        "way_said": THROUGH[way],
+        "n": count,
+        "rate": round(spread.median, 1),
+        "bound": point.lower_bound,
+        "low": round(spread.low, 1) if wide else None,
+        "high": round(spread.high, 1) if wide else None,
+        "ideal": round(count * one["rate"], 1) if one and not one.lower_bound else None,
+    }
+
+
+def one_instance(study: Study, point: Point) -> Point | None:
+    """Return the point of one instance with the same balancer and level; None if it is invalid."""
+    alone = point.conditions._replace(instances=1)
+    found = study.find(point.subject, alone, point.level)
+    return found if found and found.held else None
+
+
+def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
+    """Return the rate of the most instances relative to one and to the ideal, and the
+    bottleneck there."""
+    found = list(_beside_one(study, scenario, level, way))
+    known = [(one, p) for one, p in found if not one.lower_bound]
+    if not known:
+        words = f"{WITH[way]} {AT_LIMIT} with one instance already: the scaling is unknown"
+        return words if found else ""
+    most = max(p.conditions.instances for _, p in known)
+    ratios = [(_ratio(p, one), p) for one, p in known if p.conditions.instances == most]
+    grown = sorted(ratios, key=lambda g: -g[0])
+    best, first = grown[0]
+    least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
+    more = best >= NEAR or first.lower_bound
+    words = f"{WITH[way]} {number_word(most)} instances of {first.subject} carried "
+    words += f"{_times(first, best)} as much as one" if more else "no more than one"
+    if last is not first and more:
+        words += f", of {last.subject} {_times(last, least)}"
+    return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
+
+
+def _ratio(point: Point, other: Point) -> float:
+    return (point.get("rate") or 0) / (other.get("rate") or 1e-9)
+
+
+def _times(point: Point, ratio: float) -> str:
+    if point.lower_bound:
+        return f"at least {times(ratio)}"
+    return times(ratio) if ratio >= NEAR else "no more"
+
+
+def _beside_one(
+    study: Study, scenario: Conditions, level: int, way: Balancer
+) -> Iterator[tuple[Point, Point]]:
+    """Yield pairs of points: one instance, several instances of the same server."""
+    for other in families(study).get(family_of(scenario), ()):
+        if other.balancer == way and other.instances > 1:
+            for point in study.contenders(other, level):
+                one = one_instance(study, point)
+                if one:
+                    yield one, point
+
+
+def _limits(points: Sequence[Point]) -> str:
+    """Return the most frequent bottleneck of these points."""
+    by: dict[str, int] = {}
+    for point in points:
+        host = limit_of(point)
+        name = label(host.role, host.name) if host else WHO.get(point.bottleneck or "", "")
+        by[name] = by.get(name, 0) + 1
+    by.pop("", None)
+    if not by:
+        return ""
+    name, count = max(by.items(), key=lambda pair: pair[1])
+    many = f" for {count} of {len(points)}" if len(points) > 1 else ""
+    return f". There {name} was the limit{many}"
+
+
+def through_finding(study: Study, scenario: Conditions, level: int) -> str:
+    """Return the share of one instance's rate that remains behind nginx."""
+    family = family_of(scenario)
+    kept: dict[str, dict[str, tuple[float, bool]]] = {}
+    unknown: dict[str, None] = {}
+    for way in WITH:
+        for point in study.contenders(family._replace(balancer=way), level):
+            name = point.subject
+            straight = study.find(name, family, level)
+            if straight and straight.lower_bound:
+                unknown[name] = None
+            elif straight and straight.held:
+                kept.setdefault(name, {})[way] = (_ratio(point, straight), point.lower_bound)
+    without = f"without nginx {AT_LIMIT}"
+    if not kept:
+        return f"The cost of nginx is unknown: {without}" if unknown else ""
+    most = max(kept, key=lambda n: max(kept[n].values()))
+    least = min(kept, key=lambda n: min(kept[n].values()))
+    first = [f"{share_left(*share)} of its rate {AFTER[way]}" for way, share in kept[most].items()]
+    words = f"Behind nginx one instance of {most} kept {listed(first)}"
+    if least != most:
+        words += f"; one of {least} {listed([share_left(*s) for s in kept[least].values()])}"
+    return words + (f"; unknown for {listed([*unknown])}: {without}" if unknown else "")
+
+
+WITH: dict[Balancer, str] = {
+    "keep": "With connections to the servers kept,",
+    "close": "With a new connection for each request,",
+}
+AFTER = {"keep": "if nginx keeps its connections", "close": "if it closes them"}

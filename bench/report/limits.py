@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: MIT
+"""What limited the servers, in words: the host at its limit in each configuration, the levels that
+each server passes, and why it fails at a higher one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.records.conditions import Conditions
+from bench.records.environment import HostInfo
+from bench.records.figures import HostFigures, Role
+from bench.records.points import Point
+from bench.records.words import (
+    connections,
+    listed,
+    number_word,
+    percent,
+    plural,
+)
+from bench.report.study import Row, Study
+
+ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
+"""In the order in which a request passes them."""
+THROTTLED = 0.05
+"""A host that is throttled in at least this share of its periods is reported."""
+NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
+WHO = NAMES | {name: f"the {NAMES[name]}" for name in ("load", "server")}
+QUEUES = (
+    ("listen_overflows", "overflow"),
+    ("listen_drops", "dropped SYN"),
+    ("retransmits", "resent segment"),
+    ("time_wait_overflows", "TIME_WAIT overflow"),
+)
+"""Counters of problems in a host's queues, with their names in the results."""
+
+
+def label(role: str, name: str) -> str:
+    """Return a host's name, with its role unless the name contains it."""
+    said = ("server", "zerohttpd") if role == "server" else (role,)
+    return name if any(word in name.lower() for word in said) else f"{name} ({role})"
+
+
+def in_order(hosts: Sequence[HostInfo]) -> list[HostInfo]:
+    """Return the hosts in the order in which a request passes them."""
+    return sorted(hosts, key=lambda host: ROLES.index(host.role))
+
+
+def limit_of(point: Point) -> HostFigures | None:
+    """Return the host that was the limit of a data point; None if no host was, or if unknown."""
+    return next(
+        (
+            host
+            for host in point.hosts
+            if host.role == point.bottleneck and point.bottleneck_host in (None, host.name)
+        ),
+        None,
+    )
+
+
+def why(host: HostFigures, at_most: str = "") -> str:
+    """Return the evidence that a host was at its limit: "throttled in 92 % of its periods"."""
+    if (host.throttled_share or 0) >= THROTTLED:
+        return f"throttled in {at_most}{percent(host.throttled_share or 0)} of its periods"
+    return f"{at_most}{percent(host.cpu_share)} of its CPU used"
+
+
+def limit_words(point: Point) -> str:
+    """Return the limit of a data point with its evidence; empty if it was not measured."""
+    if point.bottleneck is None:
+        return ""
+    host = limit_of(point)
+    if host:
+        return f"{label(host.role, host.name)} was the limit: {why(host)}"
+    if point.bottleneck != "none":
+        return f"{WHO[point.bottleneck]} was at its limit"
+    if not point.hosts:
+        return "no process was at its limit"
+    most = max(point.hosts, key=lambda h: h.cpu_share)
+    busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
+    return f"no host was at its limit; the busiest was {busiest}"
+
+
+def trouble(host: HostFigures) -> list[str]:
+    """Return the problems in a host's queues: "12 overflows", "3 resent segments"."""
+    counts = ((getattr(host, name), word) for name, word in QUEUES)
+    return [plural(count, word) for count, word in counts if count]
+
+
+def host_words(host: HostFigures) -> str:
+    """Return all figures of a host in one configuration, in words."""
+    words = [f"{percent(host.cpu_share)} of its CPU"]
+    if host.throttled_share is not None:
+        words.append(f"throttled in {percent(host.throttled_share)} of its periods")
+    looked = any(getattr(host, name) is not None for name, _ in QUEUES)
+    return ", ".join([*words, *(trouble(host) or ["no queue problems"] * looked)])
+
+
+def names(study: Study) -> list[str]:
+    """Return the labels of all hosts with figures, in the order in which a request passes them."""
+    found = {(host.role, host.name) for point in study.points for host in point.hosts}
+    known = [(host.role, host.name) for host in in_order(study.results.hosts)]
+    rest = sorted(found - set(known), key=lambda key: (ROLES.index(key[0]), key[1]))
+    return [label(*key) for key in [*known, *rest] if key in found]
+
+
+def host_rows(study: Study) -> list[Row]:
+    """Return a row for each host and data point of the scenarios in the page's menu."""
+    place = {name: index for index, name in enumerate(names(study))}
+    rows: list[Row] = []
+    for number, point in enumerate(study.points):
+        if point.conditions not in study.scenarios:
+            continue
+        for host in point.hosts:
+            name = label(host.role, host.name)
+            rows.append(
+                {
+                    "id": number,
+                    "s": study.keys[point.conditions],
+                    "subject": point.subject,
+                    "level": point.level,
+                    "host": name,
+                    "place": place[name],
+                    "share": round(host.cpu_share, 3),
+                    "throttled": round(host.throttled_share or 0, 3),
+                    "sign": "!" if trouble(host) else "",
+                    "limit": host == limit_of(point),
+                    "said": f"{point.subject}, {name}: {host_words(host)}",
+                }
+            )
+    return rows
+
+
+def finding(study: Study, scenario: Conditions, level: int) -> str:
+    """Return which host was the limit, for how many servers, and the evidence."""
+    points = [p for p in study.contenders(scenario, level) if p.hosts]
+    if not points:
+        return ""
+    limits: dict[str, list[HostFigures]] = {}
+    for point in points:
+        host = limit_of(point)
+        if host:
+            limits.setdefault(label(host.role, host.name), []).append(host)
+    if not limits:
+        most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
+        nobody = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
+        return (
+            f"At {connections(level)} {nobody}the busiest was "
+            f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
+        )
+    who, cells = max(limits.items(), key=lambda pair: len(pair[1]))
+    worst = max(cells, key=lambda h: (h.throttled_share or 0, h.cpu_share))
+    many = f" for {len(cells)} of {len(points)} servers" if len(points) > 1 else ""
+    if 1 < len(cells) == len(points):
+        many = " for both" if len(cells) == 2 else f" for all {number_word(len(cells))}"
+    words = f"At {connections(level)} the host {who} was the limit{many}"
+    return f"{words}: {why(worst, 'up to ' if len(cells) > 1 else '')}"
+
+
+# ---- The levels that each server passes ----
+
+
+@dataclass(frozen=True)
+class Holding:
+    """The levels that one server under test passes in one scenario."""
+
+    subject: str
+    kind: str
+    highest: int | None
+    """The highest level up to which every level is passed; None if the lowest is not."""
+    broken_at: int | None
+    """The lowest level that failed. A level that the machine does not allow is no failure."""
+    words: str
+
+
+def holdings(study: Study, scenario: Conditions) -> list[Holding]:
+    """Return the levels that each server of a scenario passes."""
+    found = [(s, study.series(s.name, scenario)) for s in study.subjects]
+    return [_holding(s.name, s.kind, points, study) for s, points in found if points]
+
+
+def _holding(name: str, kind: str, points: list[Point], study: Study) -> Holding:
+    bad = next((p for p in points if p.state != "held"), None)
+    good = [p.level for p in points if p.held and (bad is None or p.level < bad.level)]
+    highest = max(good, default=None)
+    words = [_held_words(points, highest, bad, study.results.state == "complete")]
+    if bad is not None:
+        words.append(_why(bad, study))
+        again = [f"{p.level:,}" for p in points if p.held and p.level > bad.level]
+        if again:
+            words.append(f"It passes again at {listed(again)}.")
+    broken_at = next((p.level for p in points if p.state == "failed"), None)
+    return Holding(name, kind, highest, broken_at, " ".join(words))
+
+
+def _held_words(points: list[Point], highest: int | None, bad: Point | None, complete: bool) -> str:
+    if highest is None and points[0].state == "skipped":
+        return f"Was not tried at {points[0].level:,}, the lowest level."
+    if highest is None:
+        return f"Failed at {points[0].level:,}, the lowest level."
+    if bad is None and not complete:
+        return f"Passed all measured levels, up to {connections(highest)}."
+    if bad is None:
+        return f"Passed every level up to {connections(highest)}, the highest requested."
+    if bad.state == "skipped":
+        return f"Passed every level up to {connections(highest)}, the highest tried."
+    return f"Passed up to {connections(highest)}."
+
+
+def _why(bad: Point, study: Study) -> str:
+    label = bad.reason.label if bad.reason else bad.state
+    text = bad.reason.text if bad.reason else "no reason was recorded"
+    verb = "not tried" if bad.state == "skipped" else label
+    words = f"At {bad.level:,}: {verb}: {text.rstrip('.')}."
+    limits = study.results.limits
+    queue = limits.somaxconn if limits else None
+    if bad.state == "failed" and queue and bad.level > queue:
+        words += f" The accept queue is limited to {queue:,} (somaxconn)."
+    return words

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: MIT
+"""A report in blocks. It is written once and has two forms: one self-contained HTML file without a
+script, and a Markdown document for docs/."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeAlias
+
+from markupsafe import Markup, escape
+
+from bench.readers.console import Table
+from bench.report.page.look import look, template_of
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A list of terms, each with its explanation."""
+
+    terms: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture in HTML; the Markdown document omits it."""
+
+    html: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, and the blocks below it. Without any of them it is omitted."""
+
+    title: str
+    blocks: Sequence["Block"]
+    key: str = ""
+    """The anchor on the page."""
+
+
+Block: TypeAlias = "str | Terms | Drawing | Table | Section"
+"""A text is a paragraph; a word in `backticks` is code."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A report without a script."""
+
+    title: str
+    made: datetime
+    headline: str
+    lead: Sequence[str]
+    cautions: Sequence[str]
+    sections: Sequence[Section]
+    colours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Colours of this page only, light and dark."""
+
+    def markdown(self) -> str:
+        """Return it as Markdown."""
+        cautions = "\n".join(f"- {text}" for text in self.cautions)
+        blocks = [f"# {self.title}", f"{self.headline}.", *self.lead, cautions]
+        return "\n\n".join([*filter(None, blocks), *_lines(_there(self.sections), 2)]) + "\n"
+
+    def html(self) -> str:
+        """Return it as a page."""
+        template = template_of(__file__, "document.html.j2", marked=_marked, key=key)
+        sections = list(_there(self.sections))
+        return template.render(document=self, sections=sections, **look([], self.colours)).lstrip()
+
+
+def _there(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks that have a content."""
+    for block in blocks:
+        if isinstance(block, Section):
+            if inner := list(_there(block.blocks)):
+                yield Section(block.title, inner, block.key)
+        elif block.rows if isinstance(block, Table) else block not in ("", Terms([])):
+            yield block
+
+
+def _lines(blocks: Iterable[Block], depth: int) -> Iterator[str]:
+    """Yield the paragraphs of a Markdown document."""
+    for block in blocks:
+        if isinstance(block, str):
+            yield block
+        elif isinstance(block, Table):
+            yield block.markdown()
+        elif isinstance(block, Terms):
+            yield "\n".join(f"- {term}: {text}" for term, text in block.terms)
+        elif isinstance(block, Section) and (inner := list(_lines(block.blocks, depth + 1))):
+            yield f"{'#' * depth} {block.title}"
+            yield from inner
+
+
+def _marked(text: str) -> Markup:
+    """Return an escaped text in which words in backticks are code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def key(name: str) -> str:
+    """Return the name of a kind's colour on the page."""
+    return "v-" + name.replace(" ", "-")
+
+
+def drawn(name: str, **values: object) -> str:
+    """Return a drawing in HTML, by its macro in `drawings.html.j2`."""
+    return Markup(getattr(template_of(__file__, "drawings.html.j2").module, name)(**values))

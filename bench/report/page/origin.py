@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""The parts of the page about the origin of figures: the reference servers with their published
+results, and the machine, versions, settings, limits and commands of the sweep."""
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+from bench.readers import cost
+from bench.records.results import PeerStudy
+from bench.records.words import connections, figure
+from bench.report.charts.base import Catalogue
+from bench.report.findings import peers
+from bench.report.limits import NAMES, in_order, label
+from bench.report.page.cost import flame_shown
+from bench.report.study import Study, describe
+
+# ---- Reference servers: published and measured results, a table for each load ----
+
+
+def reference_servers(study: Study, _: Catalogue) -> dict[str, object]:
+    """Return each study of the sweep, and the template's functions that format figures."""
+    return {
+        "peer_studies": [_study(study, asked) for asked in study.results.studies],
+        "peer_facts": study.results.peers,
+        "peers_left_out": study.results.left_out,
+        "load_of": lambda table: f"{describe(table.scenario)}, {connections(table.level)}",
+        "limit_of": limit_of,
+        "ratio": lambda ratio: "–" if ratio is None else f"{ratio:.2f}",
+        "figure": figure,
+    }
+
+
+def _study(study: Study, asked: PeerStudy) -> dict[str, object]:
+    sampled = [
+        (subject, conditions._replace(mode="closed"))
+        for some in asked.measured
+        for subject in some.subjects
+        for conditions in some.conditions
+        if not conditions.rated
+    ]
+    drawn = [one for one in cost.flames(study.results) if (one.subject, one.conditions) in sampled]
+    return {
+        "said": asked,
+        "tables": peers.tables(study, asked),
+        "flames": [flame_shown(one) for one in drawn],
+        "sampled": cost.sampled_how(drawn),
+        "memory": [
+            (name, figure(bytes_each / 1024, "KB"), f"{number:,}")
+            for name, number, bytes_each in peers.memory(study.results, asked)
+        ],
+    }
+
+
+def limit_of(now: peers.Now) -> str:
+    """Return the bottleneck as a word for the table."""
+    found = now.point.bottleneck if now.point else None
+    return NAMES.get(found, found) if found else "–"
+
+
+# ---- The origin of the results: machine, versions, settings, limits, commands ----
+
+GIB = 2**30
+
+
+def how_made(study: Study, charts: Catalogue) -> dict[str, object]:
+    """Return the values of the page's last section."""
+    return {
+        "missing": _missing(study, charts),
+        "command": ".venv/bin/zerohttpd " + _line(study.results.command),
+        "checkout": checkout_command(study),
+        "facts": facts(study),
+        "limits_found": [
+            {
+                "levels": ", ".join(f"{level:,}" for level in found.levels),
+                "words": found.describe(),
+                "cure": found.cure,
+            }
+            for found in study.results.findings
+        ],
+        "commands": [
+            f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+            for run in study.results.runs
+            if run.ab_command
+        ],
+    }
+
+
+def facts(study: Study) -> dict[str, dict[str, str]]:
+    """Return all facts by group and name, without empty groups."""
+    results = study.results
+    machine = dict(_flat(results.machine.model_dump(exclude={"memory_bytes"})))
+    if results.machine.memory_bytes:
+        machine["memory"] = f"{results.machine.memory_bytes / GIB:.1f} GiB"
+    if results.placement and results.placement.note:
+        machine["placement"] = results.placement.note
+    limits = results.limits.model_dump(exclude_none=True) if results.limits else {}
+    sweep = {
+        "begun": f"{results.started:%Y-%m-%d %H:%M:%S %Z}",
+        "ended": f"{results.finished:%Y-%m-%d %H:%M:%S %Z}" if results.finished else "not",
+        "state": results.state,
+        "runs made": f"{len(results.runs):,}",
+        "levels": ", ".join(f"{n:,}" for n in results.levels),
+    }
+    # The path is shown only if it is not that of a named workload.
+    own_path = {s.workload for s in study.all_scenarios} == {results.settings.path}
+    settings = results.settings.model_dump(
+        exclude_defaults=True, exclude={"options"} if own_path else {"options", "path"}
+    )
+    found = {
+        "Machine of the load generator" if results.hosts else "Machine": machine,
+        "Sweep": sweep | dict(_flat(settings)),
+        "Versions": dict(_flat(results.versions.model_dump())),
+        "Limits": dict(_flat(limits)),
+    }
+    for host in in_order(results.hosts):
+        rows = dict(_flat(host.model_dump(exclude={"role", "name", "memory_mb"})))
+        rows["memory"] = f"{host.memory_mb * 1e6 / GIB:.1f} GiB" if host.memory_mb else "unknown"
+        found[f"Host {label(host.role, host.name)}"] = rows
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def checkout_command(study: Study) -> str:
+    """Return the command that checks out the same sources; empty if no commit was recorded.
+
+    The commit must be hexadecimal: results may be from elsewhere, and readers paste the line.
+    """
+    git = study.results.versions.git
+    if git is None or not re.fullmatch("[0-9a-f]+", git.commit):
+        return ""
+    changed = f"    # and {git.changed_files} changed files that are not in it"
+    return f"git checkout {git.commit}{changed if git.changed_files else ''}\n"
+
+
+def _line(arguments: Sequence[str]) -> str:
+    return _plain(shlex.join(arguments))
+
+
+def _plain(text: str) -> str:
+    """Return a text without line breaks and control characters, so that it is safe to paste."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _without_names(named: Mapping[str, object]) -> set[str]:
+    """Return the values of {name: value} as texts, each without its name at the beginning."""
+    return {str(value).removeprefix(f"{name} ") for name, value in named.items()}
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield nested facts as lines: ("servers: epoll", "1.0")."""
+    if isinstance(value, dict) and len(same := _without_names(value)) == 1 < len(value):
+        yield f"{name}: all {len(value)}", same.pop()
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            word = str(key).replace("_", " ")
+            yield from _flat(inner, f"{name}: {word}" if name else word)
+    elif isinstance(value, list | tuple) and value:
+        yield name, ", ".join(map(str, value))
+    elif value not in (None, "", []):
+        yield name, {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+
+
+def _missing(study: Study, charts: Catalogue) -> str:
+    wanted = {
+        "latency per request": study.has("p999"),
+        "CPU per request": study.has("cpu"),
+        "context switches": study.has("switches_voluntary"),
+        "memory of all processes": study.whole_memory(),
+        "whether the machine was quiet": study.has("foreign_share"),
+        "the bottleneck": any(p.bottleneck for p in study.points),
+        "the baselines": any(s.kind == "floor" for s in study.subjects),
+        "the open loop": "loops" in charts.exhibits,
+        "several workloads": "workloads" in charts.exhibits,
+        "a slowed Redis": "delays" in charts.exhibits,
+        "idle connections": "idles" in charts.exhibits,
+        "several instances behind nginx": "through" in charts.exhibits,
+        "separate hosts": bool(study.results.hosts),
+    }
+    return ", ".join(name for name, there in wanted.items() if not there)

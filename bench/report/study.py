@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT
+"""The results for the report: servers under test, scenarios, and a point per configuration.
+
+A scenario is what all points of one chart have in common: the workload and its conditions.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from bench.records.conditions import CellKey, Conditions
+from bench.records.points import Point, best_level, data_points
+from bench.records.results import Results
+from bench.records.store import Json
+from bench.records.workloads import WORKLOADS
+
+Row: TypeAlias = dict[str, Json]
+"""A row of a chart's data or of an export. The report writes it and does not read it."""
+
+
+@dataclass(frozen=True)
+class StudySubject:
+    """A server under test: one of the project, a baseline or a reference server."""
+
+    name: str
+    kind: str
+    architecture: str | None
+
+
+class Study:
+    """All points of a result, with methods to select and compare them."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.index = data_points(results)
+        """All data points, those without a rate too."""
+        self.points = [point for point in self.index.values() if point.conditions.rated]
+        found = {p.subject: StudySubject(p.subject, p.kind, p.architecture) for p in self.points}
+        order = [name for name in results.servers if name in found]
+        names = order + [name for name in found if name not in order]
+        ranks = {"server": 0, "stranger": 1, "floor": 2}
+        self.subjects = sorted((found[n] for n in names), key=lambda s: ranks.get(s.kind, 1))
+        self.all_scenarios = list(dict.fromkeys(point.conditions for point in self.points))
+
+    @cached_property
+    def scenarios(self) -> list[Conditions]:
+        """The scenarios in the page's menu: those of the closed loop, or if there are none, all.
+
+        The first is a guestbook with the fewest special conditions and the most points.
+        """
+        closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
+        usual = Conditions("")
+        plain = {s: [a == b for a, b in zip(s[1:], usual[1:], strict=True)] for s in closed}
+        first = max(
+            closed,
+            key=lambda s: (s.workload == "guestbook", sum(plain[s]), len(self.of(s))),
+            default=None,
+        )
+        return sorted(closed, key=lambda s: s != first)
+
+    @cached_property
+    def usual(self) -> Conditions:
+        """The conditions in which workloads are compared: a whole core, or the lowest CPU quota."""
+        return Conditions("", quota=min((s.quota for s in self.scenarios), default=0.0))
+
+    @cached_property
+    def keys(self) -> dict[Conditions, str]:
+        """A short name for each scenario: s0, s1, ...; those in the page's menu first."""
+        rest = [s for s in self.all_scenarios if s not in self.scenarios]
+        return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
+
+    def find(self, subject: str, scenario: Conditions, level: int) -> Point | None:
+        """Return the point of one configuration, whatever its state; None if there is none."""
+        return self.index.get(CellKey(subject, scenario, level))
+
+    def of(self, scenario: Conditions, *kinds: str) -> list[Point]:
+        """Return the points of a scenario, of all kinds of servers or of the given ones."""
+        found = [p for p in self.points if p.conditions == scenario]
+        return [p for p in found if not kinds or p.kind in kinds]
+
+    def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
+        """Return the valid points of a scenario, without those of baselines."""
+        points = self.of(scenario, "server", "stranger")
+        return [p for p in points if p.held and level in (None, p.level)]
+
+    def series(self, subject: str, scenario: Conditions) -> list[Point]:
+        """Return the points of one server, the lowest level first."""
+        mine = [p for p in self.of(scenario) if p.subject == subject]
+        return sorted(mine, key=lambda p: p.level)
+
+    def levels(self, scenario: Conditions) -> list[int]:
+        """Return the levels of a scenario, the lowest first."""
+        return sorted({p.level for p in self.of(scenario)})
+
+    def reference(self, scenario: Conditions) -> int:
+        """Return the level at which servers are compared."""
+        return best_level(self.of(scenario, "server", "stranger")) or max(
+            self.levels(scenario), default=0
+        )
+
+    def has(self, key: str, scenario: Conditions | None = None) -> bool:
+        """Return whether a kind of figure was measured (in that scenario)."""
+        points = self.points if scenario is None else self.of(scenario)
+        return any(p.spread(key) for p in points)
+
+    def whole_memory(self) -> bool:
+        """Return whether memory is that of all processes. If not, it is that of the largest one,
+        and servers of many processes cannot be compared with those of one."""
+        return any(p.typical and p.typical.process for p in self.points)
+
+    def floor_of(self, point: Point) -> Point | None:
+        """Return the valid baseline point with the same architecture, scenario and level."""
+        if point.kind == "floor" or not point.architecture:
+            return None
+        for other in self.of(point.conditions, "floor"):
+            same = other.architecture == point.architecture
+            if same and other.level == point.level and other.held:
+                return other
+        return None
+
+    def floor_ratio(self, point: Point) -> float | None:
+        """Return CPU per request as a multiple of the baseline's; None if one is unknown."""
+        floor = self.floor_of(point)
+        mine, least = point.get("cpu"), floor.get("cpu") if floor else None
+        return mine / least if mine and least else None
+
+    @property
+    def single_run(self) -> bool:
+        """Whether no configuration was measured twice, so that the noise is unknown."""
+        return all(len(point.runs) <= 1 for point in self.points)
+
+
+WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
+"""How often a request of a workload waits for Redis."""
+
+NAMES = {
+    "redirect": "redirect",
+    "small": "small file",
+    "large": "large file",
+    "sorted": "sorted page",
+    "link": "short link",
+    "sign": "signing the guestbook",
+    "guestbook": "guestbook",
+}
+
+
+def workload_name(workload: str) -> str:
+    """Return the name of a workload in words."""
+    return NAMES.get(workload, workload)
+
+
+def describe(scenario: Conditions) -> str:
+    """Return a scenario in a few words."""
+    kept = [] if scenario.keep_alive else ["a connection per request"]
+    return ", ".join([workload_name(scenario.workload), *kept, *scenario.particulars()])
+
+
+WAYS = (
+    "closed loop",
+    "open loop, from when it was sent (uncorrected)",
+    "open loop, from when it was due (corrected)",
+)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: MIT
+"""A proxy in front of Redis: it delays each reply by a fixed time, or sends false ones.
+
+It is started as `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`
+(ADDRESS to listen on, HOST and PORT of the real Redis; with `split`, the last byte of what arrives
+together is sent a little later); it prints its port when it listens, and runs until it is ended. It
+delays without limiting the rate: replies that arrive together also leave together, so a pipelined
+connection is delayed once, not once for each reply.
+
+After SIGUSR1 it lies. It cuts all connections, so that no false reply overtakes a true one. On new
+connections no command reaches Redis, and each gets the next false reply. SIGUSR2 ends this. No
+false reply can be taken for a successful RPUSH. A server that reports a stored remark meanwhile has
+assigned a reply to the wrong command.
+
+It has one loop and no library, because it shares the CPU of the load with Redis and ab.
+"""
+
+import collections
+import contextlib
+import itertools
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+
+CHUNK = 65536
+BACKLOG = 4096
+PIECES_SECONDS = 0.001
+
+WRONG_TYPE_AND_MORE = {b"RPUSH": b"$2\r\nno\r\n:99\r\n", b"GET": b"*0\r\n:99\r\n"}
+"""A reply of a wrong type for the command, followed by a second, unexpected reply."""
+OTHERWISE = b"$2\r\nno\r\n:99\r\n"
+REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+HALF = b"*2\r\n$5\r\nhal"
+"""The connection ends after it."""
+
+
+class Proxy:
+    """The proxy with its connections in pairs: one to a client, one to Redis."""
+
+    def __init__(
+        self, address: str, target: tuple[str, int], delay: float, *, split: bool = False
+    ) -> None:
+        """Listen on a free port of the address. `delay` is in seconds."""
+        self._target, self._delay, self._split = target, delay, split
+        self._listener = socket.create_server((address, 0), backlog=BACKLOG)
+        self._listener.setblocking(False)
+        self.port: int = self._listener.getsockname()[1]
+        self._set = select.epoll()
+        self._set.register(self._listener, select.EPOLLIN)
+        self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
+        """By descriptor: the connection, its partner, whether it is the connection to Redis."""
+        self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
+        """The delayed replies in the order of their times (all have the same delay)."""
+        self._lying = False
+        self._number = itertools.count()
+
+    def lie(self, *_: object) -> None:
+        """Cut all connections, and send false replies from now on."""
+        self._lying = True
+        for held in list(self._partners.values()):
+            shut(held[0])
+
+    def be_honest(self, *_: object) -> None:
+        """Pass all data on from now on."""
+        self._lying = False
+
+    def run(self) -> None:
+        """Forward without end."""
+        while True:
+            # epoll's own timeout is in whole milliseconds; select's is finer.
+            wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
+            if select.select([self._set], [], [], wait)[0]:
+                for descriptor, _ in self._set.poll(0):
+                    self._serve(descriptor)
+            now = time.monotonic()
+            while self._due and self._due[0][0] <= now:
+                _, client, reply = self._due.popleft()
+                if self._split:
+                    send(client, reply[:-1])
+                    time.sleep(PIECES_SECONDS)
+                    reply = reply[-1:]
+                send(client, reply)
+
+    def _serve(self, descriptor: int) -> None:
+        if descriptor == self._listener.fileno():
+            self._accept()
+        elif descriptor in self._partners:
+            one, other, from_redis = self._partners[descriptor]
+            try:
+                data = one.recv(CHUNK)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._close(one, other)
+            elif from_redis:
+                self._due.append((time.monotonic() + self._delay, other, data))
+            else:
+                self._ask(one, other, data)
+
+    def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
+        """Forward a client's commands to Redis, or answer them with false replies."""
+        if not self._lying:
+            send(redis, commands)
+            return
+        for command in commands_in(commands):
+            wrong = WRONG_TYPE_AND_MORE.get(command, OTHERWISE)
+            lie = (wrong, REFUSED, NO_REDIS, HALF)[next(self._number) % 4]
+            send(client, lie)
+            if lie is HALF:
+                shut(client, redis)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client, _ = self._listener.accept()
+                try:
+                    redis = socket.create_connection(self._target, timeout=5)
+                except OSError:
+                    client.close()
+                    continue
+                for one, other, from_redis in ((client, redis, False), (redis, client, True)):
+                    one.setblocking(False)
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._partners[one.fileno()] = (one, other, from_redis)
+                    self._set.register(one, select.EPOLLIN)
+
+    def _close(self, *pair: socket.socket) -> None:
+        for one in pair:
+            self._partners.pop(one.fileno(), None)
+            one.close()
+
+
+def send(to: socket.socket, data: bytes) -> None:
+    """Send all data. Commands and pages are small; if a buffer is full, wait for it."""
+    view = memoryview(data)
+    with contextlib.suppress(OSError):  # the peer has closed; its own event reports that
+        while view:
+            try:
+                view = view[to.send(view) :]
+            except BlockingIOError:
+                writable = select.poll()
+                writable.register(to, select.POLLOUT)
+                writable.poll(1000)
+
+
+def commands_in(data: bytes) -> list[bytes]:
+    """Return the names of the commands in `data`. Servers send small commands in one piece."""
+    names, lines = [], data.split(b"\r\n")
+    for at, line in enumerate(lines[:-2]):
+        if line.startswith(b"*") and line[1:].isdigit():
+            names.append(lines[at + 2].upper())
+    return names
+
+
+def shut(*both: socket.socket) -> None:
+    """Shut sockets down; the event loop then closes them."""
+    for one in both:
+        with contextlib.suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run until a signal ends this process."""
+    address, host, port, milliseconds, *split = arguments
+    proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000, split=bool(split))
+    signal.signal(signal.SIGUSR1, proxy.lie)
+    signal.signal(signal.SIGUSR2, proxy.be_honest)
+    print(proxy.port, flush=True)
+    proxy.run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: MIT
+"""Read a study: a TOML file that says what a sweep measures and what is expected.
+
+bench/studies/now.toml and measure.toml explain all keys. An error in a file names the line, the
+entry and the value.
+"""
+
+import csv
+import difflib
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveFloat, PositiveInt, ValidationError
+
+from bench.host.project import ROOT
+from bench.records.conditions import ASPECTS, CHANGES, Conditions, Value
+from bench.records.errors import UserError, in_words
+from bench.records.figures import Mode
+from bench.records.metrics import BY_KEY
+from bench.records.plan import Part, Plan
+from bench.records.results import (
+    OTHER_SIDES,
+    Expect,
+    Measured,
+    PeerStudy,
+    Published,
+    StudyWords,
+)
+from bench.records.values import one_of, toml_of
+from bench.records.workloads import WORKLOADS
+from bench.studies.runs import conditions_of, levels_of
+from bench.subjects.subject import discover, known_names, server_names
+
+STUDIES = ROOT / "bench" / "studies"
+EXPERIMENTS = ROOT / "course" / "experiments"
+"""Studies of one change of a server; NAME.patch is the change."""
+SEVEN = "seven"
+"""In the key `servers` this name means all chosen servers of the project."""
+
+CONDITIONS = tuple(aspect.name for aspect in ASPECTS)
+
+
+Place = tuple[str | int, ...]
+"""Where a value is, as pydantic describes it: ("measure", 0, "workloads", 2)."""
+
+
+class TomlFile:
+    """A TOML file and its values. Raises UserError if it cannot be read."""
+
+    def __init__(self, file: Path) -> None:
+        if not file.exists():
+            raise UserError(f"the file {file} does not exist; give a file or the name of a study")
+        try:
+            self.values = toml_of(file)
+            self._lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            raise UserError(f"{file}: {error}") from error
+        self._file = file
+
+    def error(self, place: Place, words: str) -> UserError:
+        """Return an error for the value at a place. Entries are numbered from 1."""
+        last = max(n for n, step in enumerate(place) if isinstance(step, str))
+        steps = (f".{x}" if isinstance(x, str) else f"[{x + 1}]" for x in place[: last + 1])
+        where = "".join(steps).lstrip(".")
+        if last == 0 and len(place) > 1:
+            where += f"[{int(place[1]) + 1}]"
+        return UserError(f"{self._file}: line {self._line(place)}: {where}: {words}")
+
+    def invalid(self, error: ValidationError, models: Mapping[str, type[BaseModel]]) -> UserError:
+        """Return the first error that pydantic found. `models`: the model of the file (key "") and
+        of each table in it, by its name."""
+        first = error.errors()[0]
+        place, kind = first["loc"], first["type"]
+        if kind == "missing":
+            return self.error(place, "this key is missing")
+        if kind == "extra_forbidden":
+            table = [str(step) for step in place[:-1] if isinstance(step, str)]
+            known = models[table[-1] if table else ""].model_fields
+            return self.error(place, no_such(str(place[-1]), "a key", known))
+        words = "write a list: [...]" if kind == "tuple_type" else first["msg"]
+        return self.error(place, f"{first['input']!r}: {words}")
+
+    def _line(self, place: Place) -> int:
+        """Return the number of the line of a key, or of its entry if the key is missing."""
+        start, end = 0, len(self._lines)
+        keys = [step for step in place if isinstance(step, str)]
+        heads = [n for n, line in enumerate(self._lines) if line.strip() == f"[[{keys[0]}]]"]
+        if len(place) > 1 and isinstance(place[1], int) and place[1] < len(heads):
+            start = heads[place[1]]
+            end = next((n for n in range(start + 1, end) if self._lines[n].startswith("[")), end)
+        for key in reversed(keys):
+            pattern = re.compile(rf"\s*{re.escape(key)}\s*=")
+            found = (n for n in range(start, end) if pattern.match(self._lines[n]))
+            if (number := next(found, None)) is not None:
+                return number + 1
+        return start + 1
+
+
+def no_such(word: str, kind: str, known: Collection[str]) -> str:
+    """Return the message for an unknown word of this kind, with the most similar known word."""
+    near = difflib.get_close_matches(word, known, 1)
+    hint = f"; did you mean {near[0]!r}?" if near else f". Known: {', '.join(known)}"
+    return f"{word!r} is not {kind}{hint}"
+
+
+def values_of(name: str, said: object) -> tuple[Value, ...]:
+    """Return the values of a condition, given as one value or as a list. Raises UserError."""
+    (aspect,) = (one for one in ASPECTS if one.name == name)
+    values: list[Value] = said if isinstance(said, list) else [said]  # type: ignore[list-item]
+    yes_or_no = isinstance(Conditions._field_defaults[name], bool)
+    for value in values:
+        if isinstance(value, bool) != yes_or_no:
+            kind = "true or false" if yes_or_no else "a number or a word in quotes"
+            raise UserError(f"{value!r}: write {kind}")
+    try:
+        return tuple(aspect.parse(aspect.word(value)) for value in values)
+    except ValueError as error:
+        raise UserError(f"{said!r} is not a value of this condition: {error}") from error
+
+
+class Form(BaseModel):
+    """How long a measurement is: requests in each run, and runs of each configuration."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    requests: PositiveInt | None = None
+    runs: PositiveInt | None = None
+
+
+class Size(Form):
+    """The numbers of a study or of one of its entries. None: the default."""
+
+    levels: tuple[PositiveInt, ...] | None = None
+    timeout: PositiveFloat | None = None
+    full: Form = Form()
+    """The numbers with the option --full."""
+
+
+SIZES = {
+    "traced": Size(levels=(10,), requests=300, runs=1),
+    "counted": Size(levels=(4,), requests=100, runs=1),
+    "sampled": Size(runs=1),
+}
+"""The default numbers of slow probes: strace, and callgrind, which is fifty times slower."""
+
+
+class Measure(Size):
+    """One entry `measure`. Its other keys are conditions, each with one or several values."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    part: str = ""
+    servers: tuple[str, ...] = Field(min_length=1)
+    but: tuple[str, ...] = ()
+    floors: bool = False
+    workloads: tuple[str, ...] = Field(min_length=1)
+    times: PositiveFloat = 1.0
+
+    @property
+    def varied(self) -> dict[str, tuple[Value, ...]]:
+        """The values of each condition by its name. Raises UserError if one is not valid."""
+        return {name: values_of(name, said) for name, said in (self.model_extra or {}).items()}
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Its names for the option --only."""
+        return (self.part,) if self.part else self.workloads
+
+    def only(self, part: str) -> "Measure":
+        """Return what one part measures."""
+        return self if self.part else self.model_copy(update={"workloads": (part,)})
+
+    def closed(self) -> "Measure":
+        """Return the entry without probes."""
+        return Measure.model_validate({**self.model_dump(), "mode": "closed"})
+
+    def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
+        """Return its servers, each once. `chosen`: servers of the project; none: the default.
+        Others of the project are left out, except those of an ablation or an experiment. If the
+        entry is about servers of the project, at least one of them must be left."""
+        ours, project = server_names(chosen), {*discover()}
+        named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
+        every = tuple(dict.fromkeys(x for x in named if x not in self.but))
+        if not chosen or {"without", "change"} & self.varied.keys():
+            return every
+        left = tuple(x for x in every if x in ours or x not in project)
+        return left if project & {*left} or not project & {*every} else ()
+
+
+class DeclaredStudy(StudyWords, Size):
+    """The content of a study's file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    source: str = ""
+    reference: str = ""
+    """Empty: the report has no chapter on the study."""
+    equal: list[str] = []
+    answer: str = ""
+    """The expected result of an experiment, and the reason."""
+    still: tuple[str, ...] = ()
+    """Tests below tests/e2e/ that the servers of an experiment pass."""
+    measure: tuple[Measure, ...] = Field(min_length=1)
+    expect: tuple[Expect, ...] = ()
+    published: tuple[Published, ...] = ()
+    chosen: tuple[str, ...] = ()
+    """The servers of the project that are measured; empty: the default."""
+    stacks: Mode | None = "sampled"
+    """How functions are profiled here: sampled by perf, counted by callgrind, or not (None)."""
+
+    @property
+    def subjects(self) -> tuple[str, ...]:
+        """The names of all servers under test, each once."""
+        return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
+
+    @property
+    def level(self) -> int | None:
+        """Its first number of connections."""
+        return self.levels[0] if self.levels else None
+
+    @property
+    def profiles(self) -> bool:
+        """Whether a profiler samples some of its runs."""
+        return any("sampled" in one.varied.get("mode", ()) for one in self.measure)
+
+    def parts(self, full: bool) -> tuple[Part, ...]:
+        """Return the study as parts of a sweep."""
+        modes = [(one, m) for one in self.measure for m in one.varied.get("mode", ("closed",))]
+        found = (self._part(one, str(mode), full) for one, mode in modes)
+        return tuple(part for part in found if part.subjects)
+
+    def record(self) -> PeerStudy:
+        """Return the study for the results."""
+        measured = [
+            Measured(
+                subjects=list(part.subjects or ()),
+                conditions=conditions_of(part.plan),
+                levels=list(levels_of(part.plan)),
+            )
+            for part in self.parts(False)
+        ]
+        said = self.model_dump(include={*StudyWords.model_fields, "name", "published"})
+        return PeerStudy(measured=measured, **said)
+
+    def resized(self, requests: int | None, runs: int | None, level: int | None) -> "DeclaredStudy":
+        """Return the study with other numbers (None: its own). Entries with numbers of their own
+        keep them, but have no more runs than these."""
+        number, levels = requests or self.requests, (level,) if level else self.levels
+        if number and levels and (requests or level):
+            levels = tuple(min(one, number) for one in levels)
+        entries = [
+            one.model_copy(update={"runs": min(one.runs, runs)}) if one.runs and runs else one
+            for one in self.measure
+        ]
+        size = {"requests": number, "runs": runs or self.runs, "levels": levels}
+        return self.model_copy(update={**size, "measure": tuple(entries)})
+
+    def narrowed(
+        self, only: Sequence[str], servers: Sequence[str]
+    ) -> tuple["DeclaredStudy", list[str]]:
+        """Return the study of these parts and these servers of the project (none: all), and a
+        reason for each part that has no server left."""
+        entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
+        if only:
+            entries = tuple(x.only(name) for name in only for x in self.measure if name in x.parts)
+        found = self.model_copy(update={"measure": entries, "chosen": chosen})
+        reasons = []
+        for name in found.part_names():
+            its = [one for one in entries if name in one.parts]
+            if not any(one.subjects(chosen) for one in its):
+                lost = dict.fromkeys(x for one in its for x in one.subjects(()) if x in discover())
+                about = f"it is about {', '.join(lost)}, which --servers does not name"
+                reasons.append(f"{name} is left out: {about}")
+        return found, reasons
+
+    def part_names(self) -> list[str]:
+        """Return the names for the option --only."""
+        return list(dict.fromkeys(name for one in self.measure for name in one.parts))
+
+    def _part(self, entry: Measure, mode: str, full: bool) -> Part:
+        probe = SIZES.get(mode, Size())
+        forms = [entry.full, probe, self.full] if full else []
+        share = self.requests and max(int(self.requests * entry.times), 1)
+        levels = entry.levels or probe.levels or self.levels
+        if share and levels and levels is self.levels and entry.times < 1:
+            levels = tuple(min(level, share) for level in levels)
+        plan = Plan(
+            levels=levels,
+            requests=_first(*(x.requests for x in (*forms, entry, probe)), share),
+            runs=_first(*(x.runs for x in (*forms, entry, probe, self))),
+            timeout=entry.timeout or self.timeout,
+            workloads=entry.workloads,
+            varied={**entry.varied, "mode": (mode,)},
+        )
+        return Part(plan, self._able(entry, mode), entry.floors and mode == "closed")
+
+    def _able(self, entry: Measure, mode: str) -> tuple[str, ...]:
+        """Return the servers that can be measured: without perf only reference servers can be
+        sampled, because they profile themselves; callgrind replaces perf."""
+        names = entry.subjects(self.chosen)
+        if not self.profiles or mode not in ("sampled", "counted") or mode == self.stacks:
+            return names
+        return tuple(x for x in names if mode == "sampled" and x not in discover())
+
+
+MODELS: dict[str, type[BaseModel]] = {
+    "": DeclaredStudy,
+    "measure": Measure,
+    "expect": Expect,
+    "full": Form,
+}
+"""The tables of a file."""
+
+
+def _first(*numbers: int | None) -> int | None:
+    return next((number for number in numbers if number), None)
+
+
+def names() -> list[str]:
+    """Return the names of all studies of the project, without the experiments."""
+    return sorted(file.stem for file in STUDIES.glob("*.toml"))
+
+
+def published() -> list[str]:
+    """Return the names of the studies that compare with other servers."""
+    return [name for name in names() if "reference" in toml_of(STUDIES / f"{name}.toml")]
+
+
+def study(word: str) -> DeclaredStudy:
+    """Return a study: one of the project by its name, or a file *.toml. Raise UserError if it is
+    unknown or not valid."""
+    if word in CHANGES:
+        return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
+    if word.endswith(".toml"):
+        return _read(Path(word))
+    return _read(STUDIES / f"{one_of('study', word, names())}.toml")
+
+
+def _read(file: Path, **more: str) -> DeclaredStudy:
+    said = TomlFile(file)
+    for key in {"name", "published", "chosen", "stacks", *more} & said.values.keys():
+        raise said.error((key,), "this key cannot be set: remove it")
+    own = {"name": file.stem, "published": _published(file.with_suffix(".published.csv"))}
+    try:
+        found = DeclaredStudy.model_validate({**said.values, **own, **more})
+    except ValidationError as error:
+        raise said.invalid(error, MODELS) from error
+    for place, words in _mistakes(found):
+        raise said.error(place, words)
+    return found
+
+
+def _published(file: Path) -> list[Published]:
+    """Return the rows of a published.csv, if it exists. Raise UserError if it is not valid."""
+    if not file.exists():
+        return []
+    with file.open(encoding="utf-8", newline="") as lines:
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        said = [{name: text for name, text in row.items() if text} for row in rows]
+    try:
+        return [Published.model_validate(row) for row in said]
+    except ValidationError as error:
+        raise UserError(f"{file}: {in_words(error)}") from error
+
+
+def _mistakes(found: DeclaredStudy) -> Iterator[tuple[Place, str]]:
+    """Yield the place of each unknown name or value, and what is wrong."""
+    servers = known_names(discover())
+    references = [found.reference, *found.references.values()] if found.reference else []
+    yield from _unknown(("reference",), references, "a server", servers)
+    for number, entry in enumerate(found.measure):
+        place = ("measure", number)
+        yield from _unknown((*place, "servers"), entry.servers, "a server", [*servers, SEVEN])
+        yield from _unknown((*place, "but"), entry.but, "a server", servers)
+        named = [name for name in entry.workloads if not name.startswith("/")]
+        yield from _unknown((*place, "workloads"), named, "a workload", WORKLOADS)
+        yield from _invalid(place, entry)
+    for number, one in enumerate(found.expect):
+        place = ("expect", number)
+        yield from _unknown((*place, "figure"), [one.figure], "a figure", BY_KEY)
+        yield from _unknown((*place, "server"), [one.server], "a server", [*servers, ""])
+        yield from _unknown((*place, "versus"), one.versus, "a server", [*servers, *OTHER_SIDES])
+        yield from _unknown((*place, "workloads"), one.workloads, "a workload", WORKLOADS)
+        yield from _unknown((*place, "than"), one.than, "a key", [*CONDITIONS, "workload", "level"])
+        yield from _invalid(place, one)
+
+
+def _unknown(
+    place: Place, words: Iterable[str], kind: str, known: Collection[str]
+) -> Iterator[tuple[Place, str]]:
+    yield from ((place, no_such(word, kind, known)) for word in words if word not in known)
+
+
+def _invalid(place: Place, entry: Measure | Expect) -> Iterator[tuple[Place, str]]:
+    known = [*type(entry).model_fields, *CONDITIONS]
+    for name, said in (entry.model_extra or {}).items():
+        yield from _unknown((*place, name), [name], "a key", known)
+        if isinstance(said, list) and isinstance(entry, Expect):
+            yield (*place, name), "give one value: an entry for each"
+        try:
+            values_of(name, said)
+        except UserError as error:
+            yield (*place, name), str(error)

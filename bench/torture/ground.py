@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""The resources that all configurations share: Redis, CPUs, and the network.
+
+If started as root, the test runs in its own network namespace, which no other program uses and
+which ends with its last process. The slow line connects it with a second namespace. It limits the
+data from the server to SPEED, with a short queue (tc-tbf(8)).
+"""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.host import machine
+from bench.host.accounting import parent_of_groups
+from bench.host.process import Child, last_line
+from bench.host.signals import SignalWatch
+from bench.host.sockets import bring_up_loopback
+from bench.records.environment import Placement
+from bench.services.redis_server import PrivateRedis
+
+KEPT = {"appendonly": "yes", "appendfsync": "no", "auto-aof-rewrite-percentage": "0"}
+"""Redis writes each command to its append-only file before it replies, without waiting for the
+disk. So a remark that is missing after `kill -9` was never stored."""
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The resources that all configurations share."""
+
+    redis: PrivateRedis
+    placement: Placement
+    watch: SignalWatch
+    groups: Path | None = None
+    """The folder for the servers' cgroups; None: no cgroups."""
+    far_end: Sequence[str] = ()
+    """The command words that start a program at the far end of the slow line."""
+    why_no_line: str = ""
+    """The reason if there is no slow line."""
+
+
+@contextlib.contextmanager
+def ground(watch: SignalWatch) -> Iterator[Ground]:
+    """Yield what all configurations share. May raise UserError or Interrupted."""
+    placement = machine.place_here()
+    with contextlib.ExitStack() as stack:
+        far_end, why = [], ""
+        try:
+            if not in_own_network():
+                raise NoLine(why_no_network())
+            far_end = stack.enter_context(slow_line(watch))
+        except NoLine as reason:
+            why = f"no slow line here: {reason}"
+        own = stack.enter_context(PrivateRedis(placement.load, watch, KEPT))
+        yield Ground(own, placement, watch, parent_of_groups(), far_end, why)
+
+
+MARK = "ZEROHTTPD_TORTURE_NETWORK"
+"""The environment variable that marks a test in its own network namespace."""
+TOOLS = ("unshare", "nsenter", "ip", "tc")
+SPEED, BURST, QUEUE = "8mbit", "8kb", "400ms"
+NEAR, FAR = "10.77.0.1", "10.77.0.2"
+WAIT_SECONDS = 5.0
+
+
+class NoLine(Exception):
+    """A slow line cannot be made here; the message says why."""
+
+
+def in_own_network() -> bool:
+    """Return whether `enter_own_network` started this process."""
+    return MARK in os.environ
+
+
+def why_no_network() -> str:
+    """Return why this process cannot have a network namespace, or an empty string if it can."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        return f"not installed: {', '.join(missing)} (util-linux, iproute2)"
+    done = subprocess.run(["unshare", "--net", "true"], capture_output=True, text=True)
+    return last_line(done.stderr) if done.returncode else ""
+
+
+def enter_own_network(arguments: Sequence[str]) -> None:
+    """Execute Python with these arguments in a new network namespace. Return if this process is in
+    one already, or cannot make one. May raise OSError."""
+    if in_own_network():
+        bring_up_loopback()
+    elif not why_no_network():
+        os.environ[MARK] = "yes"
+        words = ["unshare", "--net", "--", sys.executable, *arguments]
+        os.execvp(words[0], words)
+
+
+@contextlib.contextmanager
+def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
+    """Make the line; yield the command words that start a program at its far end, from which NEAR
+    is reachable. Raises NoLine or Interrupted."""
+    keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
+    try:
+        inside = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--"]
+        _await_namespace(keeper.pid, watch)
+        _tool("ip", "link", "add", "near", "type", "veth", "peer", "name", "far", "netns",
+              str(keeper.pid))  # fmt: skip
+        _tool("ip", "address", "add", f"{NEAR}/30", "dev", "near")
+        _tool("ip", "link", "set", "near", "up")
+        _tool(*inside, "ip", "address", "add", f"{FAR}/30", "dev", "far")
+        _tool(*inside, "ip", "link", "set", "far", "up")
+        shape = f"rate {SPEED} burst {BURST} latency {QUEUE}"
+        _tool("tc", "qdisc", "add", "dev", "near", "root", "tbf", *shape.split())
+        yield inside
+    finally:
+        keeper.end()  # this removes its namespace and both ends of the line
+
+
+def _await_namespace(pid: int, watch: SignalWatch) -> None:
+    """Wait until a process is in a network namespace of its own. Raises NoLine."""
+    ours, deadline = Path("/proc/self/ns/net").readlink(), time.monotonic() + WAIT_SECONDS
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            if Path("/proc", str(pid), "ns/net").readlink() != ours:
+                return
+        watch.sleep(0.005)
+    raise NoLine("the second network namespace did not come up")
+
+
+def _tool(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        said = (done.stderr.strip().splitlines() or ["it printed no reason"])[0]
+        raise NoLine(f"{' '.join(command[:4])}: {said}")

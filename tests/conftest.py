@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Provide the browser and the markers that all tests share."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +29,7 @@ CHROMIUM_FLAGS = [
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Yield a Chromium of the system or, if there is none, the one of playwright. Each process has
+    """Yield the system's Chromium, or playwright's if there is none. Each process has
     only one, because playwright cannot be started a second time in a process."""
     found = next((path for path in map(shutil.which, CHROMIUM) if path), None)
     with sync_playwright() as playwright:
@@ -48,6 +46,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "waits: sits out a real timeout of 5 to 15 seconds")
     config.addinivalue_line("markers", "slow: takes more than 8 s on all servers together")
     config.addinivalue_line("markers", "of_servers(*names): is of these servers only")
+    config.addinivalue_line("markers", "of_kind(fact): is of servers that are so, or are 'not ...'")
     config.addinivalue_line("markers", "shared_code: of code that is the same in every server")
     config.addinivalue_line("markers", "plain_build(why): not of servers built with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

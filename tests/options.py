@@ -8,8 +8,6 @@ a file ./epoll.
 The tests start programs of the project and git: these do not inherit the user's variables.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

@@ -5,10 +5,12 @@ axe tests what a program can test: contrast, names for screen readers, the order
 keyboard. A page without findings may still have problems.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 SCHEMES = ("light", "dark")
 
@@ -24,3 +26,14 @@ def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str
             place = " ".join(map(str, first["target"]))
             found.append(f"{scheme}: {broken['help']}: {place}, and {len(more)} more")
     return found
+
+
+@contextmanager
+def opened(browser: Browser, **how: Any) -> Iterator[tuple[Page, list[str]]]:
+    """Yield a new page and its events: the addresses it requests, errors, console messages."""
+    page, events = browser.new_page(**how), list[str]()
+    page.on("pageerror", lambda error: events.append(str(error)))
+    page.on("console", lambda said: events.append(said.text))
+    page.on("request", lambda asked: events.append(asked.url))
+    yield page, events
+    page.close()

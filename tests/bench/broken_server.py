@@ -3,14 +3,14 @@
 
     python broken_server.py MODE PORT
 
-MODE is its fault, see `Fault`. It serves each connection in a thread, and prints its address like
-the project's servers.
+MODE is its fault, see `Handler.answer`. It serves each connection in a thread, and prints its
+address like the project's servers.
 """
 
+import itertools
 import os
-import socket
+import socketserver
 import sys
-import threading
 import time
 
 PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
@@ -26,84 +26,68 @@ LIFE = 250
 """The number of responses before it dies."""
 
 
-class Server:
-    """The server; its counter is shared by all its answers."""
+ANSWERS = itertools.count(1)
+"""The number of the next answer, on any connection."""
 
-    def __init__(self, mode: str, port: int) -> None:
-        self.mode = mode
-        self.answers = 0
-        self.lock = threading.Lock()
-        self.listener = socket.create_server(("127.0.0.1", port), backlog=1000)
 
-    def run(self) -> None:
-        """Serve for ever, or until it dies."""
-        port = self.listener.getsockname()[1]
-        print(f"{'url':14}http://127.0.0.1:{port}/", flush=True)
-        while True:
-            client, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+class Handler(socketserver.StreamRequestHandler):
+    """One connection."""
 
-    def serve(self, client: socket.socket) -> None:
-        received = b""
-        with client:
-            while True:
-                while b"\r\n\r\n" not in received:
-                    piece = client.recv(65536)
-                    if not piece:
-                        return
-                    received += piece
-                # A client that got an extra answer sends the next request before the last one is
-                # read.
-                request, _, received = received.partition(b"\r\n\r\n")
-                keep = b"keep-alive" in request.lower() or b"HTTP/1.1" in request
-                keep = (
-                    keep and self.mode != "closes" and b"connection: close" not in request.lower()
-                )
-                try:
-                    if not self.answer(client, keep, b"/hello.txt" in request) or not keep:
-                        return
-                except OSError:
-                    return
+    mode = ""
 
-    def answer(self, client: socket.socket, keep: bool, hello: bool) -> bool:
+    def handle(self) -> None:
+        # A client that got an extra answer sends the next request before the last one is read.
+        while head := self.head():
+            keep = b"keep-alive" in head or (
+                b"http/1.1" in head and b"connection: close" not in head
+            )
+            keep = keep and self.mode != "closes"
+            if not self.answer(keep, b"/hello.txt" in head) or not keep:
+                return
+
+    def head(self) -> bytes:
+        """Return the next request's head in lower case; empty after the last one."""
+        lines = [*iter(self.rfile.readline, b"\r\n")] if self.rfile.peek(1) else []
+        return b"".join(lines).lower()
+
+    def answer(self, keep: bool, hello: bool) -> bool:
         """Send one answer; return whether the connection may continue."""
-        with self.lock:
-            self.answers += 1
-            number = self.answers
+        number = next(ANSWERS)
         now_and_then = number % EVERY == 0
         page = HELLO if hello else PAGE
-        status, length = b"200 OK", len(page)
         if self.mode == "grows":  # no fault: a counter gains a digit
-            page = PAGE + str(number).encode()
-            length = len(page)
+            page += str(number).encode()
+        status, length = b"200 OK", len(page)
         if self.mode == "drops" and now_and_then:
             return False
         if self.mode == "silent" and now_and_then:
             time.sleep(60)
         if self.mode == "dies" and number > LIFE:
             os._exit(3)
-        if self.mode == "errors" and now_and_then:
-            status = b"500 Internal Server Error"
-        if self.mode == "always-errors":
+        if self.mode == "always-errors" or (self.mode == "errors" and now_and_then):
             status = b"500 Internal Server Error"
         if self.mode == "cuts" and now_and_then:
             page = PAGE[:100]
-        if self.mode == "claims-more":
-            length += 10
-        if self.mode == "claims-less":
-            length -= 10
+        length += {"claims-more": 10, "claims-less": -10}.get(self.mode, 0)
         if self.mode == "cheats" and number > 1:
             page, length = b"short\n", 6  # the first answer is right, all others are not
-        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n" % (
-            status,
-            length,
-            b"keep-alive" if keep else b"close",
-        )
-        client.sendall(head + page)
-        if self.mode == "twice" and number % TWICE == 0:
-            client.sendall(head + page)
+        kept = b"keep-alive" if keep else b"close"
+        head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n"
+        twice = self.mode == "twice" and number % TWICE == 0
+        self.wfile.write((head % (status, length, kept) + page) * (1 + twice))
         return not (self.mode == "cuts" and now_and_then)
 
 
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = allow_reuse_address = True
+    request_queue_size = 1000
+
+    def handle_error(self, *_: object) -> None:
+        """Report no client that has left."""
+
+
 if __name__ == "__main__":
-    Server(sys.argv[1], int(sys.argv[2])).run()
+    Handler.mode = sys.argv[1]
+    with Server(("127.0.0.1", int(sys.argv[2])), Handler) as server:
+        print(f"{'url':14}http://127.0.0.1:{server.server_address[1]}/", flush=True)
+        server.serve_forever()

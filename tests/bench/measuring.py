@@ -2,11 +2,14 @@
 """Run measurements of broken servers, for the tests."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from bench.host.accounting import CpuTime
+from bench.host.process import Child
 from bench.host.signals import SignalWatch
 from bench.load import open_loop
 from bench.records.conditions import Conditions
@@ -14,8 +17,11 @@ from bench.records.environment import Placement
 from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.site import Site
+from bench.subjects.running import url_in
 from bench.subjects.subject import Place, Subject
 from bench.sweep.cell import Bench, measure
+
+from .whole_sweep import wait_for
 
 SCRIPT = Path(__file__).parent / "broken_server.py"
 REQUESTS = 600
@@ -37,6 +43,16 @@ class NoRedis:
 
     def use(self) -> CpuTime:
         return CpuTime(0.0, 0.0)
+
+
+@contextmanager
+def broken_server(mode: str) -> Iterator[str]:
+    """Yield the URL of a running broken server."""
+    child = Child([sys.executable, str(SCRIPT), mode, "0"])
+    try:
+        yield wait_for(lambda: url_in(child.stdout), "it prints no address")
+    finally:
+        child.end()
 
 
 def broken(mode: str) -> Subject:

@@ -5,8 +5,6 @@
 minute.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
@@ -16,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
+
+from . import commands
 
 SWEEP = "--servers epoll --levels 5 --requests 50"
 SELECTION = "tests/bench/test_lint.py tests/bench/deploy/test_command.py"
@@ -97,18 +97,12 @@ def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedPro
     environment = {**os.environ, **more}
     if environment.get("HOME") == "":
         del environment["HOME"]
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done
+    return commands.run(*command, cwd=cwd, env=environment)
 
 
 def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
     chosen = {name: value for kind in kinds for name, value in HOSTILE[kind].items()}
     return {name: value.replace("T/", f"{folder}/") for name, value in chosen.items()}
-
-
-def test_each_kind_is_tried() -> None:
-    assert sorted(kind for kinds in TOGETHER for kind in kinds) == sorted(HOSTILE)
 
 
 @pytest.mark.slow
@@ -159,8 +153,8 @@ def repository(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, folder: Path) -> None:
-    """No command uses git's variables, which `git rebase --exec` sets: make test, make fault and a
-    sweep. The other hostile variables are set too."""
+    """`make test`, `make fault` and a sweep ignore git's variables, which `git rebase --exec`
+    sets. The other hostile variables are set too."""
     hostile = hostile_variables(folder, "python", "shell", "make", "programs")
     hostile |= {"GIT_DIR": f"{repository}/.git", "GIT_WORK_TREE": str(repository)}
     hostile |= {"GIT_INDEX_FILE": f"{repository}/.git/index", "GIT_PREFIX": ""}
@@ -173,25 +167,3 @@ def test_nothing_writes_to_the_repository_of_a_calling_git(repository: Path, fol
     run("make", "-s", "bench", f"ARGS={SWEEP} --results {folder}/results", **hostile)
     run("scripts/lint.sh", "licence", **hostile)
     assert snapshot(repository) == before
-
-
-@pytest.mark.slow
-def test_a_hook_in_a_linked_worktree_may_run_the_tests(repository: Path, folder: Path) -> None:
-    """git exports GIT_DIR and GIT_INDEX_FILE to a hook. The tests call `git init` and `git add`."""
-    linked = folder / "linked"
-    git(repository, "worktree", "add", "--quiet", str(linked))
-    hook = repository / ".git" / "hooks" / "pre-commit"
-    hook.parent.mkdir(exist_ok=True)
-    hook.write_text(
-        f"#!/bin/sh\nenv >{folder}/environment\n"
-        f"cd '{ROOT}' && exec .venv/bin/python -m pytest -q {SELECTION}\n"
-    )
-    hook.chmod(0o755)
-    configuration = (repository / ".git" / "config").read_bytes()
-    (linked / "second").write_text("text\n")
-    git(linked, "add", "second")
-    git(linked, "commit", "--quiet", "--message=second")
-    assert "GIT_INDEX_FILE=" in (folder / "environment").read_text()
-    assert (repository / ".git" / "config").read_bytes() == configuration
-    assert git(linked, "show", "--name-only", "--format=").split() == ["second"]
-    assert git(linked, "status", "--porcelain") == ""

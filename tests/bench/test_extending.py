@@ -5,7 +5,6 @@ reference server. A sweep of the copy has them all."""
 import json
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +12,10 @@ import pytest
 
 from bench.host.project import ROOT
 
-pytestmark = pytest.mark.skipif(
-    not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
-    reason="needs ./epoll, ab and redis-server",
-)
+from .commands import bench, run
+from .whole_sweep import needs_a_sweep
+
+pytestmark = needs_a_sweep
 SERVERS = sorted(folder.name for folder in ROOT.glob("0[1-7]_*"))
 COPIED = (
     *("bench", "lib", "ops", "floors", "public", "templates", "redirects", *SERVERS, "epoll"),
@@ -25,7 +24,7 @@ COPIED = (
 MET = (
     "tests/bench/subjects/test_subjects.py",
     "tests/bench/subjects/test_strangers.py",
-    "tests/bench/peers/test_chapter.py",
+    "tests/bench/studies/test_chapter.py",
     "tests/bench/report/test_exports.py",
 )
 """The project's tests that check an addition."""
@@ -46,29 +45,18 @@ def copy(tmp_path: Path) -> Path:
             shutil.copy2(ROOT / name, root / name)
     for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["kind"] == "diff":
-            command = ["git", "apply", "-p1", "-"]
-            done = subprocess.run(
-                command, cwd=root, input=block["text"], capture_output=True, text=True
-            )
-            assert done.returncode == 0, done.stderr
+            run("git", "apply", "-p1", "-", cwd=root, input=block["text"])
         elif block["file"]:
             (root / block["file"]).parent.mkdir(parents=True, exist_ok=True)
             (root / block["file"]).write_text(block["text"])
     return root
 
 
-def run(copy: Path, *words: str) -> str:
-    command = [sys.executable, "-m", "bench", *words]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_one_of_each_in_a_copy(copy: Path) -> None:
     words = "--servers epoll,loop --workloads missing,redirect --nice 0,5 --levels 5"
-    said = run(copy, "sweep", *words.split(), "--requests", "100", "--results", "results")
-    assert "missing, niceness 5" in said
+    words = (*words.split(), "--requests", "100", "--results", "results")
+    assert "missing, niceness 5" in bench("sweep", *words, cwd=copy).stdout
     (folder,) = (copy / "results").iterdir()
     runs = json.loads((folder / "results.json").read_text())["runs"]
     assert {(one["subject"], one["workload"], one["nice"], one["state"]) for one in runs} == {
@@ -80,13 +68,12 @@ def test_one_of_each_in_a_copy(copy: Path) -> None:
         ("loop", "redirect", 5, "held"),
     }
     assert "nice" in (folder / "results.csv").read_text().partition("\n")[0].split(",")
-    run(copy, "report", str(folder))
+    bench("report", folder, cwd=copy)
     (first, *_) = json.loads((folder / "report.json").read_text())["cells"]
     assert first["size"] > 100
     assert (folder / "chart_missing_nice5.svg").exists()
-    command = [sys.executable, "-m", "pytest", "-q", "-k", "loop or column or no_other", *MET]
-    done = subprocess.run(command, cwd=copy, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stdout + done.stderr
+    chosen = ("-k", "loop or column or no_other", *MET)
+    run(sys.executable, "-m", "pytest", "-q", *chosen, cwd=copy)
     for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["file"]:
             assert block["text"].startswith("# SPDX-License-Identifier: MIT\n"), "lint requires it"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each part of scripts/lint.sh fails if it checks no file."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -12,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
+
+from . import commands
 
 
 @pytest.fixture
@@ -25,19 +25,18 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+def run(
+    folder: Path, *command: str | Path, status: int | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run it without the user's settings of git."""
     settings = {"HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     if (folder / "not-ours").exists():
         settings["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"
-    return subprocess.run(
-        command, cwd=folder, env=os.environ | settings, capture_output=True, text=True
-    )
+    return commands.run(*command, cwd=folder, status=status, env=os.environ | settings)
 
 
 def test_a_file_without_a_licence(folder: Path) -> None:
-    """A file of any kind needs a licence, except the listed ones; served files stay unchanged
-    because they are measured."""
+    """Served files need no licence, because they are measured."""
     for name in ("public/bare.css", "bench/bare.css", "bench/bare.of-no-kind", "docs/bare.md"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
@@ -48,8 +47,7 @@ def test_a_file_without_a_licence(folder: Path) -> None:
 
 
 def test_a_folder_of_somebody_else(folder: Path) -> None:
-    """A folder of another user is checked, also by root or in a container: git lists it after an
-    option."""
+    """A folder of another user is checked, also by root or in a container."""
     (folder / "not-ours").touch()
     if run(folder, "git", "ls-files").returncode == 0:
         pytest.skip("this git accepts folders of any user")
@@ -77,7 +75,8 @@ def test_words_of_the_list(tmp_path: Path) -> None:
     """Comments and strings with a space are checked, code and single words are not. Takes 0.3 s."""
     (tmp_path / "prose.c").write_text(PROSE)
     (tmp_path / "prose.md").write_text("It says `nobody`.\n\n```\nupon\n```\n\nAnd so on.\n")
-    command = [sys.executable, str(ROOT / "scripts/prose.py"), "prose.c", "prose.md"]
+    (tmp_path / "prose.html").write_text("<p id='upon'>\n<code>nobody</code> Then nobody came.\n")
+    command = [sys.executable, str(ROOT / "scripts/prose.py"), "prose.c", "prose.md", "prose.html"]
     done = run(tmp_path, *command)
     assert done.returncode == 1
     found = [tuple(line.split(": ")[:2]) for line in done.stdout.splitlines()]
@@ -87,5 +86,6 @@ def test_words_of_the_list(tmp_path: Path) -> None:
         ("prose.c:4", "told"),
         ("prose.c:5", "nobody"),
         ("prose.md:7", "And"),
+        ("prose.html:2", "nobody"),
     ]
     assert run(tmp_path, *command[:2], str(ROOT / "LICENSE")).returncode == 0

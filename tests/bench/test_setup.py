@@ -4,7 +4,6 @@
 import hashlib
 import re
 import shutil
-import subprocess
 import sysconfig
 import venv
 import zipfile
@@ -13,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
+
+from .commands import run
 
 PACKAGES = Path(sysconfig.get_path("purelib"))
 OURS = ("pyproject.toml", "scripts", "requirements", "bench", "lab")
@@ -46,11 +47,10 @@ def checkouts(tmp_path: Path) -> tuple[Path, Path]:
 
 def installed_by(folder: Path) -> str:
     """Return the path of bench for the command there, after setup.sh has run."""
-    subprocess.run(["scripts/setup.sh", "read"], cwd=folder, check=True)
+    run("scripts/setup.sh", "read", cwd=folder)
     assert (folder / ".venv" / "bin" / "zerohttpd").exists()
     python = folder / ".venv" / "bin" / "python"
-    asked = [python, "-c", "import bench; print(bench.__file__)"]
-    return subprocess.run(asked, cwd="/", check=True, capture_output=True, text=True).stdout.strip()
+    return run(python, "-c", "import bench; print(bench.__file__)", cwd=Path("/")).stdout.strip()
 
 
 @pytest.mark.slow
@@ -58,8 +58,7 @@ def installed_by(folder: Path) -> str:
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
 ) -> None:
-    """A .venv of another checkout is changed to this one: otherwise `make bench` would measure the
-    other's sources."""
+    """Otherwise `make bench` would measure the sources of the other checkout."""
     one, other = checkouts
     assert installed_by(one) == str(one / "bench" / "__init__.py")
     if copied:
@@ -96,7 +95,7 @@ def wheel(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("setting", ["user = yes", "target = {}", "prefix = {}", "root = {}"])
+@pytest.mark.parametrize("setting", ["user = yes", "target = {}"])
 def test_pip_installs_into_venv_whatever_its_configuration_says(
     checkouts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

@@ -3,13 +3,16 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import pytest
 
 from bench.host.project import ROOT
 
@@ -17,6 +20,11 @@ MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
 """Seconds that a test waits for anything; a loaded machine is slow."""
 GRACE_SECONDS = 20
+needs_a_sweep = pytest.mark.skipif(
+    not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
+    reason="needs ./epoll, ab and redis-server",
+)
+T = TypeVar("T")
 AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
@@ -34,13 +42,13 @@ class Marked:
             text=True,
         )
 
-    def end(self) -> str:
-        """Wait for its end; return all it printed."""
-        return self.process.communicate(timeout=SECONDS)[0]
-
-    def strays(self) -> list[str]:
-        """Return processes that have its mark, after a time of grace."""
-        return strays(self.mark)
+    def end(self, status: int = 0) -> str:
+        """Wait for its end with this status, after which no descendant of it runs; return all it
+        printed."""
+        said = self.process.communicate(timeout=SECONDS)[0]
+        assert self.process.returncode == status, said
+        assert strays(self.mark) == []
+        return said
 
 
 class Sweep(Marked):
@@ -58,11 +66,13 @@ def strays(mark: str, but: int = 0) -> list[str]:
     return []
 
 
-def marked(mark: str) -> Iterator[tuple[int, str]]:
-    """Return the processes with the mark: number and command line."""
+def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
+    """Return the processes with the mark, and with `also` in their environment: number and command
+    line."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if f"{MARK}={mark}".encode() in (folder / "environ").read_bytes():
+            environment = (folder / "environ").read_text(errors="replace").split("\0")
+            if {f"{MARK}={mark}", also} <= {*environment, ""}:
                 yield int(folder.name), (folder / "cmdline").read_text().replace("\0", " ")
         except OSError:
             continue
@@ -74,14 +84,17 @@ def results_in(folder: Path) -> dict[str, Any] | None:
     return json.loads(file.read_text()) if file else None
 
 
-def wait_for_a_run(folder: Path) -> None:
+def wait_for(found: Callable[[], T], what: str) -> T:
+    """Return what is found, as soon as it is something."""
     deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        content = results_in(folder)
-        if content and content["runs"]:
-            return
+    while not (value := found()):
+        assert time.monotonic() < deadline, what
         time.sleep(0.02)
-    raise AssertionError("no run within the time")
+    return value
+
+
+def wait_for_a_run(folder: Path) -> None:
+    wait_for(lambda: (results_in(folder) or {}).get("runs"), "no run within the time")
 
 
 def hosts_file(

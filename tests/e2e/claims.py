@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Helpers for tests of the servers' opening comments: quote them, open many connections."""
-
-from __future__ import annotations
+"""Requests, limits and crowds of clients."""
 
 import contextlib
 import re
@@ -19,24 +17,9 @@ DIGITS, VISIT, ELSEWHERE = (
 )
 KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
-of = pytest.mark.of_servers
-# Slightly less than the timeout for half a request.
-HALF_TIME = 8
-
-
-def _words(text: str) -> str:
-    """Return the text on one line, without comment marks and Markdown."""
-    text = re.sub(r"^ \*", "", text, flags=re.MULTILINE)
-    return " ".join(re.sub(r"[`*]|\]\([^)]*\)|\[", "", text).split())
-
-
-def says(*sentences: str) -> None:
-    """Assert that each sentence is in an opening comment, the README or an explanation."""
-    documents = [REPOSITORY / "README.md", *REPOSITORY.glob("docs/explanation/*.md")]
-    sources = [*REPOSITORY.glob("[0-9][0-9]_*/main.c"), *documents]
-    texts = [_words(path.read_text(encoding="utf-8")) for path in sources]
-    for sentence in sentences:
-        assert any(_words(sentence) in text for text in texts), f"not in a comment: {sentence}"
+of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
+# Slightly less than the server's timeout for a request, for the next one, and for a reply of Redis.
+REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 
 
 def limit(name: str) -> int:
@@ -54,6 +37,15 @@ def crowd(server: Server, count: int, data: bytes) -> Iterator[list[Client]]:
         clients = [stack.enter_context(Client(server)) for _ in range(count)]
         for client in clients:
             client.send(data)
+        yield clients
+
+
+@contextlib.contextmanager
+def silent(server: Server, count: int, data: bytes = HALF) -> Iterator[list[Client]]:
+    """Yield clients that have sent something, usually half a request, which the server has read."""
+    with crowd(server, count, data) as clients:
+        for client in clients:
+            client.wait_until_read()
         yield clients
 
 

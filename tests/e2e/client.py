@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A client that sends exactly the bytes it is given and reads exactly what the server sends."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket
@@ -76,6 +74,7 @@ class Client(Connection):
     """One connection. Each read has a deadline; use it as a context manager."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
+        self._received = b""
         super().__init__((server.host, server.port), PATIENCE, receive_buffer or 0)
         self._port = server.port
 
@@ -86,12 +85,6 @@ class Client(Connection):
         except (BrokenPipeError, ConnectionResetError):
             return False
         return True
-
-    def send_slowly(self, data: bytes, piece: int = 1, pause: float = 0.0) -> None:
-        """Send a few bytes at a time, each time in a segment of its own."""
-        for start in range(0, len(data), piece):
-            self.socket.sendall(data[start : start + piece])
-            time.sleep(pause)
 
     def half_close(self) -> None:
         """Close the sending side only."""
@@ -176,6 +169,11 @@ class Client(Connection):
         self.socket.setblocking(False)
         with contextlib.suppress(BlockingIOError, ConnectionResetError):
             self._received += self.socket.recv(size)
+
+    def send_read(self, data: bytes) -> None:
+        """Send all of it, and wait until the server has read it."""
+        self.send(data)
+        self.wait_until_read()
 
     def wait_until_read(self) -> None:
         wait_until(lambda: is_read(self._port, self.socket), "the server reads")

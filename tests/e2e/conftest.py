@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Fixtures for the tests of the servers: a site, a Redis, and a server of each architecture."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -88,6 +86,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         marker = metafunc.definition.get_closest_marker("of_servers")
         if marker is not None:
             names = [name for name in names if name in marker.args]
+        for kind in metafunc.definition.iter_markers("of_kind"):
+            fact, is_so = kind.args[0].removeprefix("not "), not kind.args[0].startswith("not ")
+            names = [name for name in names if getattr(architecture(name), fact) == is_so]
         if metafunc.definition.get_closest_marker("shared_code") is not None:
             names = representatives(metafunc.config, names)
         groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]

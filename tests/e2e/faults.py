@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Servers whose system calls fail when a test wants it: see tests/faults/faults.c."""
 
-from __future__ import annotations
-
+import errno
 import mmap
 import struct
-from dataclasses import dataclass
+import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.host.project import toml_of
 from bench.host.sockets import LISTEN, tcp_sockets
 
 from . import processes
@@ -18,17 +19,27 @@ SHORT = 0
 """Used instead of an errno: the call succeeds, with one byte."""
 
 
+def faults(part: str) -> dict[str, tuple[int, ...]]:
+    """Return the calls of a part of faults.toml, each with its errors."""
+    table = toml_of(Path(__file__).parent / "limits" / "faults.toml")[part]
+
+    def error(word: str) -> int:
+        return SHORT if word == "SHORT" else int(getattr(errno, word))
+
+    return {call: tuple(map(error, words.split())) for call, words in table.items()}
+
+
 class Plan:
     """The call that fails, in memory shared with the server: `struct plan` of faults.c."""
 
     _order = struct.Struct("=32sqq")
     _counts = struct.Struct("=qqqq")
 
-    def __init__(self, path: Path) -> None:
-        path.write_bytes(bytes(4096))
-        self.path = path
-        with path.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), 4096)
+    def __init__(self) -> None:
+        self._file = tempfile.NamedTemporaryFile(prefix="zs-plan-")  # noqa: SIM115 - while it lives
+        self._file.truncate(4096)
+        self.path = self._file.name
+        self._memory = mmap.mmap(self._file.fileno(), 4096)
 
     def arm(self, call: str, nth: int, error: int) -> None:
         """Make the nth call of that name from now on fail with an errno, or be SHORT. With a
@@ -69,11 +80,10 @@ class Plan:
 class FaultyServer(Server):
     """A server with the library of faults loaded before the C library."""
 
-    plan: Plan | None = None
+    plan: Plan = field(default_factory=Plan)
 
     def command(self) -> list[str]:
         """Return the command line; env(1) loads the library into the server only."""
-        assert self.plan is not None
         variables = [f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}"]
         return ["env", *variables, *super().command()]
 
@@ -84,8 +94,7 @@ class FaultyServer(Server):
         return sum(name.startswith("socket:") for name in names - listening)
 
     def files_opened_twice(self) -> list[str]:
-        """Return the files of the site for which one of its processes has more than one
-        descriptor."""
+        """Return the files of the site that one of its processes has open twice."""
         found = []
         for pid in self.pids():
             names = [n for n in processes.descriptors(pid) if n.startswith(str(self.root))]

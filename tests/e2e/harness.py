@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Start one of the servers, stop it, and check what it leaves behind."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -215,18 +213,23 @@ class Server:
         """Stop all its processes (SIGSTOP) within the block, while time goes on. A process that
         already runs again gets no SIGCONT: that would undo the SIGSTOP with which the leak
         sanitizer stops a program at its end, and the sanitizer would wait forever."""
-        for pid in self.pids():
-            os.kill(pid, signal.SIGSTOP)
-        wait_until(
-            lambda: all(one.state == "T" for one in processes.living(self.pid)),
-            f"{self.name} is stopped",
-        )
         try:
+            wait_until(self._is_stopped, f"{self.name} is stopped")
             yield
         finally:
             for process in processes.living(self.pid):
                 if process.state == "T":
-                    os.kill(process.pid, signal.SIGCONT)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGCONT)
+
+    def _is_stopped(self) -> bool:
+        """Send SIGSTOP to each process that runs; return whether none did. Its children may still
+        be forked when the server prints its banner."""
+        running = [one for one in processes.living(self.pid) if one.state != "T"]
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGSTOP)
+        return not running
 
     def wait(self) -> int:
         """Return the exit status; raise AssertionError if it does not exit."""
@@ -278,7 +281,8 @@ class Server:
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        if self._process is None:
+        """Kill all that is left of it. After it was reaped, its PID may be another's."""
+        if self._process is None or (not self.running() and Path(f"/proc/{self.pid}").exists()):
             return
         processes.kill_session(self.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -295,8 +299,7 @@ class Server:
         return [p.pid for p in processes.living(self.pid)]
 
     def is_at_rest(self, workers: int) -> bool:
-        """Return whether it has only the processes and threads, zombies included, of an idle
-        server."""
+        """Return whether it has the processes and threads of an idle server, and no zombies."""
         found = processes.session_processes(self.pid)
         threads = sum(processes.own_threads(process.pid) for process in found)
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
@@ -341,9 +344,3 @@ def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
-
-
-@contextlib.contextmanager
-def all_of(servers: list[Server]) -> Iterator[list[Server]]:
-    with contextlib.ExitStack() as stack:
-        yield [stack.enter_context(server) for server in servers]

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Parse pages for the tests."""
 
-from __future__ import annotations
-
 import html
 import re
 from html.parser import HTMLParser

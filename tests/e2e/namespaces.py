@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Network namespaces for tests: ip-netns(8), setns(2). Only root may make them."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import itertools

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Find processes in /proc, end them, and kill them with the tests. Linux only."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os
@@ -76,13 +74,16 @@ def zombies(session: int) -> list[Process]:
 
 
 def kill_session(session: int) -> None:
-    """Kill all that is left of a session, and reap all but its leader, which its starter reaps."""
-    for process in living(session):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
+    """Kill all that is left of a session, and reap all but its leader, which its starter reaps.
+    A process may have forked after it was listed."""
     end = time.monotonic() + 30
-    while {p.pid for p in session_processes(session)} - {session} and time.monotonic() < end:
+    while time.monotonic() < end:
+        for process in living(session):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
         reap_orphans(session)
+        if {p.pid for p in session_processes(session)} <= {session}:
+            return
         time.sleep(0.01)
 
 
@@ -104,6 +105,14 @@ def status_number(pid: int, key: str) -> int:
         if line.startswith(key + ":"):
             return int(line.split()[1])
     return 0
+
+
+def catches(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+        return bool(int(text.partition("\nSigCgt:\t")[2].split("\n")[0], 16) >> (number - 1) & 1)
+    return False
 
 
 def tasks(pid: int) -> list[int]:
@@ -128,8 +137,7 @@ def own_threads(pid: int) -> int:
 
 
 def descriptors(pid: int) -> list[str]:
-    """Return the files of a process's descriptors; none if it has ended or is about to end: then
-    only root may look."""
+    """Return the files of a process's descriptors; none if it ends: then only root may look."""
     names = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
         for entry in Path(f"/proc/{pid}/fd").iterdir():

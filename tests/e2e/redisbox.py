@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A private Redis that can be stopped and started, a client for it, and a false Redis."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import signal
@@ -11,10 +9,13 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 from typing_extensions import Self
 
 from .processes import mortal
@@ -24,10 +25,6 @@ from .timing import PATIENCE, deadline_in, wait_until
 Value = int | bytes | list["Value"] | None
 
 
-class RedisError(Exception):
-    """Redis answered with an error."""
-
-
 def encode(*words: str | bytes | int) -> bytes:
     """Return a command as Redis expects it."""
     raw = [w if isinstance(w, bytes) else str(w).encode() for w in words]
@@ -35,58 +32,27 @@ def encode(*words: str | bytes | int) -> bytes:
 
 
 class RedisClient:
-    """A simple client of one database; connects again for a command if the connection is closed."""
+    """A client of one database with one connection, which it opens again if it was closed."""
 
     def __init__(self, port: int, database: int = 0) -> None:
         self.port = port
         self.database = database
-        self._stream: socket.SocketIO | None = None
-        self._socket: socket.socket | None = None
-
-    def _connect(self) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
-        self._stream = self._socket.makefile("rb")  # type: ignore[assignment]
-        if self.database:
-            self._exchange("SELECT", self.database)
-
-    def _exchange(self, *words: str | bytes | int) -> Value:
-        assert self._socket is not None
-        self._socket.sendall(encode(*words))
-        return self._reply()
-
-    def _line(self) -> bytes:
-        assert self._stream is not None
-        line = self._stream.readline()
-        if not line.endswith(b"\r\n"):
-            raise ConnectionError("Redis closed the connection")
-        return bytes(line[:-2])
-
-    def _reply(self) -> Value:
-        line = self._line()
-        kind, rest = line[:1], line[1:]
-        if kind == b"-":
-            raise RedisError(rest.decode())
-        if kind == b"+":
-            return rest
-        size = int(rest)
-        if kind == b":":
-            return size
-        if size < 0:
-            return None
-        if kind == b"*":
-            return [self._reply() for _ in range(size)]
-        assert self._stream is not None
-        return bytes(self._stream.read(size + 2)[:-2])
+        # One more try at once: by default redis-py pauses for seconds between three tries.
+        tries = Retry(NoBackoff(), 1)
+        self._redis = redis.Redis(
+            port=port,
+            db=database,
+            protocol=2,
+            socket_timeout=PATIENCE,
+            driver_info=None,
+            retry=tries,
+        )
+        self._redis.response_callbacks.clear()  # replies as they came
 
     def do(self, *words: str | bytes | int) -> Value:
-        """Run one command and return its reply. Raise RedisError or OSError."""
-        if self._socket is None:
-            self._connect()
-        try:
-            return self._exchange(*words)
-        except OSError:
-            self.close()
-            raise
+        """Run one command and return its reply. Raise redis.RedisError."""
+        reply: Value = self._redis.execute_command(*words)
+        return reply
 
     def number(self, key: str) -> int:
         """Return the number that a key holds, 0 if it does not exist."""
@@ -127,11 +93,7 @@ class RedisClient:
 
     def close(self) -> None:
         """Close the connection; the next command opens another."""
-        for closable in (self._stream, self._socket):
-            if closable is not None:
-                with contextlib.suppress(OSError):
-                    closable.close()
-        self._socket = self._stream = None
+        self._redis.close()
 
 
 class PrivateRedis:
@@ -153,8 +115,7 @@ class PrivateRedis:
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
-        """Start it, on its previous port if it ran before; raise AssertionError if it does not
-        start."""
+        """Start it, on its previous port if it ran before. Raise AssertionError."""
         end = deadline_in(PATIENCE)
         self.port = self.port or free_port()
         while time.monotonic() < end:
@@ -187,9 +148,9 @@ class PrivateRedis:
         client = RedisClient(port)
         try:
             return client.do("PING") == b"PONG"
-        except RedisError:
+        except redis.AuthenticationError:
             return "--requirepass" in self.options
-        except OSError:
+        except redis.RedisError:
             return False
         finally:
             client.close()
@@ -209,6 +170,15 @@ class PrivateRedis:
     def resume(self) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Pause it within the block."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -240,8 +210,7 @@ class Conversation:
         return bool(data)
 
     def has_more(self, seconds: float | None = 0) -> bool:
-        """Return whether the client has sent more, or has left; wait for it if the timeout is
-        None."""
+        """Return whether the client has sent more, or has left; None waits for it."""
         return bool(self.pending or select.select([self._connection], [], [], seconds)[0])
 
     def next_command(self) -> list[bytes] | None:
@@ -313,11 +282,23 @@ class FalseRedis:
                 connection.shutdown(socket.SHUT_RDWR)
 
 
-def answering(replies: dict[str, bytes]) -> Script:
-    """Return a script that answers each command with its fixed reply (b"" sends nothing)."""
+def replying(reply: Callable[[list[bytes]], bytes], pause: float = 0) -> Script:
+    """Return a script that answers each command (b"" sends nothing), after some seconds."""
 
     def script(conversation: Conversation) -> None:
         while (words := conversation.next_command()) is not None:
-            conversation.send(replies.get(words[0].decode().upper(), b"+OK\r\n"))
+            time.sleep(pause)
+            conversation.send(reply(words))
 
     return script
+
+
+def answering(replies: dict[str, bytes]) -> Script:
+    """Return a script that answers each command with its fixed reply."""
+    return replying(lambda words: replies.get(words[0].decode().upper(), b"+OK\r\n"))
+
+
+def link(words: list[bytes]) -> bytes:
+    """Return the reply to a GET of a short link: its target is its name."""
+    name = words[-1].removeprefix(b"link:")
+    return b"$%d\r\n/%s\r\n" % (len(name) + 1, name)

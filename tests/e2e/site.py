@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Build the folder that the tested servers serve: a copy of the project's, with further files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
 import socket
 import time
 from pathlib import Path
+
+from bench.host.project import toml_of
 
 from .claims import limit
 from .timing import wait_until
@@ -21,59 +21,7 @@ HUGE_SIZE = 5 * 1024 * MB
 HUGE_MARK = b"at the far end"
 # A year in the past, so that validators are strong; even, because some file systems round.
 MODIFIED = 1_700_000_000
-TYPES = {
-    "a.html": "text/html",
-    "a.htm": "text/html",
-    "a.css": "text/css",
-    "a.js": "text/javascript",
-    "a.mjs": "text/javascript",
-    "a.json": "application/json",
-    "a.txt": "text/plain",
-    "a.xml": "application/xml",
-    "a.svg": "image/svg+xml",
-    "a.png": "image/png",
-    "a.jpg": "image/jpeg",
-    "a.jpeg": "image/jpeg",
-    "a.gif": "image/gif",
-    "a.webp": "image/webp",
-    "a.avif": "image/avif",
-    "a.ico": "image/x-icon",
-    "a.woff": "font/woff",
-    "a.woff2": "font/woff2",
-    "a.pdf": "application/pdf",
-    "a.wasm": "application/wasm",
-    "a.mp3": "audio/mpeg",
-    "a.mp4": "video/mp4",
-    "a.webm": "video/webm",
-    "a.zip": "application/zip",
-    "a.unheard-of": "application/octet-stream",
-    "no-extension": "application/octet-stream",
-    "html": "application/octet-stream",
-    "a.html.unheard-of": "application/octet-stream",
-}
-TEMPLATE = """<!DOCTYPE html>
-<html lang="en"><head><meta charset="utf-8"><title>Guestbook</title></head><body>
-<p id="count">$VISITOR_COUNT$</p>
-<form method="post" action="/guestbook">
-<input name="guest-name" value="$GUEST_NAME$">
-<p id="name-error">$GUEST_NAME_ERROR$</p>
-<textarea name="guest-remarks">$GUEST_REMARKS_TYPED$</textarea>
-<p id="remarks-error">$GUEST_REMARKS_ERROR$</p>
-</form>
-<p id="written">$REMARKS_COUNT$</p>
-<ul>$GUEST_REMARKS$</ul>
-<p id="rest">$UNKNOWN$ costs $5.00$ $$ $VISITOR_COUNT $</p>
-</body></html>
-"""
-REDIRECTS = """# for the end-to-end tests
-
-/t/plain /guestbook
-/t/moved   https://example.com/new?x=1&y=2   301
-/t/found /tux.png 302
-\t/t/other\t/a.txt\t303
-/t/temporary /guestbook 307
-/t/permanent /guestbook 308
-"""
+DATA = toml_of(Path(__file__).with_name("site.toml"))
 
 
 def eighty_kilobytes() -> bytes:
@@ -106,8 +54,8 @@ def build_site(root: Path, repository: Path) -> Path:
     """Fill `root` with the project's site, a simpler template and further files; return it."""
     build_project_site(root, repository)
     with (root / "redirects").open("a", encoding="utf-8") as redirects:
-        redirects.write(REDIRECTS)
-    (root / "templates" / "guestbook" / "index.html").write_text(TEMPLATE, encoding="utf-8")
+        redirects.write(DATA["redirects"])
+    (root / "templates" / "guestbook" / "index.html").write_text(DATA["template"], encoding="utf-8")
     folder = root / "public" / "t"
     folder.mkdir()
     _write_files(folder)
@@ -116,10 +64,10 @@ def build_site(root: Path, repository: Path) -> Path:
 
 
 def wait_until_settled(site: Path) -> None:
-    """Wait until a changed file may be kept in memory: FILE_SETTLES in ops/limits.h."""
+    """Wait until a changed file may be kept in memory: FILE_SETTLE_TIME in ops/limits.h."""
     files = [*site.glob("public/t/digits.txt"), *site.glob("templates/*/*")]
     changed = max(file.stat().st_ctime for file in files)
-    settled = changed + limit("FILE_SETTLES") + 1  # the servers count whole seconds
+    settled = changed + limit("FILE_SETTLE_TIME") + 1  # the servers count whole seconds
     wait_until(lambda: time.time() > settled, "the files have settled")
 
 
@@ -130,7 +78,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_files(folder: Path) -> None:
-    for name in TYPES:
+    for name in DATA["types"]:
         _write(folder / "types" / name, b"content of " + name.encode())
     _write(folder / "digits.txt", b"0123456789")
     _write(folder / "empty.txt", b"")

@@ -1,26 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Helpers of the tests of small machines: limits, and how a server behaves under them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time
 from pathlib import Path
 
-from .client import Client, fetch, request, sign
+from .claims import crowd
+from .client import fetch, request, sign
 from .conftest import Start
 from .harness import Server
 from .timing import wait_until
 
-# Slightly less than the server's timeout for a request.
-REQUEST_TIME = 8
-# Slightly less than its timeout for the next request.
-IDLE_TIME = 4
-DIGITS = request("GET", "/t/digits.txt")
 CLOSING = request("GET", "/redirect", (("Connection", "close"),))
 HOME = request("GET", "/", (("Connection", "close"),))
-KEPT = request("GET", "/")
+KEPT_HOME = request("GET", "/")
 TARGETS = ("/t/digits.txt", "/guestbook", "/sorted", "/t/80k.bin", "/redirect")
 
 
@@ -94,13 +88,9 @@ def assert_rests(server: Server) -> None:
 def assert_serves_crowd(server: Server, count: int) -> None:
     """Assert that more clients than the limits allow at once are all answered. Meanwhile no process
     spins; afterwards all is as before."""
-    clients = [Client(server) for _ in range(count)]
-    for client in clients:
-        client.send(CLOSING[:-2])
-    assert_rests(server)
-    for client in clients:
-        client.send_if_open(CLOSING[-2:])
-    assert [client.read().status for client in clients] == [302] * count
-    for client in clients:
-        client.close()
+    with crowd(server, count, CLOSING[:-2]) as clients:
+        assert_rests(server)
+        for client in clients:
+            client.send_if_open(CLOSING[-2:])
+        assert [client.read().status for client in clients] == [302] * count
     assert_serves(server)

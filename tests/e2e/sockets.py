@@ -2,13 +2,11 @@
 """What the kernel knows of TCP connections: what a server has done with the bytes of a client. With
 it a test waits until the server has reached a certain point, instead of sleeping."""
 
-from __future__ import annotations
-
 import contextlib
-import os
 import socket
 from pathlib import Path
 
+from bench.host import process
 from bench.host.sockets import ALL, LISTEN, STATES, TIME_WAIT, end, tcp_sockets
 
 ESTABLISHED = 1 << STATES.index("ESTABLISHED")
@@ -92,16 +90,5 @@ def forgotten_connections() -> int:
 
 
 def free_port() -> int:
-    """Return a TCP port on 127.0.0.1 that is free and outside the ephemeral range. A port of that
-    range may be given to any client while a server that should use it again is down. No other test
-    process gets it."""
-    low = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    top = low if low > 12000 else 65535
-    for _ in range(200):
-        port = 10000 + int.from_bytes(os.urandom(4), "big") % (top - 10000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            if _reserve(port):
-                return port
-    raise RuntimeError("no free port found")
+    """Return a free TCP port on 127.0.0.1 that no other test process gets."""
+    return next(port for port in iter(process.free_port, 0) if _reserve(port))

@@ -5,19 +5,18 @@ No test asserts that an action takes no longer than some seconds: on a busy mach
 waits for an event, with a long timeout, and compares the order of events.
 """
 
-from __future__ import annotations
-
+import functools
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Result = TypeVar("Result")
 
 # For what takes milliseconds on an idle machine. Only failures last that long; to debug one,
-# shorten the timeout: make test PATIENCE=20. With less, tests fail that wait for a server's own
-# timers, of 5 to 10 s, without a fault.
+# shorten the timeout: make test PATIENCE=20. With less, tests that wait for a server's own
+# timers of 5 to 10 s fail although the server is correct.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
 TRIES = 5
 
@@ -60,3 +59,19 @@ def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
             if time.monotonic() - begun < seconds:
                 raise
     return attempt()
+
+
+Test = TypeVar("Test", bound=Callable[..., None])
+
+
+def undisturbed_test(seconds: float) -> Callable[[Test], Test]:
+    """Return a decorator: the test is tried again as by undisturbed(), with its fixtures."""
+
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        def run(*args: object, **named: object) -> None:
+            undisturbed(seconds, lambda: test(*args, **named))
+
+        return cast(Test, run)
+
+    return decorate

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The system calls that a server makes, and the one in which it sleeps."""
 
-from __future__ import annotations
-
+import contextlib
 import functools
 import platform
 import re
@@ -13,30 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from bench.live.tasks import CALLS, call_in
+
 from . import processes
 from .harness import Server
 from .timing import wait_until
-
-# asm/unistd.h: numbers of calls that sleep. /proc/PID/syscall has the number.
-SLEEPING_CALLS = {
-    "x86_64": {
-        7: "poll",
-        45: "recvfrom",
-        61: "wait4",
-        202: "futex",
-        232: "epoll_wait",
-        271: "ppoll",
-        288: "accept4",
-    },
-    "aarch64": {
-        22: "epoll_pwait",
-        73: "ppoll",
-        98: "futex",
-        207: "recvfrom",
-        242: "accept4",
-        260: "wait4",
-    },
-}
 
 # If Linux has only the newer of two calls, the C library's older function makes it.
 NEWER = {"aarch64": {"epoll_wait": "epoll_pwait", "poll": "ppoll"}}
@@ -47,21 +27,16 @@ def native(call: str) -> str:
     return NEWER.get(platform.machine(), {}).get(call, call)
 
 
-def call_of(pid: int, task: int) -> tuple[str, list[int]]:
-    """Return the call in which a thread sleeps, and its arguments; ("", []) if it is in none."""
-    try:
-        words = Path(f"/proc/{pid}/task/{task}/syscall").read_text(encoding="ascii").split()
-    except (FileNotFoundError, ProcessLookupError):
-        return "", []
-    if not words or not words[0].isdigit():
-        return "", []
-    names = SLEEPING_CALLS[platform.machine()]
-    return names.get(int(words[0]), words[0]), [int(word, 16) for word in words[1:7]]
+def call_of(pid: int, task: int) -> tuple[str, tuple[int, ...]]:
+    """Return the call in which a thread sleeps, and its arguments; ("", ()) if it is in none or has
+    ended."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, IndexError):
+        return call_in(Path(f"/proc/{pid}/task/{task}/syscall").read_text(encoding="ascii"))
+    return "", ()
 
 
 def waiting(server: Server) -> tuple[str, Counter[str]]:
-    """Return the call in which the server's main thread sleeps, and how many workers sleep in
-    which."""
+    """Return the call in which the main thread sleeps, and how many workers sleep in which."""
     tasks = [(pid, task) for pid in server.pids() for task in processes.tasks(pid)]
     workers = Counter(call_of(*task)[0] for task in tasks if task != (server.pid, server.pid))
     return call_of(server.pid, server.pid)[0], workers
@@ -69,7 +44,7 @@ def waiting(server: Server) -> tuple[str, Counter[str]]:
 
 def skip_unless_visible() -> None:
     """Skip if /proc does not show the call in which a process sleeps, or on another processor."""
-    if platform.machine() not in SLEEPING_CALLS:
+    if platform.machine() not in CALLS:
         pytest.skip(f"the numbers of system calls of {platform.machine()} are not known here")
     if not Path("/proc/self/syscall").exists():
         pytest.skip("this kernel does not show the call in which a process sleeps")
@@ -134,5 +109,7 @@ class Trace:
 
 
 def _is_traced(pid: int) -> bool:
-    tasks = [Path(f"/proc/{pid}/task/{task}/status") for task in processes.tasks(pid)]
-    return all(re.search(r"^TracerPid:\t[1-9]", task.read_text(), re.M) for task in tasks)
+    """Return whether all its threads are traced. One of them may end meanwhile."""
+    tasks = processes.tasks(pid)
+    untraced = [task for task in tasks if processes.status_number(task, "TracerPid") == 0]
+    return not set(untraced) & set(processes.tasks(pid))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Labs for the tests. They are real, so most tests need root and a kernel that allows them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Run the lab's commands, and look for their traces with other means than the lab's own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -14,6 +12,8 @@ from functools import cache
 from pathlib import Path
 from threading import Timer
 from typing import Any
+
+import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BASE = Path("/run/zerohttpd-lab")
@@ -75,7 +75,6 @@ def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
         deadline = Timer(SECONDS, process.kill)
         deadline.start()
         try:
-            assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
             yield process
         finally:
@@ -158,10 +157,11 @@ def namespaces(pid: int) -> set[str]:
 def processes_in(wanted: set[str]) -> list[int]:
     """Return the processes that are in one of these namespaces."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*/ns"):
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if any(os.readlink(entry) in wanted for entry in folder.iterdir()):  # noqa: PTH115
-                found.append(int(folder.parent.name))
+            entries = (folder / "ns").iterdir()
+            if any(os.readlink(entry) in wanted for entry in entries):  # noqa: PTH115
+                found.append(int(folder.name))
         except OSError:
             continue  # it has ended meanwhile
     return found
@@ -178,11 +178,10 @@ def is_gone(pid: int) -> bool:
 def marked_processes(mark: str) -> list[int]:
     """Return the processes whose UTS namespace has this NIS domain."""
     by_namespace: dict[str, list[int]] = {}
-    for folder in Path("/proc").glob("[0-9]*/ns"):
+    for folder in Path("/proc").glob("[0-9]*"):
         try:
-            by_namespace.setdefault(os.readlink(folder / "uts"), []).append(  # noqa: PTH115
-                int(folder.parent.name)
-            )
+            namespace = os.readlink(folder / "ns" / "uts")  # noqa: PTH115
+            by_namespace.setdefault(namespace, []).append(int(folder.name))
         except OSError:
             continue  # it has ended meanwhile
     found = []
@@ -195,3 +194,35 @@ def marked_processes(mark: str) -> list[int]:
                 found += pids if done.stdout.strip() == mark else []
                 break
     return found
+
+
+# ---- Another root than the machine's: all that is written there is discarded ----
+
+# The machine's files are the lower layer of an overlay whose upper layer is in memory, and is
+# checked afterwards. The kernel's settings, and this folder, are read-only there.
+LAYER, CHROOT = ((Path(__file__).parent / name).read_text() for name in ("layer.sh", "chroot.sh"))
+CHANGES = """
+python3 -I -c 'import json, os
+found = [os.path.join(path, name) for path, _, names in os.walk("/run/layer") for name in names]
+print("\\n" + json.dumps([path.removeprefix("/run/layer") for path in found]))'
+"""
+"""Prints the files that were written, as the last line of output."""
+
+
+def skip_unless_labs_can_be_made_in(script: str) -> None:
+    """Skip if no overlay can be made here: the `/` of a container is one, the last possible."""
+    refused = run_in(script, ["sh", "-c", ANOTHER_LAYER])[0].stderr.partition("\n")[0]
+    if refused:
+        pytest.skip(f"no second overlay on this machine's `/`: {refused}")
+
+
+def run_in(script: str, command: list[str]) -> tuple[Done, list[str]]:
+    """Run a command after a script has made its root; return also the files that changed there."""
+    whole = f'{script}\nset +e\n"$@"\nstatus=$?\n{CHANGES}\nexit $status'
+    # Root's shell settings, caches and similar files are ignored.
+    environment = {**os.environ, "HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}
+    words = ["unshare", "--mount", "sh", "-c", whole, str(REPOSITORY), *command]
+    done = run(words, env=environment)
+    said, _, changes = done.stdout.rstrip().rpartition("\n")
+    done.stdout = said
+    return done, [str(Path(path)) for path in json.loads(changes)]

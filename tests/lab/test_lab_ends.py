@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """However a lab ends, nothing of it is left, and nothing else is changed."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil
@@ -18,7 +16,6 @@ from lab_harness import (
     BASE,
     HOSTS,
     SECONDS,
-    Done,
     Lab,
     is_gone,
     namespaces,
@@ -76,9 +73,8 @@ def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
     wait_until(lambda: is_gone(victim), "the host ends")
     done = lab.run("status")
     assert done.returncode == 1
-    assert [line.split()[0] for line in done.stdout.splitlines() if " down " in line] == [
-        "zerohttpd"
-    ]
+    down = [line.split()[0] for line in done.stdout.splitlines() if " down " in line]
+    assert down == ["zerohttpd"]
     assert "is down" in lab.run("exec", "zerohttpd", "true").stderr
     assert lab.on("load", "hostname") == "load"
     lab.down()
@@ -91,8 +87,7 @@ def test_all_ends_with_the_keeper(make_lab: Make) -> None:
     keeper, *hosts = lab.pids()
     os.kill(keeper, signal.SIGKILL)
     wait_until(lambda: all(map(is_gone, hosts)), "the hosts end")
-    # Leftovers do not prevent the next one.
-    lab.up()
+    lab.up()  # leftovers do not prevent the next one
     assert lab.run("status").returncode == 0
     lab.down()
 
@@ -139,26 +134,23 @@ def test_killed_while_it_is_made(make_lab: Make) -> None:
         lab.down()
 
 
-def test_a_failure_half_way_leaves_nothing(make_lab: Make) -> None:
+@pytest.mark.parametrize(
+    ("program", "other", "named"),
+    [
+        ("/usr/sbin/pivot_root", "/bin/false", "pivot_root"),
+        ("/usr/sbin/sshd", "/dev/null", "openssh-server"),
+    ],
+)
+def test_a_failure_half_way_is_named_and_leaves_nothing(
+    make_lab: Make, program: str, other: str, named: str
+) -> None:
+    """One program is replaced, which only this process sees."""
     lab = make_lab("failure")
-    done = with_replaced("/usr/sbin/pivot_root", "/bin/false", lab)
-    assert done.returncode == 1
-    assert "pivot_root" in done.stderr
-    assert lab.traces() == []
-
-
-def test_what_is_missing_is_named(make_lab: Make) -> None:
-    lab = make_lab("missing")
-    done = with_replaced("/usr/sbin/sshd", "/dev/null", lab)
-    assert done.returncode == 1
-    assert "openssh-server" in done.stderr
-    assert lab.traces() == []
-
-
-def with_replaced(program: str, other: str, lab: Lab) -> Done:
-    """Return the command `up` with one program replaced, which only this process sees."""
     script = f'mount --bind {other} {program} && exec "$@"'
-    return run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
+    done = run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
+    assert done.returncode == 1
+    assert named in done.stderr
+    assert lab.traces() == []
 
 
 @pytest.mark.slow
@@ -226,8 +218,7 @@ def test_a_user_who_is_no_number_is_refused_in_words(make_lab: Make) -> None:
 
 
 def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
-    """An empty group above the lab's, left by a first lab that failed between the two, is
-    removed."""
+    """A first lab that failed may have left it. It is removed."""
     lab = make_lab("top")
     tops = [group.parent for group in lab.groups()]
     tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]

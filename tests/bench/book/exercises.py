@@ -5,8 +5,6 @@ An exercise prints lines `name: figure`. The promises are sentences such as "`bl
 50 times `alone`" and "`forking` is 2".
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 

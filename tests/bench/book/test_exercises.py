@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Each "try it" of the book does what it promises."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

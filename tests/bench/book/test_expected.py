@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The commands of the sheets are parsed, and each run has its line of expected figures."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.book.expected import SHEETS, measure, sweep_words, table

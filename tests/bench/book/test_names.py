@@ -2,8 +2,6 @@
 """Each function or constant that the texts name exists: after a renaming no text has the old
 name."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -46,8 +44,7 @@ def code(text: str) -> set[str]:
 
 
 def named(text: str) -> set[str]:
-    """Return the names of functions and constants: words with an underscore, or with brackets after
-    them."""
+    """Return the words with an underscore, or with brackets after them."""
     prose = re.sub(r"(?ms)^## Try it$.*?(?=^#|^:: )|^```.*?^```$|^:: .*?$", "", text)
     found = {next(filter(None, names)) for names in NAMED.findall(prose)}
     return {name for name in found if "_" in name or f"{name}()" in prose}
@@ -81,8 +78,8 @@ def test_and_it_is_where_they_say(file: Path) -> None:
 
 
 def test_what_a_grade_lets_read_is_there(known: set[str]) -> None:
-    for fault in FAULTS.values():
-        assert named(fault.read) - known == set(), fault.name
+    for name, fault in FAULTS.items():
+        assert named(fault.read) - known == set(), name
 
 
 def test_lines_to_read_are_those_of_the_files() -> None:
@@ -95,8 +92,7 @@ def test_lines_to_read_are_those_of_the_files() -> None:
 
 
 def test_the_first_hour_has_time_for_its_reading() -> None:
-    """Its four chapters and their servers, at 20 lines or 200 words a minute, fit between its
-    minutes 5 and 40."""
+    """Its chapters and servers, at 20 lines or 200 words a minute, fit between minutes 5 and 40."""
     text = (ROOT / "docs/tutorial/first-hour.md").read_text()
     begin, end = (
         int(re.findall(rf"\*\*Minute (\d+): {what}", text)[0]) for what in ("read", "write")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The commands at the end of the opening comments run, and show what the comments say."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -16,6 +14,8 @@ from tests.e2e.tracing import skip_unless_traceable
 
 from .exercises import run
 
+ATTEMPTS = 3
+"""On a busy machine the server may not have read yet what its clients have sent."""
 SMALL = "curl -s -o /dev/null localhost:8000/files/small.txt"
 LEAVES = "curl -0 -s -o /dev/null localhost:8000; sleep 0.3"
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
@@ -25,14 +25,14 @@ WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; s
 class Recipe(NamedTuple):
     """What to do before and after the copied line, and what its output must show."""
 
-    options: str
-    """The options of the server, unless the line itself starts it."""
-    clients: str
-    """The actions while it runs."""
-    seen: tuple[str, ...]
-    """Regular expressions for lines that must follow each other in the output."""
     told: str
     """The sentence of the comment."""
+    seen: tuple[str, ...]
+    """Regular expressions for lines that must follow each other in the output."""
+    clients: str = ""
+    """The actions while it runs."""
+    options: str = ""
+    """The options of the server, unless the line itself starts it."""
 
 
 def half(count: int) -> str:
@@ -44,8 +44,7 @@ def half(count: int) -> str:
 
 
 def in_order(lines: list[str], patterns: tuple[str, ...]) -> str:
-    """Return the first pattern without a line after those of the patterns before; empty if all
-    match."""
+    """Return the first pattern without a line after those before it; empty if all match."""
     rest = iter(lines)
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
 
@@ -57,72 +56,59 @@ SERVED = (
 CHILD = (r"clone\(", r"exit_group\(0\)", r"wait4\(-1, .* = \d\d*")
 RECIPES = {
     "01_iterative": Recipe(
-        "",
-        f"{SMALL}; {SMALL}",
-        SERVED + SERVED,
         "accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next client.",
+        SERVED + SERVED,
+        f"{SMALL}; {SMALL}",
     ),
     "02_forking": Recipe(
-        "",
-        f"{SMALL}; sleep 0.3; {SMALL}",
-        CHILD + CHILD,
         "clone in the parent, exit_group in the child, wait4 in the parent",
+        CHILD + CHILD,
+        f"{SMALL}; sleep 0.3; {SMALL}",
     ),
     "03_preforking": Recipe(
-        "",
-        "",
-        (r"LISTEN.*(\"preforking\",pid=\d+,fd=\d+\),?\(?){101}\)",),
         "one listening socket, and 101 processes that have it.",
+        (r"LISTEN.*(\"preforking\",pid=\d+,fd=\d+\),?\(?){101}\)",),
     ),
     "04_threading": Recipe(
-        "",
-        half(1),
-        (r"recv", r"blocking_serve", r"accept4"),  # the newest thread comes first
         "the main thread sleeps in accept4, the client's in recv, and below that on its stack is "
         "blocking_serve.",
+        (r"recv", r"blocking_serve", r"accept4"),  # the newest thread comes first
+        half(1),
     ),
     "05_prethreading": Recipe(
-        "--workers 2",
-        half(5),
-        (r"^\$1 = 3$",),
         "with --workers 2 and five clients that have sent half a request: 3.",
+        (r"^\$1 = 3$",),
+        half(5),
+        "--workers 2",
     ),
     "06_poll": Recipe(
-        "",
-        half(3),
-        (r"poll\(\[({fd=\d+, events=POLLIN}(, )?){4}\], 4, ",),
         "each call, which is ppoll on ARM, is handed all of them.",
+        (r"poll\(\[({fd=\d+, events=POLLIN}(, )?){4}\], 4, ",),
+        half(3),
     ),
     "07_epoll": Recipe(
-        "",
-        f"{LEAVES}; printf '\\nstays\\n' >&2; {SMALL}",
-        (r"^stays$", r"epoll_ctl\(\d+, EPOLL_CTL_ADD, "),
         "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
         "for a client that stays.",
+        (r"^stays$", r"epoll_ctl\(\d+, EPOLL_CTL_ADD, "),
+        f"{LEAVES}; printf '\\nstays\\n' >&2; {SMALL}",
     ),
     "08_io_uring": Recipe(
-        "",
-        LEAVES,
-        tuple([r"io_uring_enter\(\d+, 1, 1, IORING_ENTER_GETEVENTS.* = 1$"] * 4),
         "for one client each call submits one operation: accept, receive, send.",
+        (r"io_uring_enter\(\d+, 1, 1, IORING_ENTER_GETEVENTS.* = 1$",) * 4,
+        LEAVES,
     ),
     "09_multicore": Recipe(
-        "",
-        LEAVES,
-        (
-            *[r"epoll_ctl\(\d+, EPOLL_CTL_ADD, 3, {events=EPOLLIN\|EPOLLEXCLUSIVE"] * 2,
-            r"accept4\(3",
-        ),
         "each worker adds the listening socket to its own set, EPOLL_CTL_ADD with EPOLLEXCLUSIVE; "
         "for one client only one of them returns from epoll_wait.",
+        (*[r"epoll_ctl\(\d+, EPOLL_CTL_ADD, 3, {events=EPOLLIN\|EPOLLEXCL"] * 2, r"accept4\(3"),
+        LEAVES,
     ),
     "10_coroutines": Recipe(
-        "",
+        "The list goes from the switch through redis_pool_call() and blocking_serve(), as in 05, "
+        "to begin(), where its own stack ends.",
+        (r"redis_pool_call", r"blocking_serve", r"begin \(\)"),
         "(for i in $(seq 20); do sleep 1; exec {client}<> /dev/tcp/localhost/8000; "
-        "printf 'GET / HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' >&$client; done) &",  # and it stays
-        (r"__wrap_recv", r"blocking_serve", r"begin \(\)"),
-        "The list goes from the switch through recv() and blocking_serve(), as in 04, to begin(), "
-        "where its own stack ends.",
+        "printf 'GET /guestbook HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' >&$client; done) &",
     ),
 }
 
@@ -159,10 +145,13 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
     else:
         start = f"./{shlex.quote(program)} {recipe.options} > /dev/null"
         script = f"{start} & {WAIT}; {recipe.clients}\n{line[1]}"
-    said = run(script)
-    missing = in_order(said.splitlines(), recipe.seen)
+    for _ in range(ATTEMPTS):
+        said = run(script)
+        missing = in_order(said.splitlines(), recipe.seen)
+        if not missing:
+            break
     assert not missing, f"{missing}\n{said[-6000:]}"
-    if folder == "07_epoll":  # there is one before: of the listening socket
+    if folder == "07_epoll":  # the first one adds the listening socket
         assert said.partition("stays")[0].count("EPOLL_CTL_ADD") == 1, said
 
 

@@ -2,11 +2,8 @@
 """The web site: all links of the documents work, nothing is loaded from other hosts, and the book
 shows its sources."""
 
-from __future__ import annotations
-
 import re
 import shutil
-import subprocess
 import sys
 from html import unescape
 from pathlib import Path
@@ -17,6 +14,8 @@ import pytest
 from bench.cli.main import COMMANDS, RENAMED
 from bench.host.project import ROOT
 
+from ..commands import run
+
 pytestmark = pytest.mark.xdist_group("site")
 LOADED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 DOCUMENTS = sorted(
@@ -24,15 +23,9 @@ DOCUMENTS = sorted(
 )
 
 
-@pytest.fixture(scope="module")
-def pages(site: Path) -> dict[Path, str]:
-    """Return all pages, by path."""
-    return {path: path.read_text() for path in site.rglob("*.html")}
-
-
-def test_links_lead_somewhere(pages: dict[Path, str]) -> None:
-    """The build checks the links of the Markdown text; this also checks those that the hooks and
-    the theme make."""
+def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site: Path) -> None:
+    """The build checks the links of the text; this checks also those of the hooks and the theme."""
+    pages = {path: path.read_text() for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r"\bid=\"?([^\s\">]+)", text)) for path, text in pages.items()}
     for path, text in pages.items():
         for link in re.findall(r"<a\b[^>]*?\bhref=\"?([^\s\">]+)", text):
@@ -44,10 +37,6 @@ def test_links_lead_somewhere(pages: dict[Path, str]) -> None:
             assert there.exists(), (path, link)
             if anchor not in ("", "__skip", "__comments"):
                 assert anchor in anchors[there], (path, link)
-
-
-def test_nothing_is_loaded_from_other_hosts(pages: dict[Path, str]) -> None:
-    for path, text in pages.items():
         found = [tag for tag in LOADED.findall(text) if 'rel="canonical"' not in tag]
         assert found == [], path
 
@@ -55,11 +44,11 @@ def test_nothing_is_loaded_from_other_hosts(pages: dict[Path, str]) -> None:
 @pytest.mark.parametrize("folder", sorted(ROOT.glob("0[1-7]_*")), ids=lambda folder: folder.name)
 def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
     page = (site / "tutorial" / "book" / f"{folder.name.replace('_', '-')}.html").read_text()
-    assert 'class="timeline"' in page
-    assert f'aria-label="{folder.name}/main.c"' in page
-    assert '<details class="question">' in page
-    assert "Try it" in page
-    assert "In <code>bash</code>," in page, "only bash has /dev/tcp"
+    for part in (
+        *('class="timeline"', f'aria-label="{folder.name}/main.c"', '<details class="question">'),
+        *("Try it", "In <code>bash</code>,"),  # only bash has /dev/tcp
+    ):
+        assert part in page
     assert ("+ new since 0" in page) == (folder.name != "01_iterative")
     assert "SPDX-License" not in page, "in the code"
     assert not re.search(r"^(<p>)?:: ", page, re.MULTILINE), "a directive is left"
@@ -74,15 +63,12 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
     home = tmp_path / "docs" / "README.md"
     home.write_text(f"{home.read_text()}\n[gone](how-to/gone.md)\n")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", "site"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert "how-to/gone.md" in done.stderr
+    assert "how-to/gone.md" in run(*command, cwd=tmp_path, status=1).stderr
 
 
 def test_the_list_of_commands_is_current() -> None:
     """Renew it: .venv/bin/python scripts/commands.py >docs/reference/commands.md"""
-    command = [sys.executable, str(ROOT / "scripts" / "commands.py")]
-    made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    made = run(sys.executable, "scripts/commands.py").stdout
     assert made == (ROOT / "docs" / "reference" / "commands.md").read_text()
 
 

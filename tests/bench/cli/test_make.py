@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,16 +14,16 @@ import pytest
 from bench.cli.main import version
 from bench.host.project import ROOT
 
+from ..commands import run
+
 
 def _make(*words: str, status: int = 0) -> str:
-    done = subprocess.run(["make", "-s", "-j2", *words], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == status, done.stderr
-    return done.stderr
+    return run("make", "-s", "-j2", *words, status=status).stderr
 
 
 def _headers() -> str:
     """Return flags for a compiler that would search headers in a folder without them."""
-    folder = subprocess.run(["gcc", "-print-multiarch"], capture_output=True, text=True).stdout
+    folder = run("gcc", "-print-multiarch").stdout
     return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
 
 
@@ -46,7 +45,7 @@ def test_compiles_for_32_bits(tmp_path: Path) -> None:
 def test_the_version_is_known_whatever_the_flags(tmp_path: Path) -> None:
     program = tmp_path / "iterative"
     _make(f"BUILD={tmp_path}", f"BIN={tmp_path}", "CPPFLAGS=-DMINE", "CFLAGS=-O0", str(program))
-    said = subprocess.run([program, "--version"], capture_output=True, text=True).stdout
+    said = run(program, "--version").stdout
     assert said.split()[-1] == version()
 
 
@@ -86,9 +85,7 @@ def test_confined_with_another_c_library(tmp_path: Path) -> None:
         *(f"CPPFLAGS=-Werror {_headers()}", "all"),
     )
     chosen = ("tests/e2e/kinds/test_confinement.py", "-k", "test_list_of_calls")
-    words = [sys.executable, "-m", "pytest", "-q", "--bin-dir", str(tmp_path), *chosen]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
+    done = run(sys.executable, "-m", "pytest", "-q", "--bin-dir", tmp_path, *chosen)
     assert " passed" in done.stdout
 
 
@@ -98,6 +95,20 @@ def test_a_server_whose_library_is_missing_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "08_none").mkdir()
     (tmp_path / "08_none" / "main.c").write_text("#error it needs a library\n")
     (tmp_path / "08_none" / "ldflags").write_text("-lnone\n")
-    done = subprocess.run(["make", "all"], cwd=tmp_path, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run("make", "all", cwd=tmp_path)
+    assert done.stderr == ""
     assert done.stdout == "none is left out: it needs a library\n"
+
+
+@pytest.mark.parametrize("ldflags", ["-lm", "-l;id>option;", "-l`id>option`"])
+def test_a_students_folder_runs_no_command(tmp_path: Path, ldflags: str) -> None:
+    """Make only reads `ldflags` and the names of files of a server that it does not build."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    mine = tmp_path / "08_mine"
+    mine.mkdir()
+    (mine / "main.c").touch()
+    (mine / "ldflags").write_text(ldflags)
+    (mine / "$(shell id>name).c").touch()
+    before = set(tmp_path.iterdir())
+    run("make", "-s", "help", cwd=tmp_path)
+    assert set(tmp_path.iterdir()) == before

@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,13 @@ from bench.host.signals import SignalWatch
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
-from bench.services.private_redis import PrivateRedis
+from bench.services.redis_server import PrivateRedis
 from tests.e2e.tracing import skip_unless_traceable
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
-        reason="needs ./epoll, ab and redis-server",
-    ),
-    pytest.mark.xdist_group("measure"),
-]
+from ..commands import bench
+from ..whole_sweep import needs_a_sweep
+
+pytestmark = [needs_a_sweep, pytest.mark.xdist_group("measure")]
 
 REQUESTS, CONNECTIONS = 1500, 30
 FIRST = 1 + 2 * CONNECTIONS
@@ -36,16 +32,11 @@ OWN_ABOVE = 1.6
 caches: with few requests that is much."""
 
 
-def bench(*words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bench", *words]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-
-
 def swept(results: Path, *servers: str) -> Results:
     words = ["sweep", "--servers", ",".join(servers), "--workloads", "redirect", "--runs", "1"]
     words += ["--levels", str(CONNECTIONS), "--requests", str(REQUESTS), "--results", str(results)]
     for attempt in range(ATTEMPTS):
-        done = bench(*words[:-1], str(results / str(attempt)))
+        done = bench(*words[:-1], str(results / str(attempt)), status=None)
         if done.returncode == 0:
             break
     assert done.returncode == 0, done.stderr + done.stdout
@@ -108,14 +99,14 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     if not (ROOT / "build/floor/07_epoll").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()
-    done = bench(*words)
+    done = bench(*words, status=None)
     assert "CPU time per request" in done.stdout, done.stderr
     assert "System calls per request" in done.stdout
     (folder,) = tmp_path.iterdir()
     found = load(folder)
     assert {run.subject for run in found.runs} == {"epoll", "floor-epoll"}
     assert len({(run.key, run.run) for run in found.runs}) == len(found.runs) == 4 + 4
-    again = bench("report", "--targets", str(folder))
+    again = bench("report", "--targets", str(folder), status=None)
     assert again.returncode == done.returncode
     assert "System calls per request" in again.stdout
 
@@ -128,7 +119,7 @@ def test_a_trick_switched_off(tmp_path: Path) -> None:
     skip_unless_traceable()
     words = ["sweep", "--servers", "epoll", "--workloads", "guestbook", "--probe", "traced"]
     words += ["--without", "none,pipeline", "--levels", "5", "--requests", "200", "--runs", "1"]
-    done = bench(*words, "--results", str(tmp_path))
+    done = bench(*words, "--results", str(tmp_path), status=None)
     assert done.returncode == 0, done.stdout
     (folder,) = tmp_path.iterdir()
     calls = {run.conditions.without: run.calls for run in load(folder).runs}
@@ -142,7 +133,7 @@ def test_memory_of_connections(tmp_path: Path) -> None:
     words = ["sweep", "--servers", "epoll", "--probe", "parked,pending", "--levels", "200"]
     for _ in range(ATTEMPTS):
         shutil.rmtree(tmp_path)
-        done = bench(*words, "--results", str(tmp_path))
+        done = bench(*words, "--results", str(tmp_path), status=None)
         if done.returncode == 0:
             break
     assert done.returncode == 0, done.stdout
@@ -160,7 +151,9 @@ def test_a_crowd_asks_for_what_is_named(tmp_path: Path) -> None:
     wanted = {"redirect parked", "hello parked", "sign parked", "sign pending"}
     for _ in range(ATTEMPTS):
         shutil.rmtree(tmp_path)
-        done = bench(*words, "--workloads", "redirect,sign,hello", "--probe", "parked,pending")
+        done = bench(
+            *words, "--workloads", "redirect,sign,hello", "--probe", "parked,pending", status=None
+        )
         (folder,) = tmp_path.iterdir()
         runs = {
             f"{run.conditions.workload} {run.conditions.mode}": run for run in load(folder).runs

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,8 @@ import pytest
 from bench.cli.new import SKELETON, make
 from bench.host.project import ROOT, toml_of
 from bench.records.errors import UserError
+
+from ..commands import run
 
 ORIGINS = [SKELETON, *(file.parent.name for file in sorted(ROOT.glob("0[1-7]_*/main.c")))]
 
@@ -39,12 +40,9 @@ def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
         assert f" * {name}: " in (folder / "main.c").read_text()
         source = project / ("course/own" if origin == SKELETON else origin)
         assert toml_of(folder / "tests.toml") == toml_of(source / "tests.toml"), "its kind"
-    command = ["make", "-s", "-j2", *names, "CPPFLAGS=-Werror"]
-    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    run("make", "-s", "-j2", *names, "CPPFLAGS=-Werror", cwd=project)
     for name in names:
-        said = subprocess.run([project / name, "--help"], capture_output=True, text=True).stdout
-        assert said.startswith(f"usage: {name} ")
+        assert run(project / name, "--help").stdout.startswith(f"usage: {name} ")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ WRONG = {
     "measure --requests x": "measure: --requests: 'x' is not a number; give e.g. 8000",
     "cost --runs x": "cost: --runs: 'x' is not a number; give e.g. 5",
     "experiment edge --runs x": "experiment: --runs: 'x' is not a number; give e.g. 7",
+    "run measure --only nothing": "run: unknown part: nothing. Known: redirect, ",
     "torture --seconds x": "torture: --seconds: 'x' is not a number from 0.3 to 60; give e.g. 0.8",
     "serve epoll --port x": "serve: --port: 'x' is not a port number from 0 to 65535",
     "report . --capacity x": "report: --capacity: 'x' is not a number; give e.g. 4,40,400",

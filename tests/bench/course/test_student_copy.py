@@ -2,25 +2,24 @@
 """The archive for students has no answer, and works. Eight seconds, and a minute for the slow
 test, which builds and grades."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import subprocess
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from bench.faults import copying, student
-from bench.faults.copying import Fault, fault, numbers
+from bench.faults.copying import fault, numbers
 from bench.host.project import ROOT
+from bench.live.room import questions
+
+from ..commands import run
 
 TEACHING = ROOT / "docs" / "teaching"
 LETTERS = 30
 """Shorter sentences and lines may be anywhere by chance."""
-LIMIT_SECONDS = 170
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +55,6 @@ def _lines(text: str) -> set[str]:
     return {line.strip() for line in text.splitlines() if len(line.strip()) >= LETTERS}
 
 
-def _of_fault(one: Fault) -> Iterator[str]:
-    incident = one.incident.what if one.incident else ""
-    for text in (*one.hints, one.explanation, incident):
-        yield from _sentences(text)
-
-
 def _answers() -> set[str]:
     """Return the sentences and lines of code of all answers, without the questions that the sheets
     ask as well, and without code that the servers or the skeleton have."""
@@ -74,18 +67,15 @@ def _answers() -> set[str]:
         "course/own/main.c",
     )
     sources = "".join(file.read_text() for name in patterns for file in ROOT.glob(name))
-    added = "".join(
-        f"{line}\n"
-        for number in numbers()
-        for line in re.findall(r"(?m)^\+([^+].*)$", fault(number).patch.read_text())
-    )
-    solution = (ROOT / "course" / "own" / "solution.c").read_text()
-    texts = {
-        s for file in (TEACHING / "instructor").glob("*.md") for s in _sentences(file.read_text())
-    }
-    texts |= {s for number in numbers() for s in _of_fault(fault(number))}
+    code = [(ROOT / "course" / "own" / "solution.c").read_text()]
+    prose = [file.read_text() for file in (TEACHING / "instructor").glob("*.md")]
+    prose += [question.because for question in questions()]
+    for one in map(fault, numbers()):
+        code += re.findall(r"(?m)^\+([^+].*)$", one.patch.read_text())
+        prose += (*one.hints, one.explanation, one.incident.what if one.incident else "")
+    texts = set().union(*map(_sentences, prose))
     return {one for one in texts if one not in sheets} | {
-        one for one in _lines(solution + added) if one not in sources
+        one for one in _lines("\n".join(code)) if one not in sources
     }
 
 
@@ -119,16 +109,15 @@ def test_each_ticket_and_patch_is_in_it(copy: Path) -> None:
 
 def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
     number = "07"
-    made = _zerohttpd(copy, "fault", number, "--into", str(tmp_path / "fault"))
-    assert made.returncode == 0, made.stderr
+    made = _zerohttpd(copy, "fault", number, "--into", tmp_path / "fault")
     assert "ask your lecturer" in made.stdout
-    there = copying.difference(tmp_path / "fault")
-    assert re.findall(r"^[-+][^-+].*", there, re.MULTILINE) == re.findall(
-        r"^[-+][^-+].*", fault(number).patch.read_text(), re.MULTILINE
+    there, here = (
+        re.findall(r"^[-+][^-+].*", text, re.MULTILINE)
+        for text in (copying.difference(tmp_path / "fault"), fault(number).patch.read_text())
     )
+    assert there == here
     for hint in ("1", "answer"):
-        refused = _zerohttpd(copy, "fault", number, "--hint", hint)
-        assert refused.returncode == 2
+        refused = _zerohttpd(copy, "fault", number, "--hint", hint, status=2)
         assert "ask your lecturer" in refused.stderr
 
 
@@ -141,25 +130,18 @@ def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
 
 
 def test_its_sheets_are_made_without_slides(copy: Path, tmp_path: Path) -> None:
-    made = _zerohttpd(copy, "slides", "--output", str(tmp_path))
-    assert made.returncode == 0, made.stderr
+    _zerohttpd(copy, "slides", "--output", tmp_path)
     assert {path.name for path in tmp_path.glob("*.html")} == {"sheets.html"}
 
 
 @pytest.mark.slow
 def test_it_builds_and_grades(copy: Path) -> None:
-    for words in (["all"], ["grade", "SERVER=01_iterative", "ARGS=--only serves"]):
-        made = subprocess.run(
-            ["make", "--silent", "SETUP=true", *words],
-            cwd=copy,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-        )
-        assert made.returncode == 0, made.stdout + made.stderr
+    # The other builds of the library are for stages that are not run.
+    only = ["BUILD_GRADER=:", "SERVER=01_iterative", "ARGS=--only serves"]
+    for words in (["all"], ["grade", *only]):
+        made = run("make", "--silent", "SETUP=true", *words, cwd=copy)
     assert re.search(r"\b20 of \d+ points", made.stdout), made.stdout
 
 
-def _zerohttpd(copy: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [str(copy / ".venv" / "bin" / "zerohttpd"), *words]
-    return subprocess.run(command, cwd=copy, capture_output=True, text=True, check=False)
+def _zerohttpd(copy: Path, *words: str | Path, status: int = 0) -> subprocess.CompletedProcess[str]:
+    return run(copy / ".venv" / "bin" / "zerohttpd", *words, cwd=copy, status=status)

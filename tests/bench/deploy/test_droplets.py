@@ -2,8 +2,6 @@
 """deploy/droplets.yml, with a mock of the provider's interface: every droplet is deleted in the
 end."""
 
-from __future__ import annotations
-
 import configparser
 import os
 import shutil

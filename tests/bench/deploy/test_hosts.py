@@ -14,11 +14,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
 
 import pytest
 
@@ -26,6 +25,7 @@ from bench.records import store
 from bench.records.results import Results
 
 from ...lab.lab_harness import why_not
+from ..commands import run
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STATE = Path("/run/zerohttpd-lab")
@@ -70,13 +70,7 @@ class Hosts:
         self.inventory.write_text("\n".join(lines) + "\n")
 
     def lab(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "lab", command, "--name", self.name, *words],
-            cwd=REPOSITORY,
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        return run(sys.executable, "-m", "lab", command, "--name", self.name, *words, status=None)
 
     def on(self, role: str, command: str) -> str:
         """Return what a shell command prints on a host."""
@@ -112,23 +106,19 @@ class Deployment:
     """A running `zerohttpd hosts`, without a terminal."""
 
     def __init__(self, command: list[str]) -> None:
-        self.output = ""
+        self._file = tempfile.NamedTemporaryFile(prefix="zs-hosts-")  # noqa: SIM115 - while it runs
         self.process = subprocess.Popen(
             command,
             cwd=REPOSITORY,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=self._file,
             stderr=subprocess.STDOUT,
-            text=True,
             start_new_session=True,
         )
-        assert self.process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self.process.stdout,))
-        self._reader.start()
 
-    def _read(self, out: IO[str]) -> None:
-        for line in out:
-            self.output += line
+    @property
+    def output(self) -> str:
+        return Path(self._file.name).read_text(errors="replace")
 
     def wait_for(self, text: str) -> None:
         wait_until(lambda: text in self.output or self.process.poll() is not None)
@@ -136,9 +126,7 @@ class Deployment:
 
     def end(self) -> int:
         """Wait for the end; return the exit status."""
-        status = self.process.wait(PATIENCE)
-        self._reader.join(PATIENCE)
-        return status
+        return self.process.wait(PATIENCE)
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -177,23 +165,23 @@ def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
     inventory = tmp_path / "two.ini"
     inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
     command = [sys.executable, "-m", "bench", "hosts", "--inventory", str(inventory)]
-    run = Deployment(command)
-    assert run.end() == 2
-    assert "The inventory needs the groups" in run.output
+    running = Deployment(command)
+    assert running.end() == 2
+    assert "The inventory needs the groups" in running.output
 
 
 def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
-    run = hosts.deploy(*SWEEP)
-    run.wait_for("[1/4]")
-    run.process.send_signal(signal.SIGINT)
-    assert run.end() == 130, run.output
+    running = hosts.deploy(*SWEEP)
+    running.wait_for("[1/4]")
+    running.process.send_signal(signal.SIGINT)
+    assert running.end() == 130, running.output
     assert only_results(hosts).state == "interrupted"
     hosts.assert_no_way_in()
 
 
 def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
-    run = hosts.deploy("--resume")
-    assert run.end() == 0, run.output
+    running = hosts.deploy("--resume")
+    assert running.end() == 0, running.output
     found = only_results(hosts)
     assert found.state == "complete"
     assert [(r.conditions.balancer, r.run, r.state) for r in found.runs] == [
@@ -214,10 +202,10 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
 
 def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     before = set(Path("/tmp").glob("zerohttpd-deploy-*"))
-    run = hosts.deploy(*SWEEP)
-    run.wait_for("[1/4]")
-    run.process.kill()
-    run.end()
+    running = hosts.deploy(*SWEEP)
+    running.wait_for("[1/4]")
+    running.process.kill()
+    running.end()
     wait_until(lambda: hosts.running() == [])
     for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
         with contextlib.suppress(OSError):
@@ -243,17 +231,17 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
 def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
     while True:
         there = hosts.on("load", f"cat {FOLDER}/.deploy/tree")
-        run = hosts.deploy("--only", "prepare")
-        assert run.end() == 0, run.output
+        running = hosts.deploy("--only", "prepare")
+        assert running.end() == 0, running.output
         if hosts.on("load", f"cat {FOLDER}/.deploy/tree") == there:
             break  # otherwise the project has changed meanwhile
-    assert "changed" not in run.output
+    assert "changed" not in running.output
 
 
 def test_everything_can_be_taken_back(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
-    run = hosts.deploy("--only", "remove")
-    assert run.end() == 0, run.output
+    running = hosts.deploy("--only", "remove")
+    assert running.end() == 0, running.output
     states = [store.load(f / "results.json").state for f in sorted(hosts.results.iterdir())]
     assert states == ["complete", "interrupted"]
     for role in ROLES:

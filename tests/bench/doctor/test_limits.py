@@ -8,9 +8,9 @@ import pytest
 from bench.doctor.limits import assess, why_impossible
 from bench.host.quota import own_folders, read_limits, usable_ports
 from bench.records.conditions import Conditions
-from bench.records.environment import UNLIMITED, Finding
+from bench.records.environment import UNLIMITED, Finding, SystemLimits
 from bench.records.plan import Plan, RunSpec
-from bench.sweep.runs import runs_in_order
+from bench.studies.runs import runs_in_order
 
 from ..machines import ROOMY
 
@@ -23,25 +23,6 @@ def findings(levels: tuple[int, ...], requests: int = 30_000, **limits: int) -> 
 def spec(level: int, **conditions: object) -> RunSpec:
     found = Conditions("redirect", **conditions)  # type: ignore[arg-type]
     return RunSpec("epoll", found, level, run=1, requests=30_000, timeout=10.0)
-
-
-def test_a_roomy_machine_is_in_nobodys_way() -> None:
-    assert findings((20, 1000, 15_000)) == []
-
-
-def test_descriptors_make_levels_impossible() -> None:
-    (found,) = findings((900, 1000, 5000), descriptors=1024)
-    assert found.impossible
-    assert found.levels == [1000, 5000], "1,000 connections leave too few for the rest"
-    assert "1,024" in found.describe()
-    assert found.cure.startswith("sudo prlimit --pid $$ --nofile=5064:5064")
-
-
-def test_ab_takes_so_many_and_no_more() -> None:
-    (found,) = findings((20_000, 20_001))
-    assert found.impossible
-    assert found.levels == [20_001]
-    assert findings((20_001,), ab_ceiling=200_000) == []
 
 
 def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
@@ -62,57 +43,47 @@ def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "cure"),
+    ("levels", "limits"),
     [
-        ({"somaxconn": 4096}, "sudo sysctl -w net.core.somaxconn=65535"),
-        (
-            {"syn_backlog": 2048, "syn_cookies": 0},
-            "sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
-        ),
-        ({"ports": 28_232, "time_wait_reuse": 0}, "sudo sysctl -w net.ipv4.tcp_tw_reuse=1"),
-        (
-            {"time_wait_memory": 4096},
-            "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000",
-        ),
-        ({"tasks": 3000, "tasks_cure": "echo max | sudo tee x"}, "echo max | sudo tee x"),
+        ((20, 1000, 15_000), {}),
+        ((20_001,), {"ab_ceiling": 200_000}),
+        ((5000,), {"syn_backlog": 128, "syn_cookies": 1}),
+        ((100,), {"ports": 28_232, "time_wait_reuse": 2}),
+        ((100,), {"requests": 28_000, "ports": 28_232, "time_wait_reuse": 0}),
+        ((14_000,), {"ports": 28_232}),
     ],
 )
-def test_warnings_do_not_forbid(limits: dict[str, int], cure: str) -> None:
-    (found,) = findings((20, 5000), **limits)
-    assert not found.impossible
-    assert 5000 in found.levels
-    assert found.cure == cure
-    assert why_impossible(spec(5000), [found]) is None
+def test_what_is_in_nobodys_way(levels: tuple[int, ...], limits: dict[str, int]) -> None:
+    assert findings(levels, **limits) == []
 
 
 @pytest.mark.parametrize(
-    ("limit", "enough", "beside"),
+    ("forbids", "limit", "enough", "beside", "cure"),
     [
-        ("ab_ceiling", 5000, {}),
-        ("descriptors", 5000 + 64, {}),
-        ("ports", 2 * 5000, {}),
-        ("ports", 30_000, {"time_wait_reuse": 0}),
-        ("somaxconn", 5000, {}),
-        ("syn_backlog", 6666, {"syn_cookies": 0}),  # a quarter of it is reserved: 1,666
-        ("time_wait_memory", 30_000, {}),
-        ("tasks", 5000, {}),
+        (True, "ab_ceiling", 5000, {}, ""),
+        (True, "descriptors", 5000 + 64, {}, "prlimit --pid $$ --nofile=5064:5064   (in this"),
+        (True, "ports", 5000, {}, 'net.ipv4.ip_local_port_range="1024 65535"'),
+        (False, "ports", 2 * 5000, {}, 'net.ipv4.ip_local_port_range="1024 65535"'),
+        (False, "ports", 30_000, {"time_wait_reuse": 0}, "sysctl -w net.ipv4.tcp_tw_reuse=1"),
+        (False, "somaxconn", 5000, {}, "sysctl -w net.core.somaxconn=65535"),
+        # A quarter of it is reserved: 1,666.
+        (False, "syn_backlog", 6666, {"syn_cookies": 0}, "net.ipv4.tcp_max_syn_backlog=65535"),
+        (False, "time_wait_memory", 30_000, {}, "sysctl -w net.ipv4.tcp_max_tw_buckets=600000"),
+        (False, "tasks", 5000, {"tasks_cure": "echo max | sudo tee x"}, "echo max | sudo tee x"),
     ],
 )
-def test_just_enough_is_in_nobodys_way(limit: str, enough: int, beside: dict[str, int]) -> None:
-    """These limits are just enough for 5,000 connections, and for 30,000 requests with one
-    connection each."""
-    assert findings((20, 5000), **beside, **{limit: enough}) == []
+def test_one_less_than_enough(
+    forbids: bool, limit: str, enough: int, beside: dict[str, object], cure: str
+) -> None:
+    """A limit is just enough for 5,000 connections, or for 30,000 requests with one connection
+    each. With one less, these runs are impossible, or there is a warning."""
+    assert not any(one.impossible for one in findings((20, 5000), **beside, **{limit: enough}))
     (found,) = findings((20, 5000), **beside, **{limit: enough - 1})
+    assert found.impossible == forbids
     assert 5000 in found.levels
-
-
-def test_syn_backlog_does_not_count_with_syn_cookies() -> None:
-    assert findings((5000,), syn_backlog=128, syn_cookies=1) == []
-
-
-def test_ports_in_time_wait_are_no_matter_where_they_are_reused() -> None:
-    assert findings((100,), ports=28_232, time_wait_reuse=2) == []
-    assert findings((100,), requests=28_000, ports=28_232, time_wait_reuse=0) == []
+    assert cure in found.cure
+    assert (why_impossible(spec(5000), [found]) is not None) == forbids
+    assert why_impossible(spec(20), [found]) is None
 
 
 def test_kept_connections_end_only_once() -> None:
@@ -121,15 +92,6 @@ def test_kept_connections_end_only_once() -> None:
     assert assess(runs, ROOMY.model_copy(update={"time_wait_memory": 100})) == []
     (found,) = assess(runs, ROOMY.model_copy(update={"time_wait_memory": 99}))
     assert found.need.startswith("100 for a run")
-
-
-def test_ports_at_once() -> None:
-    assert findings((14_000,), ports=28_232) == []
-    (slow,) = findings((15_000,), ports=28_232)
-    assert not slow.impossible
-    (none_left,) = findings((15_000,), ports=10_000)
-    assert none_left.impossible
-    assert none_left.cure == 'sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"'
 
 
 def test_impossible_findings_come_first_and_give_the_reason() -> None:
@@ -177,14 +139,18 @@ def test_reading_a_machine(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(value + "\n")
-    limits = read_limits(20_000, tmp_path)
-    assert limits.somaxconn == 4096
-    assert limits.syn_backlog == 2048
-    assert limits.syn_cookies == 0
-    assert limits.ports == 10_000
-    assert limits.time_wait_reuse == 2
-    assert limits.time_wait_memory == 8192
-    assert limits.tasks == 1234
-    assert limits.tasks_name == "kernel.threads-max"
-    assert limits.ab_ceiling == 20_000
-    assert 0 < limits.descriptors <= UNLIMITED
+    found = read_limits(20_000, tmp_path)
+    assert 0 < found.descriptors <= UNLIMITED
+    assert found == SystemLimits(
+        descriptors=found.descriptors,
+        somaxconn=4096,
+        syn_backlog=2048,
+        syn_cookies=0,
+        ports=10_000,
+        time_wait_reuse=2,
+        time_wait_memory=8192,
+        tasks=1234,
+        tasks_name="kernel.threads-max",
+        tasks_cure=found.tasks_cure,
+        ab_ceiling=20_000,
+    )

@@ -11,9 +11,9 @@ from bench.host.project import SOURCES, digest_of
 FILES = (
     "bench/cell.py",
     "bench/host/accounting.py",
-    "bench/report/study/usl.py",
+    "bench/report/study.py",
     "bench/load/wrk.lua",
-    "bench/peers/now/study.toml",
+    "bench/studies/now.toml",
     "bench/strangers/go/main.go",
     "floors/floor.h",
     "lib/config.h",
@@ -27,30 +27,32 @@ FILES = (
 )
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
 @pytest.mark.parametrize("changed", FILES)
-def test_a_change_anywhere_is_another_version(changed: str, tmp_path: Path) -> None:
+def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
     """Any change is another version: a host that counts CPU time differently must not be
     accepted."""
-    for name in FILES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    before = digest_of(tmp_path)
-    assert digest_of(tmp_path) == before
-    (tmp_path / changed).write_text("changed")
-    assert digest_of(tmp_path) != before
+    before = digest_of(project)
+    assert digest_of(project) == before
+    (project / changed).write_text("changed")
+    assert digest_of(project) != before
 
 
-def test_what_python_compiled_is_no_other_version(tmp_path: Path) -> None:
+def test_what_python_compiled_is_no_other_version(project: Path) -> None:
     """Compiled Python files change no version: otherwise a host that has imported more would be
     refused."""
-    for name in FILES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(name)
-    before = digest_of(tmp_path)
-    for folder in ("bench", "bench/peers", "bench/strangers", "floors"):
-        (tmp_path / folder / "__pycache__").mkdir()
-        (tmp_path / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
-    assert digest_of(tmp_path) == before
+    before = digest_of(project)
+    for folder in ("bench", "bench/studies", "bench/strangers", "floors"):
+        (project / folder / "__pycache__").mkdir()
+        (project / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
+    assert digest_of(project) == before
 
 
 def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:

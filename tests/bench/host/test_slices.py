@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """A CPU quota limits a process with all its children, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.accounting import remove_stale_groups
-from bench.host.slices import PERIOD_US, Scope, Slice, Slicing, find_slicing
+from bench.host.accounting import (
+    PERIOD_US,
+    Group,
+    Scope,
+    Slicing,
+    find_slicing,
+    remove_stale_groups,
+)
+
+from .test_process import gone
 
 BURN = """
 import os, time
@@ -41,28 +47,19 @@ def slicing() -> Slicing:
 
 
 @pytest.fixture
-def slice_of(slicing: Slicing) -> Iterator[Slice]:
+def slice_of(slicing: Slicing) -> Iterator[Group]:
     made = slicing.slice(0.2)
     yield made
     made.close()
 
 
-def has_ended(pid: int) -> bool:
-    """Return whether a process has ended; a zombie counts."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes() == b""
-    except FileNotFoundError:
-        return True
-
-
-def test_all_processes_together_get_the_share_and_no_more(slice_of: Slice) -> None:
+def test_all_processes_together_get_the_share_and_no_more(slice_of: Group) -> None:
     burn = subprocess.Popen(
         slice_of.wrap([sys.executable, "-c", BURN]),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert burn.stdout is not None
     assert burn.stdout.readline() == "burnt\n"
     periods = slice_of.periods()
     used = slice_of.read().total / 1e6
@@ -78,14 +75,13 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     process = subprocess.Popen(
         made.wrap(["sh", "-c", "sleep 300 & echo $!; wait"]), text=True, stdout=subprocess.PIPE
     )
-    assert process.stdout
     child = int(process.stdout.readline())
-    folders = {made._folder, made._limited}
+    folders = made.folders
     assert child in made.pids()
     made.close()
     process.wait(timeout=20)
     assert not any(folder.exists() for folder in folders)
-    assert has_ended(child)
+    assert gone(child)
 
 
 def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
@@ -94,7 +90,7 @@ def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()
-    made = Slice(groups, quotas, 0.15)
+    made = Group(groups, quotas, 0.15)
     (own,), (limited,) = groups.iterdir(), quotas.iterdir()
     assert {file.name: file.read_text() for file in limited.iterdir()} == {
         "cpu.shares": "262144",
@@ -120,7 +116,7 @@ def test_what_systemd_does_not_know_is_closed_already() -> None:
 
 LEAVES_IT = """
 import os, subprocess, sys, time
-from bench.host.slices import find_slicing
+from bench.host.accounting import find_slicing
 made = find_slicing().slice(0.5)
 child = subprocess.Popen(made.wrap(["sleep", "300"]), stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL)
@@ -139,6 +135,6 @@ def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None
     assert all(Path(folder).exists() for folder in folders), done.stderr
     find_slicing()
     assert not Path(folders[1]).exists()
-    assert has_ended(int(child))
+    assert gone(int(child))
     remove_stale_groups(slicing.parent)
     assert not Path(folders[0]).exists()

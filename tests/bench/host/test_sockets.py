@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Real sockets are read as the kernel reports them."""
 
-from __future__ import annotations
-
 import os
 import socket
 
@@ -29,10 +27,7 @@ def test_the_kernel_and_the_text_tell_the_same(monkeypatch: pytest.MonkeyPatch) 
                 # The text may have a line twice if the table changes while it is read.
                 assert {*read(port, own)} == {found}
                 assert {*tcp_sockets(remote=port)} == {*read(remote=port)}
-                assert {one.inode for one in tcp_sockets(port)} == {
-                    inode(listener),
-                    inode(server),
-                }
+                assert {one.inode for one in tcp_sockets(port)} == {inode(listener), inode(server)}
                 monkeypatch.setattr(sockets, "_SOCK_DIAG", 1000)
                 assert end(port, own) == found, "if the kernel does not report it, the text says so"
                 assert [*tcp_sockets(port, own), *tcp_sockets(own, port)][:1] == [found]

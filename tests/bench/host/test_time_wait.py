@@ -36,35 +36,25 @@ def test_what_the_kernel_says(tmp_path: Path) -> None:
     assert memory(tmp_path) is None
     Kernel(tmp_path, now=41, at_most=4096)
     assert memory(tmp_path) == Memory(now=41, at_most=4096)
+    assert memory().at_most > 0
 
 
-def test_this_kernel_says_it() -> None:
-    found = memory()
-    assert found
-    assert found.at_most > 0
-
-
-def test_it_waits_until_there_is_room_and_no_longer(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path, now=4000, at_most=4096, forgets=100)
-    wait_for_room(1000, kernel, tmp_path)
-    assert kernel.now + 1000 <= 4096
-    assert kernel.now + kernel.forgets + 1000 > 4096
-    assert kernel.slept == pytest.approx(10 * LOOK_SECONDS)
-
-
-@pytest.mark.parametrize(("now", "connections"), [(3096, 1000), (0, 4096), (4000, 4097)])
-def test_it_does_not_wait_with_room_nor_where_there_can_be_none(
-    tmp_path: Path, now: int, connections: int
+@pytest.mark.parametrize(
+    ("now", "connections", "forgets", "slept"),
+    [
+        (4000, 1000, 100, 10 * LOOK_SECONDS),  # until there is room, and no longer
+        (4000, 1000, 0, REST_SECONDS),  # a minute at most
+        (3096, 1000, 0, 0),  # there is room
+        (0, 4096, 0, 0),
+        (4000, 4097, 0, 0),  # there can be none
+    ],
+)
+def test_how_long_it_waits(
+    tmp_path: Path, now: int, connections: int, forgets: int, slept: float
 ) -> None:
-    kernel = Kernel(tmp_path, now, at_most=4096)
+    kernel = Kernel(tmp_path, now, at_most=4096, forgets=forgets)
     wait_for_room(connections, kernel, tmp_path)
-    assert kernel.slept == 0
-
-
-def test_it_waits_a_minute_at_most(tmp_path: Path) -> None:
-    kernel = Kernel(tmp_path, now=4000, at_most=4096)
-    wait_for_room(1000, kernel, tmp_path)
-    assert kernel.slept == pytest.approx(REST_SECONDS)
+    assert kernel.slept == pytest.approx(slept)
 
 
 def test_a_signal_ends_it(tmp_path: Path) -> None:

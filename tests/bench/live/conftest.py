@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """`make serve` for tests, with real servers and a real Redis."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json
@@ -10,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +71,19 @@ class Served:
         return said
 
 
+Event = dict[str, Any]
+
+
+def seen(events: Iterator[Event], is_so: Callable[[Event], object]) -> Event:
+    """Return the next event that is so; raise AssertionError if none is for a long time."""
+    end = time.monotonic() + PATIENCE
+    for told in events:
+        if is_so(told):
+            return told
+        assert time.monotonic() < end, told
+    raise AssertionError("the events have ended")
+
+
 Serve = Callable[..., Served]
 
 
@@ -87,7 +99,6 @@ def serve() -> Iterator[Serve]:
         )
         begun.append(program)
         said = ""
-        assert program.stdout is not None
         for line in program.stdout:
             said += line
             if "/live" in line:

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: MIT
 """The page /live in a real browser."""
 
-from __future__ import annotations
-
+import contextlib
 import re
 import select
 import socket
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 from redis import Redis
 
 from bench.live.web import PAGES_MOST
+from tests.bench import accessible
 from tests.bench.accessible import hindrances
+from tests.e2e.sockets import free_port
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
 
 from .conftest import Serve, Served
@@ -23,29 +23,20 @@ from .conftest import Serve, Served
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Return a function that opens a server's page; it must have no error and no request to another
-    host."""
-    complaints: list[str] = []
-    asked: set[str] = set()
-    hosts: set[str] = set()
-    pages: list[Page] = []
+    """Return a function that opens a page, which has no error and asks no other host."""
+    every: list[tuple[str, list[str]]] = []
+    with contextlib.ExitStack() as stack:
 
-    def open_(served: Served, **how: Any) -> Page:
-        page = browser.new_page(**how)
-        pages.append(page)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text))
-        page.on("request", lambda request: asked.add(urlsplit(request.url).netloc))
-        hosts.add(f"127.0.0.1:{served.live[1]}")
-        page.goto(f"http://127.0.0.1:{served.live[1]}/live")
-        expect(page.locator("#state")).to_have_text("live")
-        return page
+        def open_(served: Served, **how: Any) -> Page:
+            page, events = stack.enter_context(accessible.opened(browser, **how))
+            every.append((f"http://127.0.0.1:{served.live[1]}/", events))
+            page.goto(f"{every[-1][0]}live")
+            expect(page.locator("#state")).to_have_text("live")
+            return page
 
-    yield open_
-    for page in pages:
-        page.close()
-    assert complaints == []
-    assert asked == hosts
+        yield open_
+    for address, events in every:
+        assert [event for event in events if not event.startswith(address)] == []
 
 
 def answered_soon(served: Served) -> bool:
@@ -86,12 +77,16 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
 ) -> None:
     served = serve("epoll")
     page = opened(served)
-    page.keyboard.press("s")
-    expect(page.locator("#doing")).to_contain_text("1 silent client")
-    expect(page.locator(".groups tbody tr")).to_contain_text("the first client that is ready")
-    assert served.ask() == 200
-    expect(page.locator(".verdict")).to_contain_text("block no other client")
-    expect(page.locator(".open")).not_to_have_text("0")
+
+    def disturb() -> None:
+        page.keyboard.press("s")
+        expect(page.locator("#doing")).to_contain_text("1 silent client")
+        expect(page.locator(".groups tbody tr")).to_contain_text("the first client that is ready")
+        assert served.ask() == 200
+        expect(page.locator(".verdict")).to_contain_text("block no other client")
+        expect(page.locator(".open")).not_to_have_text("0")
+
+    undisturbed(9, disturb)  # the server ends a silent client after ten seconds
     page.get_by_role("button", name="Undo").click()
     expect(page.locator("#doing")).not_to_contain_text("silent client")
 
@@ -121,10 +116,9 @@ def test_who_gets_an_error_is_marked_as_the_page_explains(
 @pytest.mark.slow
 @pytest.mark.browser
 def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser: Browser) -> None:
-    first = serve("epoll")
+    first = serve("epoll", "--live-port", str(free_port()))  # no client gets it meanwhile
     page = browser.new_page()
     page.goto(f"http://127.0.0.1:{first.live[1]}/live")
-    expect(page.locator("#state")).to_have_text("live")
     first.end()
     expect(page.locator("#state")).to_contain_text("no contact")
     page.keyboard.press("s")  # has no effect
@@ -199,8 +193,6 @@ def test_two_servers_side_by_side_and_each_connection(
 
     undisturbed(9, disturb)  # the server ends a silent client after ten seconds
     left, right = one.bounding_box(), loop.bounding_box()
-    assert left is not None
-    assert right is not None
     assert left["y"] == right["y"]
     assert left["x"] < right["x"]
     signs = page.evaluate("order")

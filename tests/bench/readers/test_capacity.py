@@ -36,43 +36,38 @@ def host(role: Role, name: str, limit: float | None = None, cpus: int = 1) -> Ho
     return HostInfo(role=role, name=name, address="10.0.0.1", cpu_limit=limit, cpus=cpus)
 
 
-def test_the_slowest_host_limits_all() -> None:
-    found = capacity(PAGE, Layout(servers=1, nginx=1, redis=1), headroom=1.0)
-    assert found.rate == pytest.approx(12_500)
-    assert found.limit == "nginx"
+LARGE = RequestCost("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
 
 
-def test_a_second_nginx_moves_the_limit_to_the_server() -> None:
-    found = capacity(PAGE, Layout(servers=1, nginx=2, redis=1), headroom=1.0)
-    assert (found.rate, found.limit) == (pytest.approx(25_000), "nginx")
-    found = capacity(PAGE, Layout(servers=1, nginx=3, redis=1), headroom=1.0)
-    assert (found.rate, found.limit) == (pytest.approx(25_000), "servers")
-
-
-def test_large_answers_end_at_the_network() -> None:
-    large = RequestCost("epoll", server=40.0, redis=0.0, nginx=80.0, bytes=80_000.0)
-    found = capacity(large, Layout(servers=1, nginx=1, redis=0))
-    assert found.limit == "network of nginx"
-    assert found.rate < HEADROOM * LINK_BYTES / 80_000
+@pytest.mark.parametrize(
+    ("cost", "layout", "rate", "limit"),
+    [
+        (PAGE, Layout(servers=1, nginx=1, redis=1), 12_500, "nginx"),
+        (PAGE, Layout(servers=1, nginx=2, redis=1), 25_000, "nginx"),
+        (PAGE, Layout(servers=1, nginx=3, redis=1), 25_000, "servers"),
+        (PAGE, Layout(servers=3, nginx=6, redis=1), 50_000, "Redis"),
+        (LARGE, Layout(servers=1, nginx=1, redis=0), LINK_BYTES / 80_640, "network of nginx"),
+    ],
+)
+def test_the_slowest_host_limits_all(
+    cost: RequestCost, layout: Layout, rate: float, limit: str
+) -> None:
+    assert capacity(cost, layout, 1.0) == Capacity(layout, pytest.approx(rate), limit)
+    assert HEADROOM == 0.7
+    assert capacity(cost, layout).rate == pytest.approx(0.7 * rate)
 
 
 @pytest.mark.parametrize("generator", ["ab", "wrk"])
 def test_the_network_ends_it_whoever_asked(generator: str) -> None:
     behind = Conditions("large", balancer="keep", generator=generator)
     (run,) = plain_runs(("epoll",), (100,), 1, **behind._asdict())
-    counts = {"seconds": 1.0, "transferred_bytes": 80_000_000}
-    run.ab = AbFigures(
-        **counts,
-        complete=1000,
-        failed=0,
-        concurrency=1,
-        html_bytes=0,
-        requests_per_second=1,
-        mean_ms=1,
-    )
-    if generator == "wrk":
+    both = {"seconds": 1.0, "transferred_bytes": 80_000_000}
+    if generator == "ab":
+        counts = dict.fromkeys(("failed", "html_bytes", "requests_per_second", "mean_ms"), 0)
+        run.ab = AbFigures(**both, **counts, complete=1000, concurrency=1)
+    else:
         empty = {"lengths": {}, "errors": {}, "closes": 0, "unasked": 0}
-        run.ab, run.wrk = None, WrkFigures(**counts, **empty, statuses={"200": 1000})
+        run.wrk = WrkFigures(**both, **empty, statuses={"200": 1000})
     (found,) = demands(results_of([run]), behind)
     assert found.bytes == 80_000
     assert run.process
@@ -80,60 +75,54 @@ def test_the_network_ends_it_whoever_asked(generator: str) -> None:
     assert demands(results_of([run]), behind) == [], "nothing to divide by"
 
 
-@pytest.mark.parametrize(("hosts", "servers", "nginx"), [(4, 1, 2), (7, 2, 4)])
-def test_hosts_are_shared_out_in_proportion(hosts: int, servers: int, nginx: int) -> None:
-    found = best_layout(PAGE, hosts)
-    assert found.layout == Layout(servers=servers, nginx=nginx, redis=1)
+@pytest.mark.parametrize(
+    ("hosts", "layout"),
+    [
+        (4, Layout(servers=1, nginx=2, redis=1)),
+        (7, Layout(servers=2, nginx=4, redis=1)),
+        (400, Layout(servers=2, nginx=4, redis=1)),  # more hosts would only wait for Redis
+    ],
+)
+def test_hosts_are_shared_out_in_proportion(hosts: int, layout: Layout) -> None:
+    assert fewest(best_layout(PAGE, hosts), PAGE).layout == layout
 
 
 def test_one_redis_is_the_end_however_many_hosts() -> None:
-    one = best_layout(PAGE, 400)
-    assert one.limit == "Redis"
-    assert one.rate == pytest.approx(HEADROOM * 1e6 / 20)
-    spread = best_layout(PAGE, 400, redis_at_most=None)
+    one, spread = (best_layout(PAGE, 400, redis) for redis in (1, None))
+    assert (one.limit, one.rate) == ("Redis", pytest.approx(HEADROOM * 1e6 / 20))
     assert spread.rate > 20 * one.rate
-
-
-def test_hosts_that_only_wait_are_left_out() -> None:
-    found = fewest(best_layout(PAGE, 400), PAGE)
-    assert found.layout == Layout(servers=2, nginx=4, redis=1)
-    assert found.rate == pytest.approx(HEADROOM * 1e6 / 20)
-
-
-def test_too_few_hosts_are_refused() -> None:
     with pytest.raises(UserError, match="too few"):
         best_layout(PAGE, 2)
 
 
-def test_what_a_host_may_use_counts() -> None:
-    hosts = [host("load", "load"), host("nginx", "nginx", 0.4), host("redis", "redis", 0.4)]
-    hosts += [host("server", "zerohttpd", 0.2), host("server", "zerohttpd2", 0.2)]
-    cheap = RequestCost("epoll", server=40.0, redis=20.0, nginx=10.0, load=60.0)
-    assert limit_of(cheap, 1, hosts) == (pytest.approx(5_000), "zerohttpd")
-    assert limit_of(cheap, 2, hosts) == (pytest.approx(10_000), "zerohttpd")
-    assert limit_of(cheap, 3, hosts)[0] == pytest.approx(7_500)
+LIMITED = [
+    *(host(role, role, limit) for role, limit in (("load", None), ("nginx", 0.4), ("redis", 0.4))),
+    *(host("server", name, 0.2) for name in ("zerohttpd", "zerohttpd2")),
+]
+FOUR_CORES = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "server")]
 
 
-def test_what_has_one_thread_uses_one_cpu() -> None:
-    hosts = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "server")]
-    dear_server = RequestCost("epoll", server=100.0, redis=20.0, nginx=10.0, load=10.0)
-    assert limit_of(dear_server, 1, hosts) == (pytest.approx(10_000), "server")
-    assert limit_of(dear_server, 2, hosts) == (pytest.approx(20_000), "server")
-    dear_redis = RequestCost("epoll", server=10.0, redis=50.0, nginx=10.0, load=10.0)
-    assert limit_of(dear_redis, 2, hosts) == (pytest.approx(20_000), "redis")
-    dear_nginx = RequestCost("epoll", server=10.0, redis=10.0, nginx=100.0, load=10.0)
-    assert limit_of(dear_nginx, 2, hosts) == (pytest.approx(40_000), "nginx")
+@pytest.mark.parametrize(
+    ("hosts", "costs", "instances", "rate", "limit"),
+    [  # costs of server, Redis, nginx and load
+        (LIMITED, (40, 20, 10, 60), 1, 5_000, "zerohttpd"),
+        (LIMITED, (40, 20, 10, 60), 2, 10_000, "zerohttpd"),
+        (LIMITED, (40, 20, 10, 60), 3, 7_500, "zerohttpd"),
+        (FOUR_CORES, (100, 20, 10, 10), 1, 10_000, "server"),  # it has one thread
+        (FOUR_CORES, (100, 20, 10, 10), 2, 20_000, "server"),
+        (FOUR_CORES, (10, 50, 10, 10), 2, 20_000, "redis"),
+        (FOUR_CORES, (10, 10, 100, 10), 2, 40_000, "nginx"),
+    ],
+)
+def test_what_a_host_may_use_counts(
+    hosts: list[HostInfo], costs: tuple[float, ...], instances: int, rate: float, limit: str
+) -> None:
+    assert limit_of(RequestCost("epoll", *costs), instances, hosts) == (pytest.approx(rate), limit)
 
 
 def test_results_without_hosts_say_nothing() -> None:
     with pytest.raises(UserError, match="one machine"):
         limit_of(PAGE, 1, [])
-
-
-def test_a_capacity_names_its_layout() -> None:
-    assert capacity(PAGE, Layout(1, 3, 1)) == Capacity(
-        Layout(1, 3, 1), pytest.approx(17_500), "servers"
-    )
 
 
 def behind_nginx() -> Results:

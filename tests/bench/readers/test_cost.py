@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Where the microseconds go, read from results."""
 
-from datetime import datetime, timezone
-
 from bench.readers import cost
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Frame, Kind, ProcessFigures, StackFigures
+from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
-from bench.records.run import Run
+from bench.records.run import Held, Run
+
+from ..report.made import made_run, results_of
 
 REDIRECT = Conditions("redirect")
 MORE = REDIRECT._replace(without="more")
+OTHERS = ("switches_voluntary", "switches_involuntary", "faults")
 STACKS = StackFigures(how="perf", kernel=True, frames=[Frame(name="main", count=3)])
 
 
@@ -18,38 +19,19 @@ def run(
     subject: str,
     total: float,
     conditions: Conditions = REDIRECT,
-    state: str = "held",
+    state: Held = "held",
     number: int = 1,
-    user: float = 0.25,
 ) -> Run:
-    kind: Kind = "floor" if subject.startswith("floor-") else "server"
-    return Run.model_validate(
-        {
-            "subject": subject,
-            "kind": kind,
-            "conditions": conditions,
-            "concurrency": 50,
-            "run": number,
-            "state": state,
-            "requests": 1000,
-            "process": ProcessFigures(
-                cpu_user_s=user * total / 1000,
-                cpu_system_s=(1 - user) * total / 1000,
-                cpu_us_per_request=total,
-                cpu_user_us_per_request=user * total,
-                cpu_system_us_per_request=(1 - user) * total,
-                voluntary_switches_per_request=0.5,
-                involuntary_switches_per_request=0.25,
-                page_faults_per_request=63,
-            ),
-        }
-    )
+    made = made_run(subject, 50, number, cpu=total, state=state, under=conditions)
+    if made.process:
+        made.process.voluntary_switches_per_request = 0.5
+        made.process.involuntary_switches_per_request = 0.25
+        made.process.page_faults_per_request = 63
+    return made
 
 
 def results(*runs: Run) -> Results:
-    now = datetime(2030, 1, 2, tzinfo=timezone.utc)
-    names = list(dict.fromkeys(run.subject for run in runs))
-    return Results(started=now, state="complete", servers=names, runs=list(runs))
+    return results_of(runs)
 
 
 def of(conditions: Conditions, *totals: float, subject: str = "epoll") -> list[Run]:
@@ -63,13 +45,13 @@ def test_a_server_beside_its_floor() -> None:
     assert line.share
     assert (line.subject, line.cost.median) == ("forking", 80)
     assert (line.floor.median, line.share.median) == (60, 0.75)
-    assert (line.voluntary, line.involuntary, line.faults) == (0.5, 0.25, 63)
+    assert [line.get(key) for key in OTHERS] == [0.5, 0.25, 63]
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
     """User time comes from samples, not from the kernel's tick: in a run of a few ticks all may be
     in the kernel."""
-    pair = [run("epoll", 10, user=0.0), run("floor-epoll", 9)]
+    pair = [run("epoll", 10), run("floor-epoll", 9)]
     sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
     (line,) = cost.lines(results(*pair, sampled))
@@ -90,7 +72,7 @@ def test_what_does_not_hold_has_no_figure() -> None:
             *of(REDIRECT, 20), run("epoll", 90, state="failed", number=2), run("floor-epoll", 15)
         )
     )
-    assert (line.cost, line.voluntary, line.involuntary, line.faults) == (None,) * 4
+    assert [line.cost, *map(line.get, OTHERS)] == [None] * 4
     (trick,) = cost.tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
     assert (trick.ratio, trick.verdict) == (None, "no figure")
     assert trick.usual.words() == ("-", "", "")
@@ -113,13 +95,6 @@ def test_experiments_are_no_tricks() -> None:
     found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
     assert [(d.name, d.verdict) for d in cost.experiments(found)] == [("edge", "-50%")]
     assert [(d.name, d.verdict) for d in cost.tricks(found)] == [("more", "+50%")]
-
-
-def test_calls_of_a_request() -> None:
-    traced = run("epoll", 20, REDIRECT._replace(mode="traced"))
-    traced.calls = CallFigures(per_request={"sendmsg": 1.0, "rare": 0.001}, writes=1.0)
-    (line,) = cost.lines(results(run("epoll", 20), run("floor-epoll", 10), traced))
-    assert line.often == [("sendmsg", 1.0)]
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

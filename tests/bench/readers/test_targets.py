@@ -2,232 +2,193 @@
 """Which targets are met, read from results."""
 
 import re
-from datetime import datetime, timezone
 
 import pytest
 from rich.console import Console
 
-from bench.readers.targets import BYTES_TARGET, comparisons, show
+from bench.readers import targets
+from bench.readers.targets import Comparison
 from bench.records.conditions import Conditions
-from bench.records.figures import CallFigures, Kind, ProcessFigures, ServerStatistics
-from bench.records.points import Point, Spread
-from bench.records.results import Results
+from bench.records.figures import CallFigures
+from bench.records.results import Expect, Results
 from bench.records.run import Reason, Run
+from bench.studies.study import study
 
-from ..report.made import of_memory
+from ..report.made import made_run, of_memory, results_of
 
 REDIRECT = Conditions("redirect")
+EXPECTED = study("measure").expect
+BYTES_TARGET = 1024
 
 
-def cost(subject: str, *totals: float, conditions: Conditions = REDIRECT) -> list[Run]:
-    kind: Kind = "floor" if subject.startswith("floor-") else "server"
-    return [
-        Run(
-            subject=subject,
-            kind=kind,
-            conditions=conditions,
-            concurrency=100,
-            run=number,
-            state="held",
-            requests=1000,
-            process=ProcessFigures(
-                cpu_user_s=total / 4,
-                cpu_system_s=total * 3 / 4,
-                cpu_us_per_request=total,
-                cpu_user_us_per_request=total / 4,
-                cpu_system_us_per_request=total * 3 / 4,
-            ),
-        )
-        for number, total in enumerate(totals, 1)
-    ]
+def comparisons(found: Results) -> list[Comparison]:
+    return targets.comparisons(found, EXPECTED)
 
 
-def failed(subject: str) -> list[Run]:
-    (run,) = cost(subject, 50)
-    run.state, run.reason = "failed", Reason(label="died", text="the server died")
-    return [run]
+WORDS: dict[str, dict[str, object]] = {
+    "kept": {"keep_alive": True},
+    "page": {"workload": "guestbook"},
+    "idle": {"idle": 10_000},
+    "edge": {"change": "edge"},
+    "less": {"without": "more"},
+}
+
+
+def runs_of(text: str) -> list[Run]:
+    """Return runs from a text: "epoll 20; poll 30 kept": the cost of a redirect of each, and what
+    is different."""
+    found: dict[tuple[str, ...], list[Run]] = {}
+    for name, total, *words in (part.split() for part in text.split("; ")):
+        changes = {key: value for word in words for key, value in WORDS.get(word, {}).items()}
+        same = found.setdefault((name, *words), [])
+        conditions = REDIRECT._replace(**changes)  # type: ignore[arg-type]
+        run = made_run(name, number=len(same) + 1, cpu=float(total), under=conditions)
+        run.concurrency = {"many": 15_000, "more": 500}.get(words[-1] if words else "", 100)
+        if "failed" in words:
+            run.state, run.reason = "failed", Reason(label="died", text="the server died")
+        same.append(run)
+    return [run for same in found.values() for run in same]
 
 
 def results(*runs: Run) -> Results:
-    return Results(
-        started=datetime(2030, 1, 2, tzinfo=timezone.utc), state="complete", runs=list(runs)
-    )
+    return results_of(runs)
 
 
 def said(found: Results) -> tuple[int, str]:
     out = Console(width=200)
     with out.capture() as capture:
-        status = show(found, out)
+        status = targets.show(found, EXPECTED, out)
     return status, capture.get()
 
 
-def test_a_cost_is_the_median_of_runs_that_hold() -> None:
-    runs = cost("epoll", 40, 20, 100)
-    assert Point(runs).of_all("cpu_load") == Spread(40, 20, 100, 3)
-    assert Point(runs).of_all("cpu_own") is None
-    for run in runs:
-        run.server_statistics = ServerStatistics(cpu_us_per_request=run.run * 10.0)
-    assert Point(runs).of_all("cpu_own") == Spread(20, 10, 30, 3)
-    assert Point(cost("epoll", 40) + failed("epoll")).of_all("cpu_load") is None
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ("poll 25; floor-poll 20", "poll/floor-poll 1.25 of 1.25 met"),
+        ("poll 26; floor-poll 20", "poll/floor-poll 1.30 of 1.25 missed"),
+        ("poll 25; floor-poll 20 failed", "poll/floor-poll - of 1.25 missed"),
+        ("poll 25 failed; floor-poll 20", "poll/floor-poll - of 1.25 missed"),
+        ("epoll 10; nginx 20 kept", ""),  # other conditions
+        ("poll 25 more; floor-poll 20 more; floor-poll 10", "poll/floor-poll 1.25 of 1.25 met"),
+        ("epoll 20 edge; nginx 20 edge; floor-epoll 20 edge", ""),  # a changed server
+        ("epoll 20 less; nginx 20 less; floor-epoll 20 less", ""),
+        (
+            "epoll 10 kept; nginx 11 kept; floor-epoll 9 kept; poll 50 kept",
+            "epoll/nginx 0.91 of 1.00 met; epoll/floor-epoll 1.11 of 1.15 met",
+        ),
+        (
+            "epoll 10; nginx 9; epoll 30 page; go 100 page",
+            "epoll/nginx 1.11 of 0.48 missed; epoll/go 0.30 of 0.33 met",
+        ),
+        (
+            "epoll 10 kept; epoll 17 page kept; fasthttp 60 page kept",
+            "epoll/fasthttp 0.28 of 0.33 met; epoll/epoll 1.70 of 1.60 missed",
+        ),
+        ("epoll 17 page kept", ""),  # there is no redirect
+        (
+            "epoll 10 kept; epoll 11 kept idle; poll 10 kept; poll 90 kept idle",
+            "epoll/epoll 1.10 of 1.05 missed; poll/poll 9.00 of - met",
+        ),
+        ("forking 100; forking 110 many", "forking/forking 1.10 of 1.11 met"),
+    ],
+)
+def test_what_is_compared_and_whether_it_is_met(runs: str, expected: str) -> None:
+    found = comparisons(results(*runs_of(runs)))
+    assert "; ".join(map(words_of, found)) == expected
+    assert said(results(*runs_of(runs)))[0] == int("met" not in expected or "missed" in expected)
+
+
+def words_of(one: Comparison) -> str:
+    assert one.against
+    value, limit = ("-" if x is None else f"{x:.2f}" for x in (one.value, one.expect.limit))
+    verdict = "met" if one.met else "missed"
+    return f"{one.what.subject}/{one.against.subject} {value} of {limit} {verdict}"
+
+
+FEW = "epoll 10; floor-epoll 9; nginx 15"
+CROWDED = f"{FEW}; epoll 13 many; floor-epoll 10.8 many"
 
 
 @pytest.mark.parametrize(
-    ("server", "floor", "ratio", "met"),
-    [
-        (cost("poll", 25), cost("floor-poll", 20), 1.25, True),
-        (cost("poll", 26), cost("floor-poll", 20), 1.3, False),
-        (cost("poll", 25), failed("floor-poll"), None, False),
-        (failed("poll"), cost("floor-poll", 20), None, False),
+    ("runs", "expected"),
+    [  # the baseline's ratio, and whether the target is out of reach
+        (f"{FEW}; epoll 13 many", [("nginx", 0.6, True), ("epoll", None, False)]),
+        (CROWDED, [("nginx", 0.6, True), ("epoll", 1.2, True)]),
+        ("epoll 10; floor-epoll 6; nginx 15", [("nginx", 0.4, False)]),
+        ("epoll 7; floor-epoll 9; nginx 15", [("nginx", 0.6, False)]),
     ],
 )
-def test_a_server_over_its_floor(
-    server: list[Run], floor: list[Run], ratio: float | None, met: bool
+def test_a_target_that_the_floor_misses_is_out_of_reach(
+    runs: str, expected: list[tuple[object, ...]]
 ) -> None:
-    found = results(*server, *floor)
-    (one,) = comparisons(found)
-    assert (one.ratio, one.met) == (ratio, met)
-    assert said(found)[0] == int(not met)
-
-
-def test_only_what_was_measured_under_the_same_conditions_is_compared() -> None:
-    kept = REDIRECT._replace(keep_alive=True)
-    found = results(*cost("epoll", 10), *cost("nginx", 20, conditions=kept))
-    assert comparisons(found) == []
-    assert said(found) == (1, "These results have no targets.\n")
-
-
-def test_a_server_that_was_changed_has_no_target() -> None:
-    for change in ({"change": "edge"}, {"without": "more"}):
-        asked = REDIRECT._replace(**change)
-        runs = [cost(name, 20, conditions=asked) for name in ("epoll", "nginx", "floor-epoll")]
-        assert comparisons(results(*(run for its in runs for run in its))) == []
-
-
-def test_servers_are_compared_at_the_same_level() -> None:
-    poll, floor = cost("poll", 25), cost("floor-poll", 20)
-    for run in (*poll, *floor):
-        run.concurrency = 500
-    (one,) = comparisons(results(*poll, *floor, *cost("floor-poll", 10)))
-    assert (one.against.level, one.ratio) == (500, 1.25)
-
-
-def test_kept_connections_have_targets_of_their_own() -> None:
-    kept = REDIRECT._replace(keep_alive=True)
-    runs = [*cost("epoll", 10, conditions=kept), *cost("nginx", 11, conditions=kept)]
-    runs += [*cost("floor-epoll", 9, conditions=kept), *cost("poll", 50, conditions=kept)]
-    nginx, floor = comparisons(results(*runs))
-    assert (nginx.at_most, nginx.met) == (1.0, True)
-    assert (floor.what.subject, floor.at_most, floor.met) == ("epoll", 1.15, True)
-
-
-def test_nginx_and_go_have_targets_of_their_own() -> None:
-    guestbook = Conditions("guestbook")
-    runs = [*cost("epoll", 10), *cost("nginx", 9)]
-    runs += [*cost("epoll", 30, conditions=guestbook), *cost("go", 100, conditions=guestbook)]
-    nginx, go = comparisons(results(*runs))
-    assert (round(nginx.ratio or 0, 2), nginx.met) == (1.11, False)
-    assert (go.ratio, go.met) == (0.3, True)
-    status, text = said(results(*runs))
-    assert status == 1
-    assert "missed (at most 0.48)" in text
-    assert "met (at most 0.33)" in text
-    assert "1 of 2 met" in text
-
-
-def test_a_guestbook_that_is_kept_is_held_against_the_redirect_of_the_same_server() -> None:
-    kept, page = (Conditions(name, keep_alive=True) for name in ("redirect", "guestbook"))
-    runs = [*cost("epoll", 10, conditions=kept), *cost("epoll", 17, conditions=page)]
-    fasthttp, own = comparisons(results(*runs, *cost("fasthttp", 60, conditions=page)))
-    assert own.against.key == own.what.key._replace(conditions=kept)
-    assert (own.ratio, own.at_most, own.met) == (1.7, 1.6, False)
-    assert (fasthttp.at_most, fasthttp.met) == (0.33, True)
-    assert comparisons(results(*runs[len(runs) // 2 :])) == [], "there is no redirect"
-
-
-def test_idle_connections_and_most_at_once_are_held_against_the_server_itself() -> None:
-    kept = REDIRECT._replace(keep_alive=True)
-    runs = []
-    for name, many in (("epoll", 11.0), ("poll", 90.0)):
-        runs += cost(name, 10, conditions=kept)
-        runs += cost(name, many, conditions=kept._replace(idle=10_000))
-    epoll, poll = comparisons(results(*runs))
-    assert (epoll.ratio, epoll.met) == (1.1, False)
-    assert (poll.ratio, poll.at_most, poll.met) == (9.0, None, True)
-    status, text = said(results(*runs))
-    assert status == 1
-    assert "no target" in text
-    assert "0 of 1 met" in text, "what has no target is not counted"
-
-    crowd = [run.model_copy(update={"concurrency": 15_000}) for run in cost("forking", 110)]
-    (one,) = comparisons(results(*cost("forking", 100), *crowd))
-    assert (one.what.level, one.against.level) == (15_000, 100)
-    assert (one.ratio, one.met) == (1.1, True)
-    assert "redirect, 15,000 at once" in said(results(*cost("forking", 100), *crowd))[1]
-
-
-def test_a_target_that_the_floor_misses_is_out_of_reach() -> None:
-    """A target that the baseline misses is out of reach. epoll over nginx should be at most 0.48,
-    and 15,000 connections over 100 at most 1.11."""
-
-    def crowd(name: str, total: float) -> list[Run]:
-        return [run.model_copy(update={"concurrency": 15_000}) for run in cost(name, total)]
-
-    few = [*cost("epoll", 10), *cost("floor-epoll", 9), *cost("nginx", 15)]
-    (nginx, own), (_, crowded) = (
-        [
-            one
-            for one in comparisons(results(*few, *more))
-            if not one.against.subject.startswith("floor-")
-        ]
-        for more in (crowd("epoll", 13), [*crowd("epoll", 13), *crowd("floor-epoll", 10.8)])
-    )
-    assert (nginx.least, nginx.out_of_reach) == (0.6, True)
-    assert (own.least, own.out_of_reach) == (None, False), "the baseline was not measured there"
-    assert (round(crowded.least or 0, 2), crowded.out_of_reach) == (1.2, True)
-    text = said(results(*few, *crowd("epoll", 13), *crowd("floor-epoll", 10.8)))[1]
-    assert re.search(r"15,000 at once +epoll .* 1\.20 +met \(at most 1\.25\)", text), "baseline"
-    assert re.search(r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach", text)
-    assert "2 missed targets are out of reach: " in text
-
-    (near,) = comparisons(results(*cost("epoll", 10), *cost("floor-epoll", 7), *cost("nginx", 15)))[
-        :1
+    """epoll over nginx should be at most 0.48, and 15,000 connections over 100 at most 1.11. A met
+    target is in reach."""
+    found = [
+        (one.against.subject, one.least and round(one.least, 2), one.out_of_reach)
+        for one in comparisons(results(*runs_of(runs)))
+        if one.against
     ]
-    assert (near.met, near.out_of_reach) == (False, False), "the baseline reaches it"
-    (nginx, floor) = comparisons(
-        results(*cost("epoll", 7), *cost("floor-epoll", 9), *cost("nginx", 15))
-    )
-    assert nginx.met
-    assert not nginx.out_of_reach, "a met target is in reach"
-    assert floor.least is None
+    assert [one for one in found if not one[0].startswith("floor-")] == expected
+    assert {one[1:] for one in found if one[0].startswith("floor-")} == {(None, False)}
 
 
-def test_memory_of_a_connection() -> None:
-    assert said(results(of_memory(3_000_000)))[0] == 0
-    assert "1,000 bytes" in said(results(of_memory(3_000_000)))[1]
-    assert said(results(of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))))[0] == 1
+TRACED = made_run("epoll", 10, under=Conditions("redirect", mode="traced"))
+TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
 
 
-def test_memory_is_that_of_the_median_run() -> None:
-    runs = [of_memory(pss) for pss in (5_000_000, 3_000_000, 5_100_000)]
-    status, text = said(results(*runs))
-    assert status == 1, "two of three are above the target, in any order"
-    assert "3,000 bytes" in text
-
-
-def test_system_calls_are_shown_and_an_interrupted_measurement_is_no_success() -> None:
-    run = Run(
-        subject="epoll",
-        conditions=Conditions("redirect", mode="traced"),
-        concurrency=10,
-        run=1,
-        state="held",
-        requests=300,
-        calls=CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0),
-    )
-    found = results(run)
-    status, text = said(found)
-    assert status == 0
-    assert "send 1.00" in text
-    assert "rare" not in text
+@pytest.mark.parametrize(
+    ("runs", "status", "patterns"),
+    [
+        ("epoll 10", 1, ["^These results have no targets.\n$"]),
+        ("epoll 10; nginx 9; epoll 30 page; go 100 page", 1, ["met .at most 0.33", "1 of 2 met"]),
+        ("poll 10 kept; poll 90 kept idle", 1, ["no target"]),
+        ("forking 100; forking 110 many", 0, ["redirect, 15,000 at once"]),
+        (
+            CROWDED,
+            1,
+            [
+                r"15,000 at once +epoll .* 1\.20 +met \(at most 1\.25\)",  # the baseline
+                r"0\.67 +0\.60 +missed \(at most 0\.48\), out of reach",
+                "2 missed targets are out of reach: ",
+            ],
+        ),
+        ([of_memory(3_000_000)], 0, ["1,000 bytes"]),
+        ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, ["1,025 bytes"]),
+        # two of three are above the target, in any order
+        ([of_memory(pss) for pss in (5_000_000, 3_000_000, 5_100_000)], 1, ["3,000 bytes"]),
+        ([TRACED], 0, [r"1\.00 +1\.00 +send 1\.00 *\n"]),
+    ],
+)
+def test_what_is_shown(runs: str | list[Run], status: int, patterns: list[str]) -> None:
+    found = results(*(runs_of(runs) if isinstance(runs, str) else runs))
+    assert said(found)[0] == status
+    assert [one for one in patterns if not re.search(one, said(found)[1])] == []
     found.state = "interrupted"
     assert said(found)[0] == 1
+
+
+def test_a_study_may_limit_any_figure() -> None:
+    slow = Expect(figure="core_rate", server="epoll", limit=60_000, sense="at least")
+    found = results(*runs_of("epoll 20; poll 30"))
+    checked = targets.comparisons(found, [slow, Expect(limit=25)])
+    assert [(one.what.subject, one.value, one.met) for one in checked] == [
+        ("epoll", 50_000, False),
+        ("epoll", 20, True),
+        ("poll", 30, False),
+    ]
+
+
+def test_an_expectation_without_data_is_not_met() -> None:
+    found, nowhere = results(*runs_of("epoll 20")), Expect(server="poll", limit=25)
+    out = Console(width=200)
+    with out.capture() as capture:
+        assert targets.show(found, [Expect(limit=25), nowhere], out) == 0
+        assert targets.show(found, [Expect(limit=25), nowhere], out, every=True) == 1
+    assert "expect[2]: nothing was measured that it applies to" in capture.get()
+    assert "1 of 2 met" in capture.get()
+
+
+def test_an_entry_for_a_server_replaces_the_one_for_all() -> None:
+    found = results(*runs_of("epoll 20; poll 20"))
+    expected = [Expect(limit=10), Expect(server="poll", limit=30)]
+    assert [one.expect.limit for one in targets.comparisons(found, expected)] == [10, 30]

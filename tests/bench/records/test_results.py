@@ -3,7 +3,6 @@
 
 import csv
 import io
-import json
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from rich.console import Console
 
 from bench.load.ab import parse_report
 from bench.readers.table import result_table
-from bench.records.conditions import Conditions
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
 from bench.records.metrics import BY_KEY
@@ -67,53 +65,46 @@ def test_round_trip(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.iterdir()) == ["results.csv", "results.json"]
 
 
-def test_the_file_names_its_form(tmp_path: Path) -> None:
-    save(some_results(), tmp_path)
-    content = json.loads((tmp_path / "results.json").read_text())
-    assert content["schema"] == "zerohttpd-seven/sweep"
-    assert content["schema_version"] == SCHEMA_VERSION
+def changed(folder: Path, old: str = "", new: str = "") -> Path:
+    """Return a stored file in which one text is replaced."""
+    save(some_results(held()), folder)
+    path, good = folder / "results.json", (folder / "results.json").read_text()
+    assert old in good
+    path.write_text(good.replace(old, new, 1) if old else new or good)
+    return path
 
 
-def test_a_newer_form_and_other_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    save(some_results(), tmp_path)
-    content = json.loads(path.read_text())
-    path.write_text(json.dumps(content | {"schema_version": SCHEMA_VERSION + 1}))
-    with pytest.raises(UserError, match="newer version"):
-        load(path)
-    good = json.dumps(content)
-    for other in (
-        *("{}", "[1]", "no JSON", "[" * 100_000),
-        good.replace(f'"schema_version": {SCHEMA_VERSION}', '"schema_version": "new"'),
-        good.replace('"runs": []', '"runs": "none"'),
-        good.replace('"started"', '"begun"'),
+VERSION = '"schema": "zerohttpd-seven/sweep",\n "schema_version": 3'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        *(("", text, "") for text in ("{}", "[1]", "no JSON", "[" * 100_000)),
+        (VERSION, VERSION.replace("3", str(SCHEMA_VERSION + 1)), "newer version"),
+        (VERSION, VERSION.replace("3", '"new"'), ""),
+        (VERSION, VERSION.replace("sweep", "other"), "is not a result of a sweep"),
+        ('"runs": [', '"runs": "none", "x": [', ""),
+        ('"started"', '"begun"', ""),
+        ('"requests": 2000', '"requests": 0', "runs.0.requests"),  # figures are divided by it
+        ('"concurrency": 100', '"concurrency": 0', "runs.0.concurrency"),
         *(
-            good.replace('"machine": {', f'"machine": {{"x": {number}, ')
+            ('"machine": {', f'"machine": {{"x": {number}, ', "")
             for number in ("NaN", "-1e999", "1e308", "9" * 400)  # sums of such are no numbers
         ),
-    ):
-        assert other != good
-        path.write_text(other)
-        with pytest.raises(UserError):
-            load(path)
+    ],
+)
+def test_what_is_no_result_of_a_sweep_is_refused(
+    old: str, new: str, words: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=words):
+        load(changed(tmp_path, old, new))
 
 
-def test_what_no_terminal_and_no_page_should_get_is_replaced(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    save(some_results(held()), tmp_path)
-    content = json.loads(path.read_text())
-    content["runs"][0]["subject"] = "a\x1b[2J\ud800\x9b\nb\u00e4"
-    path.write_text(json.dumps(content))
+def test_strange_letters_are_replaced_and_unknown_fields_do_no_harm(tmp_path: Path) -> None:
+    strange = r': "a\u001b[2J\ud800\u009b\nb\u00e4", "colour": "blue",'
+    path = changed(tmp_path, ': "epoll",', strange)
     assert load(path).runs[0].subject == "a\ufffd[2J\ufffd\ufffd\nb\u00e4"
-
-
-def test_fields_that_are_not_known_yet_do_no_harm(tmp_path: Path) -> None:
-    save(some_results(held()), tmp_path)
-    path = tmp_path / "results.json"
-    content = json.loads(path.read_text())
-    content["runs"][0]["colour"] = "blue"
-    path.write_text(json.dumps(content))
-    assert load(path) == some_results(held())
 
 
 def test_a_cell_is_the_median_of_its_runs() -> None:
@@ -124,144 +115,58 @@ def test_a_cell_is_the_median_of_its_runs() -> None:
     assert cell.typical.run == 2
 
 
-def test_a_run_of_nothing_is_no_run(tmp_path: Path) -> None:
-    """A run without requests is invalid in any file, because other figures are divided by it."""
-    save(some_results(held()), tmp_path)
-    path = tmp_path / "results.json"
-    for name in ("requests", "concurrency"):
-        content = json.loads(path.read_text())
-        content["runs"][0][name] = 0
-        other = tmp_path / "other.json"
-        other.write_text(json.dumps(content))
-        with pytest.raises(UserError, match=f"runs.0.{name}"):
-            load(other)
-    for rate in (0.0, -1.0):
-        run = held(rate=rate)
-        assert run.requests_per_second is None
-        Console(file=io.StringIO()).print(result_table(some_results(run)))
+@pytest.mark.parametrize("rate", [0.0, -1.0])
+def test_a_rate_of_nothing_is_no_rate(rate: float) -> None:
+    run = held(rate=rate)
+    assert run.requests_per_second is None
+    Console(file=io.StringIO()).print(result_table(some_results(run)))
+
+
+def test_a_figure_that_a_run_lacks_is_no_figure_of_all() -> None:
+    cell = Point([held(), held(run=2)])
+    assert cell.by_run("cpu_own") == {1: 134.3, 2: 134.3}
+    cell = Point([held(), held(run=2).model_copy(update={"server_statistics": None})])
+    assert cell.get("cpu_own") == 134.3
+    assert (cell.of_all("cpu_own"), cell.by_run("cpu_own")) == (None, {})
 
 
 def test_one_bad_run_takes_the_figure_from_the_cell() -> None:
     cell = Point([held(), broken(run=2)])
-    assert cell.state == "failed"
-    assert cell.spread("rate") is None
-    assert cell.reason is not None
-    assert cell.reason.label == "reset"
+    assert (cell.state, cell.spread("rate")) == ("failed", None)
+    assert cell.reason == broken().reason
 
 
 def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_text([held(), broken(level=500)]))))
-    assert [row["concurrency"] for row in rows] == ["100", "500"]
     assert tuple(rows[0]) == CSV_COLUMNS
-    assert rows[0]["requests_per_second"] == "1000.0"
-    assert rows[0]["p99_ms"] == "16.0"
-    assert rows[1]["complete"] == "2000", "counts are kept, as part of the reason"
-    assert rows[1]["requests_per_second"] == ""
-    assert rows[1]["p99_ms"] == ""
-    assert rows[1]["reason"] == 'it said "reset", twice'
-
-
-VERSION_1 = {
-    "schema": "zerohttpd-seven/sweep",
-    "schema_version": 1,
-    "state": "complete",
-    "started": "2026-02-03T04:05:06Z",
-    "settings": {"path": "/guestbook", "runs": 1},
-    "servers": ["epoll"],
-    "levels": [100],
-    "runs": [
-        {
-            "server": "epoll",
-            "workload": "/guestbook",
-            "concurrency": 100,
-            "run": 1,
-            "state": "held",
-            "requests": 2000,
-            "server_statistics": {"requests": 2041, "cpu_us_per_request": 134.3},
-        }
-    ],
-}
-
-
-def test_files_of_the_first_version_open(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(VERSION_1))
-    (run,) = load(path).runs
-    assert (run.subject, run.kind) == ("epoll", "server")
-    assert run.conditions == Conditions("guestbook")
-    assert (run.process, run.latency, run.bottleneck, run.littles_law) == (None,) * 4
-
-
-VERSION_2 = VERSION_1 | {
-    "schema_version": 2,
-    "placement": {"server": [0], "load": [1], "note": "server on CPU 0"},
-    "runs": [
-        {
-            "subject": "floor-epoll",
-            "kind": "floor",
-            "architecture": "epoll",
-            "workload": "redirect",
-            "keep_alive": True,
-            "mode": "open",
-            "rate": 500.0,
-            "concurrency": 100,
-            "run": 1,
-            "state": "held",
-            "requests": 2000,
-            "bottleneck": "load",
-            "lower_bound": True,
-            "process": {
-                "cpu_user_s": 0.1,
-                "cpu_system_s": 0.2,
-                "cpu_us_per_request": 150.0,
-                "cpu_user_us_per_request": 50.0,
-                "cpu_system_us_per_request": 100.0,
-            },
-        }
-    ],
-}
-
-
-def test_files_of_the_second_version_open(tmp_path: Path) -> None:
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps(VERSION_2))
-    found = load(path)
-    (run,) = found.runs
-    assert run.conditions == Conditions("redirect", True, mode="open", rate=500.0)
-    assert (run.hosts, run.nginx_process) == ([], None)
-    assert (run.bottleneck, run.bottleneck_host, found.hosts) == ("load", None, [])
-
-
-def test_instances_behind_nginx_are_other_cells(tmp_path: Path) -> None:
-    twice = held()
-    twice.conditions = Conditions("guestbook", instances=2, balancer="keep")
-    twice.hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
-    results = some_results(held(), twice)
-    assert [cell.conditions.describe() for cell in data_points(results)] == [
-        "guestbook",
-        "guestbook, 2 instances, through nginx, connections kept",
+    shown = ("connections", "complete", "rate", "p99", "reason")
+    assert [[row[name] for name in shown] for row in rows] == [
+        ["100", "2000", "1000.0", "16.0", ""],
+        ["500", "2000", "", "", 'it said "reset", twice'],  # counts are part of the reason
     ]
+
+
+def test_other_conditions_are_other_cells(tmp_path: Path) -> None:
+    more = ({}, {"keep_alive": True}, {"idle": 1000}, {"instances": 2, "balancer": "keep"}, {})
+    runs = [held(run=n) for n, _ in enumerate(more, 1)]
+    for run, changes in zip(runs, more, strict=True):
+        run.conditions = run.conditions._replace(**changes)  # type: ignore[arg-type]
+    runs[3].hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
+    results = some_results(*runs)
+    assert {
+        cell.conditions.describe(): len(cell.runs) for cell in data_points(results).values()
+    } == {
+        "guestbook": 2,
+        "guestbook, keep-alive": 1,
+        "guestbook, 1,000 idle connections": 1,
+        "guestbook, 2 instances, through nginx, connections kept": 1,
+    }
     save(results, tmp_path)
     assert load(tmp_path / "results.json") == results
     rows = list(csv.DictReader((tmp_path / "results.csv").open()))
-    assert [(row["instances"], row["balancer"]) for row in rows] == [("1", "none"), ("2", "keep")]
-
-
-def test_one_is_told_as_one() -> None:
-    told = [Conditions("guestbook", workers=number).describe() for number in (1, 2)]
-    assert told == ["guestbook, 1 worker", "guestbook, 2 workers"]
-
-
-def test_cells_under_other_conditions_are_other_cells() -> None:
-    kept, idle = held(), held()
-    kept.conditions = Conditions("guestbook", keep_alive=True)
-    idle.conditions = Conditions("guestbook", idle=1000)
-    cells = data_points(some_results(held(), kept, idle, held(run=2))).values()
-    assert [len(cell.runs) for cell in cells] == [2, 1, 1]
-    assert [cell.conditions.describe() for cell in cells] == [
-        "guestbook",
-        "guestbook, keep-alive",
-        "guestbook, 1,000 idle connections",
+    assert [(row["instances"], row["balancer"]) for row in rows[2:4]] == [
+        ("1", "none"),
+        ("2", "keep"),
     ]
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Results to report on: recorded ones of real sweeps, and generated ones."""
 
-from __future__ import annotations
-
 import fcntl
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ from bench.records.results import Results
 from bench.records.store import load
 from bench.report.charts.catalogue import catalogue
 from bench.report.page.page import render
-from bench.report.study.study import Study
+from bench.report.study import Study
 
 from .made import everything
 from .made_hosts import several_hosts
@@ -49,8 +47,7 @@ SOURCES: dict[str, Callable[[], Results]] = {
 def pages(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Callable[[str], Path]:
-    """Return a function that makes the page of a source when it is first needed by any process of
-    these tests."""
+    """Return a function that makes the page of a source, once for all processes."""
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if hasattr(pytestconfig, "workerinput") else own) / "pages"
     folder.mkdir(exist_ok=True)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Generated results, with everything in them that a report can show; none of it is measured."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -16,7 +14,7 @@ from bench.records.figures import (
     ProcessFigures,
 )
 from bench.records.results import Conditions, Results
-from bench.records.run import Reason, Run
+from bench.records.run import Held, Reason, Run
 
 NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 LEVELS = (20, 100, 300, 1000, 2000, 5000)
@@ -67,7 +65,7 @@ def of_memory(pss: int) -> Run:
 
 def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) -> Run:
     """Return one valid run."""
-    model = MODELS[subject]
+    model = MODELS.get(subject, MODELS["epoll"])
     wobble = 1 + 0.02 * ((number * 7 + level) % 5 - 2)
     crowd = 1 + model.growth * (level + conditions.idle) / 1000
     cpu = model.cpu_us * WORK.get(conditions.workload, 1.0) * crowd * wobble
@@ -106,6 +104,44 @@ def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) ->
         concurrency=level, rate=rate, mean_ms=mean, product=level, deviation=0.0
     )
     return run
+
+
+FIGURES = ("rate", "cpu", "p99", "memory", "foreign")
+
+
+def made_run(
+    subject: str,
+    level: int = 100,
+    number: int = 1,
+    *,
+    bound: bool = False,
+    state: Held = "held",
+    under: Conditions | None = None,
+    **more: object,
+) -> Run:
+    """Return a run. `bound`: the rate is a lower bound; `under`: its conditions. More: FIGURES to
+    replace invented ones, and conditions other than those of the guestbook."""
+    figures = {name: float(more.pop(name)) for name in FIGURES if name in more}  # type: ignore[arg-type]
+    conditions = under or Conditions(**({"workload": "guestbook"} | more))
+    run = run_of(subject, conditions, level, number)
+    run.lower_bound, run.bottleneck = bound, "load" if bound else "server"
+    if state != "held":
+        run.state, run.reason = state, Reason(label="reset", text="connection reset by peer")
+    if run.open_loop and run.latency and run.process:
+        run.open_loop.rate_done = figures.get("rate", run.open_loop.rate_done)
+        run.latency.p99 = figures.get("p99", run.latency.p99)
+        run.process.cpu_us_per_request = figures.get("cpu", run.process.cpu_us_per_request)
+        run.process.pss_peak_mb = figures.get("memory", run.process.pss_peak_mb)
+        run.process.foreign_share = figures.get("foreign")
+    return run
+
+
+def several(subject: str, key: str, figures: Sequence[float], **more: object) -> list[Run]:
+    """Return the runs of one configuration with these rates, p99s, costs or peaks of memory."""
+    return [
+        made_run(subject, number=n, **{"rate": 1000.0, key: figure} | more)
+        for n, figure in enumerate(figures, 1)
+    ]
 
 
 def kind_of(subject: str) -> str:

@@ -5,8 +5,6 @@ The invented hosts follow the calculation: each request costs each host some CPU
 with the least of it for its share is the limit.
 """
 
-from __future__ import annotations
-
 from bench.records.environment import HostInfo
 from bench.records.figures import HostFigures, OtherProcess
 from bench.records.results import Conditions, Results

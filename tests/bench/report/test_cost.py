@@ -8,54 +8,33 @@ from pathlib import Path
 import pytest
 
 from bench.cli.main import main
-from bench.faults.copying import experiment
 from bench.host.project import ROOT
+from bench.readers import cost as words
 from bench.readers.cost import Difference, Side, lines
 from bench.records import store
 from bench.records.conditions import CHANGES, TRICKS, Conditions
-from bench.records.environment import Machine
 from bench.records.figures import Frame, StackFigures
-from bench.records.plan import CALLS_CONNECTIONS, CALLS_REQUESTS
 from bench.records.points import Spread
 from bench.records.results import Results
 from bench.records.run import Reason
-from bench.report.findings import cost as words
 from bench.report.page import cost as page
-from bench.report.page.cost import markdown, render
+from bench.report.page.cost import document
 from bench.stations.sampling import ENTRY
+from bench.studies.study import SIZES, study
 
 from ..readers.test_cost import REDIRECT, of, results
 
 DOCUMENT = ROOT / "docs" / "explanation" / "figures" / "cost.md"
 RECORD = ROOT / "docs" / "explanation" / "figures" / "cost.json"
 
-STACKS = StackFigures(
-    how="perf",
-    kernel=True,
-    frames=[
-        Frame(
-            name="main",
-            count=100,
-            below=[
-                Frame(
-                    name="send",
-                    of="library",
-                    count=60,
-                    below=[
-                        Frame(
-                            name="__x64_sys_sendto",
-                            of="kernel",
-                            count=50,
-                            below=[Frame(name="tcp_sendmsg", of="kernel", count=45)],
-                        ),
-                        Frame(name="asm_exc_page_fault", of="kernel", count=6),
-                    ],
-                ),
-                Frame(name="drive", count=30),
-            ],
-        )
-    ],
-)
+SEND = Frame(name="tcp_sendmsg", of="kernel", count=45)
+BELOW = [
+    Frame(name="__x64_sys_sendto", of="kernel", count=50, below=[SEND]),
+    Frame(name="asm_exc_page_fault", of="kernel", count=6),
+]
+CALLED = [Frame(name="send", of="library", count=60, below=BELOW), Frame(name="drive", count=30)]
+MAIN = Frame(name="main", count=100, below=CALLED)
+STACKS = StackFigures(how="perf", kernel=True, frames=[MAIN])
 
 
 @pytest.fixture(scope="module")
@@ -64,36 +43,37 @@ def kept() -> Results:
 
 
 def test_the_document_is_what_its_record_says(kept: Results) -> None:
-    assert DOCUMENT.read_text() == markdown(kept)
+    assert DOCUMENT.read_text() == document(kept).markdown()
 
 
 def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     seven = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
-    assert [name for name in kept.servers if not name.startswith("floor-")] == seven
-    assert {run.conditions.without for run in kept.runs} == {"", *TRICKS}
-    of_these = {name for name in CHANGES if set(experiment(name).servers) & set(seven)}
-    assert {run.conditions.change for run in kept.runs} == {"", *of_these}
+    changed = {name for change in CHANGES for name in study(change).subjects}
+    assert {name for name in kept.servers if not name.startswith("floor-")} == {*seven, *changed}
+    for field, values in (("without", {*TRICKS}), ("change", {*CHANGES})):
+        assert {getattr(run.conditions, field) for run in kept.runs} == {"", *values}
     for mode, figure in (("traced", "calls"), ("sampled", "stacks")):
         those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]
         assert {run.subject for run in those} == set(seven)
         assert all(getattr(run, figure) for run in those)
-    assert {run.conditions.keep_alive for run in kept.runs if run.stacks} == {False, True}
-    assert all(run.stacks.user_share for run in kept.runs if run.stacks)
+    sampled = [run for run in kept.runs if run.stacks]
+    assert {run.conditions.keep_alive for run in sampled} == {False, True}
+    assert all(run.stacks.user_share for run in sampled if run.stacks)
     counted = [run.calls.per_request for run in kept.runs if run.calls]
     # Kept connections may be with workers that were not warmed up.
-    most = round(CALLS_CONNECTIONS / CALLS_REQUESTS, 4)
+    (connections,), requests = SIZES["traced"].levels, SIZES["traced"].requests
+    most = round(connections / requests, 4)
     assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up has made them"
 
 
 def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(store.slim(kept))
-    assert markdown(store.load(again)) == markdown(kept)
+    assert document(store.load(again)).markdown() == document(kept).markdown()
 
 
 def test_the_headline_and_what_to_know_before_believing_it() -> None:
-    """The headline has the ratio to the baseline: epoll 20 and 22 µs, its baseline 15 and 15.2;
-    forking four times as much."""
+    """epoll needs 20 and 22 µs, its baseline 15 and 15.2; forking four times as much."""
     dear = of(REDIRECT, 80, 84, subject="forking")
     dear += of(REDIRECT, 60, 61, subject="floor-forking")
     lean, floor = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="floor-epoll")
@@ -139,46 +119,24 @@ def test_a_trick_that_costs_something_was_seen() -> None:
         "Cheaper without: `gather` (redirect: -20%)."
     )
     assert words.brought([trick("defer")]) == "No significant difference: `defer`."
-    (row,) = words.difference_table(words.TRICK_HEAD, [trick("more", 1.2, 1.3, 0.95)]).rows
+    (row,) = words.difference_table([trick("more", 1.2, 1.3, 0.95)]).rows
     assert row[-2:] == ("not significant (+20%)", "-5% to +30%")
-
-
-def test_tricks_stand_in_the_order_in_which_they_are_described() -> None:
-    """Optimisations appear in the order of their descriptions, whichever was measured first;
-    unknown ones are last."""
-    side = Side(None, None)
-    found = [
-        Difference("epoll", conditions, name, side, side, None)
-        for conditions in (Conditions("redirect"), Conditions("large"))
-        for name in ("gone", "gather", "more")
-    ]
-    assert [row[0] for row in words.difference_table(words.TRICK_HEAD, found).rows] == (
-        ["more", "more", "gather", "gather", "gone", "gone"]
-    )
-    assert words.explained(found) == [
-        *((name, TRICKS[name]) for name in ("more", "gather")),
-        ("gone", ""),
-    ]
 
 
 def test_user_and_kernel_are_shown_where_they_were_told_apart() -> None:
     pair = [*of(REDIRECT, 20), *of(REDIRECT, 15, subject="floor-epoll")]
     (row,) = words.cost_table(lines(results(*pair))).rows
     assert row[1:5] == ("20.0", "-", "-", "15.0")
-    assert 'class="both"' in render(results(*pair))
+    assert 'class="both"' in document(results(*pair)).html()
     (sampled,) = of(REDIRECT._replace(mode="sampled"), 25)
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.25})
     (row,) = words.cost_table(lines(results(*pair, sampled))).rows
     assert row[1:5] == ("20.0", "5.0", "15.0", "15.0")
-    page = render(results(*pair, sampled))
+    (row,) = words.cost_table(lines(results(*pair, *of(REDIRECT, 18, subject="plain-epoll")))).rows
+    assert row[1:3] == ("20.0", "18.0")
+    page = document(results(*pair, sampled)).html()
     assert 'class="both"' not in page
     assert '<rect class="user" x="75.0" width="25.0"' in page
-
-
-def test_a_machine_that_is_not_known_is_not_called_none(kept: Results) -> None:
-    assert words.measured(kept).startswith(f"{kept.machine.cpu_model}, {kept.machine.cpus} CPUs")
-    unknown = kept.model_copy(update={"machine": Machine(), "placement": None})
-    assert words.measured(unknown).startswith("machine not recorded. ab with ")
 
 
 def test_places_are_the_whole_of_the_time() -> None:
@@ -204,19 +162,24 @@ def test_places_of_another_processor_have_the_same_names() -> None:
 
 def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
     drawing = page.drawing(STACKS)
-    boxes = {box.title.split(":")[0].split(",")[0]: box for box in drawing.boxes}
-    assert boxes["main"].width == page.WIDTH
-    assert (boxes["send"].x, boxes["send"].width) == (0, 600)
-    assert (boxes["drive"].x, boxes["drive"].y) == (600, boxes["send"].y)
-    assert boxes["tcp_sendmsg"].y == 3 * page.ROW
-    assert drawing.height == 4 * page.ROW
-    assert boxes["send"].title == "send, C library: 60.0%"
-    listed = page.listed_frames(STACKS, 0.3)
-    assert [item.depth for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
+    boxes = {re.split("[:,]", box["title"])[0]: box for box in drawing["boxes"]}
+    places = {name: (box["x"], box["y"] // page.ROW, box["width"]) for name, box in boxes.items()}
+    assert places == {
+        "main": (0, 0, page.WIDTH),
+        "send": (0, 1, 600),
+        "__x64_sys_sendto": (0, 2, 500),
+        "tcp_sendmsg": (0, 3, 450),
+        "asm_exc_page_fault": (500, 2, 60),
+        "drive": (600, 1, 300),
+    }
+    assert drawing["height"] == 4 * page.ROW
+    assert boxes["send"]["title"] == "send, C library: 60.0%"
+    listed = page.listed_frames(STACKS.frames, STACKS, 0.3)
+    assert [item["depth"] for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
 
 
 def test_the_page_needs_nothing_else(kept: Results) -> None:
-    page = render(kept)
+    page = document(kept).html()
     assert "<script" not in page
     assert not re.search(r"""(?:src|href)=["']?https?:""", page)
     assert page.count("<svg") == page.count("</svg>")

@@ -3,6 +3,7 @@
 
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,119 +30,50 @@ from bench.subjects.subject import stranger_subject
 
 from ..measuring import measured_of
 
-SCRIPT = """\
-    0 PERF_RECORD_FORK(10:10):(1:1)
-   10 PERF_RECORD_FORK(11:11):(10:10)
-   11 PERF_RECORD_COMM exec: epoll:11/11
-   10
-\tffffffff81e32fa2 tcp_sendmsg.part.0 ([kernel.kallsyms])
-\tffffffff821ed511 do_syscall_64 ([kernel.kallsyms])
-\tffffffff81000130 entry_SYSCALL_64_after_hwframe ([kernel.kallsyms])
-\t          10ad97 send@GLIBC_2.2.5 (/usr/lib/libc.so.6)
-\t            4e47 main (/srv/epoll)
-\tffffffffffffffff [unknown] ([unknown])
+RECORDED = Path(__file__).parents[1] / "recorded"
+SCRIPT, ARM, TRACES, COUNTED = (
+    (RECORDED / f"{name}.txt").read_text().splitlines()
+    for name in ("perf", "perf_arm", "pprof", "callgrind")
+)
 
-   12
-\t            4e47 main (/srv/other)
-
-   11
-\t            4e47 main (/srv/epoll)
-
-""".splitlines()
-
-ARM = """\
-   10
-\tffff800008c0fc24 __arm64_sys_sendto ([kernel.kallsyms])
-\tffff800008027178 invoke_syscall.constprop.0 ([kernel.kallsyms])
-\tffff80000802729c el0_svc_common ([kernel.kallsyms])
-\tffff8000080273b8 do_el0_svc ([kernel.kallsyms])
-\tffff800008d46c58 el0_svc ([kernel.kallsyms])
-\tffff800008d470b0 el0t_64_sync_handler ([kernel.kallsyms])
-\tffff80000801159c el0t_64_sync ([kernel.kallsyms])
-\t           10ad97 send@GLIBC_2.17 (/usr/lib/aarch64-linux-gnu/libc.so.6)
-\t             4e47 main (/srv/epoll)
-
-""".splitlines()
 
 MAIN = Function("main")
 
-TRACES = """\
-File: go
-Build ID: d88d25b826efcd231d54a7c28ec1c9bf2842c705
-Type: samples
-Time: 2026-11-23 18:10:26 UTC
-Duration: 4.03s, Total samples = 163\x20
------------+-------------------------------------------------------
-        58   internal/runtime/syscall/linux.Syscall6
-             syscall.Write (inline)
-             net/http.(*conn).serve
------------+-------------------------------------------------------
-         1   runtime.casgstatus
------------+-------------------------------------------------------
-""".splitlines()
 
-COUNTED = """\
-version: 1
-positions: line
-events: Ir
-
-ob=(1) /srv/epoll
-fl=(1) main.c
-fn=(1) work'main'(below main)
-10 5
-+2 7
-cfn=(2) send'work'main'(below main)
-calls=3 40
-+1 100
-fn=(2)
-40 90
-* 10
-fn=(3) strlen'server_start'main'(below main)
-1 1000
-fn=(4) dl_main
-1 500
-totals: 1712
-""".splitlines()
+SEND = Function("send", "library")
+KERNEL = ("tcp_sendmsg", "do_syscall_64", "__arm64_sys_sendto")
+TCP, SYSCALL, ARM_SEND = (Function(name, "kernel") for name in KERNEL)
 
 
-def test_samples_of_a_process_and_of_its_children_alone() -> None:
-    assert list(stacks_of(SCRIPT, [10])) == [
-        ((MAIN, Function("send", "library"), Function("tcp_sendmsg", "kernel")), 1),
-        ((MAIN,), 1),
-    ]
-    assert list(stacks_of(SCRIPT, [11])) == [((MAIN,), 1)]
-    assert list(stacks_of([], [10])) == []
-
-
-def test_a_sample_on_the_way_into_the_kernel_was_taken_there() -> None:
-    """A sample on the way into the kernel counts for the kernel, not for the function that made the
-    system call."""
-    entry = SCRIPT[:4] + SCRIPT[5:]  # before do_syscall_64() called anything
-    [(stack, _), _] = stacks_of(entry, [10])
-    assert stack == (MAIN, Function("send", "library"), Function("do_syscall_64", "kernel"))
-
-
-def test_the_way_into_the_kernel_says_nothing_on_arm_either() -> None:
-    """On ARM the entry into the kernel also has no name of its own, whether or not the compiler
-    made a clone."""
-    [(stack, _)] = stacks_of(ARM, [10])
-    assert stack == (MAIN, Function("send", "library"), Function("__arm64_sys_sendto", "kernel"))
+@pytest.mark.parametrize(
+    ("lines", "process", "found"),
+    [
+        (SCRIPT, 10, [((MAIN, SEND, TCP), 1), ((MAIN,), 1)]),
+        (SCRIPT, 11, [((MAIN,), 1)]),
+        ([], 10, []),
+        # A sample on the way into the kernel, before do_syscall_64() called anything, counts for
+        # the kernel, not for the function that made the system call.
+        ([*SCRIPT[:4], *SCRIPT[5:]], 10, [((MAIN, SEND, SYSCALL), 1), ((MAIN,), 1)]),
+        # On ARM the entry has no name of its own, whether or not the compiler made a clone.
+        (ARM, 10, [((MAIN, SEND, ARM_SEND), 1)]),
+    ],
+)
+def test_samples_of_a_process_and_of_its_children(
+    lines: list[str], process: int, found: list[tuple[Stack, int]]
+) -> None:
+    assert list(stacks_of(lines, [process])) == found
 
 
 def test_own_instructions_of_each_stack_and_none_twice(tmp_path: Path) -> None:
     file = tmp_path / "callgrind.7"
     file.write_text("\n".join(COUNTED) + "\n")
-    stacks: dict[tuple[str, ...], int] = {}
+    stacks: Counter[str] = Counter()
     for stack, count in counts(file):
-        names = tuple(function.name for function in stack)
-        stacks[names] = stacks.get(names, 0) + count
-    assert stacks[("(below main)", "main", "work")] == 12
-    assert stacks[("(below main)", "main", "work", "send")] == 100
+        stacks[" ".join(function.name for function in stack)] += count
+    assert (stacks["(below main) main work"], stacks["(below main) main work send"]) == (12, 100)
     found = what_was_counted(tmp_path)
-    assert found is not None
-    assert (found.how, found.kernel) == ("callgrind", False)
+    assert (found.how, found.kernel, found.frames[0].own) == ("callgrind", False, 0)
     assert found.count == 112, "neither the start of the server nor the loader"
-    assert found.frames[0].own == 0
     assert [frame.name for frame in found.frames[0].below] == ["work"]
     assert what_was_counted(tmp_path / "none") is None
     for last in (4, -1):
@@ -188,9 +120,7 @@ def test_a_process_and_its_children_are_sampled() -> None:
         while used() < before + 0.5:  # of CPU time, however busy the machine is
             watch.sleep(0.1)
         found = sampler.stop()
-        assert child.running()
-        assert found.how == "perf"
-        assert found.kernel
+        assert (child.running(), found.how, found.kernel) == (True, "perf", True)
         assert found.count > 20
         assert found.user_share is not None
         assert 0 < found.user_share < 1
@@ -252,7 +182,6 @@ def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
     conditions = Conditions("hello", keep_alive=True, mode="sampled", generator="wrk")
     run = measured_of(stranger_subject(name), conditions, requests=60_000)
     assert run.reason is None
-    assert run.stacks is not None
     assert (run.stacks.how, run.stacks.unit, run.stacks.kernel) == ("pprof", "samples", False)
     assert run.stacks.count > 10
     names = {frame.name for frame in run.stacks.frames}

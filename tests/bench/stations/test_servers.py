@@ -6,9 +6,10 @@ import os
 import pytest
 
 from bench.host.project import ROOT
+from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.records.conditions import Conditions
-from bench.stations.orders import ServerOrder
+from bench.stations.orders import Report, ServerOrder
 from bench.stations.servers import Servers
 from bench.subjects.subject import select
 
@@ -33,8 +34,8 @@ def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
             (pid,) = servers.pids()
             assert sorted(os.sched_getaffinity(pid)) == CPUS[:bound]
             servers.begin()
-            use = servers.end()
+            report = Report(host=Host().count(), allowed=1.0)
+            servers.end(report)
         finally:
             servers.stop()
-    assert use is not None
-    assert (use.cpus, use.spread) == (1 - spread // 2, spread)
+    assert (report.servers.cpus, report.servers.spread) == (1 - spread // 2, spread)

@@ -32,6 +32,7 @@ def test_the_address_counts_only_when_its_line_is_whole() -> None:
 
 
 def test_statistics() -> None:
+    assert statistics_in(BANNER) is statistics_in("") is None
     own = statistics_in(BANNER + STATISTICS)
     assert own is not None
     assert own.requests == 12_034
@@ -41,8 +42,3 @@ def test_statistics() -> None:
     assert own.cpu_us_per_request == 134.3
     assert own.peak_memory_mb == 3.4
     assert own.workers == {"1": 6000, "100": 6034}
-
-
-def test_a_banner_alone_has_no_statistics() -> None:
-    assert statistics_in(BANNER) is None
-    assert statistics_in("") is None

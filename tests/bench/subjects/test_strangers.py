@@ -22,11 +22,14 @@ import redis
 
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load.probe import FirstAnswer, probe, require_content
+from bench.load import client
+from bench.load.client import Response
+from bench.load.probe import probe, require_content
 from bench.records.workloads import WORKLOADS
-from bench.services.redis_server import RedisServer, connect
-from bench.stations.footprint import Glance, look_at
-from bench.stations.tracing import Tracer
+from bench.services.redis_server import PrivateRedis, connect
+from bench.stations.footprint import look_at
+from bench.stations.orders import Weight
+from bench.stations.sampling import Tracer
 from bench.subjects.declared import Declaration, LeftOut, names, stranger
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, server_subject, stranger_subject
@@ -65,7 +68,7 @@ class Peer:
 
 @pytest.fixture(scope="module")
 def redis_url() -> Iterator[str]:
-    server = RedisServer((), SignalWatch())
+    server = PrivateRedis((), SignalWatch())
     try:
         with connect(server.url) as client:
             client.rpush("guestbook_remarks", *REMARKS)
@@ -104,7 +107,7 @@ def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -
         yield Peer(stranger(request.param).said, server, epoll, store)
 
 
-def answer(server: RunningServer, name: str, store: redis.Redis) -> FirstAnswer:
+def answer(server: RunningServer, name: str, store: redis.Redis) -> Response:
     workload = WORKLOADS[name]
     store.set("visitor_count", 1_234_566)
     return probe(server.url + workload.path.lstrip("/"), workload, workload.status)
@@ -144,14 +147,9 @@ def test_heads_are_equally_long_where_a_comparison_wants_that(peer: Peer) -> Non
 
 def head_of_hello(server: RunningServer) -> bytes:
     parts = urlsplit(server.url)
-    where = (parts.hostname or "", parts.port or 0)
-    with socket.create_connection(where, SECONDS) as connection:
-        request = f"GET {WORKLOADS['hello'].path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
-        connection.sendall(request.encode())
-        received = b""
-        while not _whole(received) and (piece := connection.recv(65536)):
-            received += piece
-    return received.partition(b"\r\n\r\n")[0]
+    asked = f"GET {WORKLOADS['hello'].path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n"
+    with client.Client((parts.hostname or "", parts.port or 0), SECONDS) as connection:
+        return connection.ask(asked.encode()).head
 
 
 class Client:
@@ -195,7 +193,7 @@ def _whole(received: bytes) -> bool:
     return bool(gap) and length is not None and len(body) >= int(length[1])
 
 
-def serve(peer: Peer) -> list[Glance]:
+def serve(peer: Peer) -> list[Weight]:
     """Yield the processes of the reference server while it serves several clients."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []

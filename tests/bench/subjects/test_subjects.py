@@ -116,10 +116,55 @@ def test_a_floor_that_is_not_there_or_not_built(
 
 def test_names() -> None:
     names = known_names(["epoll", "my-own"])
-    assert names[:3] == ["epoll", "my-own", "floor-epoll"]
+    assert names[:5] == ["epoll", "my-own", "plain-epoll", "plain-my-own", "floor-epoll"]
     assert {"nginx", "go"} <= set(names)
-    with pytest.raises(UserError, match="unknown server: apache"):
-        select(["apache"])
+
+
+def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
+    for name in ("07_epoll", "01_iterative", "08_my-own", "lib", "09_empty", "docs_1"):
+        (tmp_path / name).mkdir()
+        if name != "09_empty":
+            (tmp_path / name / "main.c").touch()
+    assert discover(tmp_path) == ["iterative", "epoll", "my-own"]
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Return a folder in which all servers are built but one."""
+    for name in discover():
+        if name != "forking":
+            (tmp_path / name).touch(mode=0o755)
+    return tmp_path
+
+
+def test_names_choose_and_order(programs: Path) -> None:
+    found = select(["poll", "iterative", "poll"], programs=programs)
+    assert [(one.name, one.executable) for one in found] == [
+        ("poll", programs / "poll"),
+        ("iterative", programs / "iterative"),
+    ]
+
+
+def test_unknown_names_are_answered_with_the_known(programs: Path) -> None:
+    with pytest.raises(UserError, match=r"unknown servers: nobody, nothing\. Known: iterative"):
+        select(["epoll", "nobody", "nothing"], programs=programs)
+
+
+def test_what_is_not_built(programs: Path) -> None:
+    with pytest.raises(UserError, match=r"not built yet: forking\. Run: make all"):
+        select(None, programs=programs)
+
+
+def test_a_plain_server_is_that_of_make_plain(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bench.subjects.subject.PLAIN_BUILD", programs)
+    (found,) = select(["plain-iterative"])
+    assert found.executable == programs / "iterative"
+    assert found.architecture == "iterative"
+    assert found.always_closes
+    with pytest.raises(UserError, match=r"not built yet: plain-forking\. Run: make plain"):
+        select(["plain-forking"])
 
 
 # ---- Reference servers ----

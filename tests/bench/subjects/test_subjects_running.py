@@ -4,7 +4,6 @@ Redis."""
 
 import contextlib
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,9 +15,10 @@ import redis
 from bench.host.process import StartError
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.load.client import Client
 from bench.records.conditions import Conditions
 from bench.records.workloads import WORKLOADS
-from bench.services.redis_server import RedisServer, connect
+from bench.services.redis_server import PrivateRedis, connect
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import (
     FLOOR_ASKS,
@@ -57,7 +57,7 @@ def ours(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def store() -> Iterator[tuple[redis.Redis, str]]:
     """Yield a Redis with a password: a client, and its URL."""
-    server = RedisServer((), SignalWatch())
+    server = PrivateRedis((), SignalWatch())
     try:
         parts = urlsplit(server.url)
         with connect(server.url) as first:
@@ -85,37 +85,21 @@ class Floor:
     def __exit__(self, *_: object) -> None:
         self.server.stop()
 
-    def connect(self, receive: int = 0) -> socket.socket:
-        client = socket.socket()
-        client.settimeout(SECONDS)
-        if receive:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
-        client.connect(self.address)
-        return client
+    def connect(self, receive: int = 0) -> Client:
+        return Client(self.address, SECONDS, receive)
 
     def ask(self) -> bytes:
         with self.connect() as client:
-            client.sendall(REQUEST)
-            return read(client)
-
-
-def read(client: socket.socket, size: int | None = None) -> bytes:
-    """Return what arrives until the end, or so many bytes."""
-    got = b""
-    while size is None or len(got) < size:
-        piece = client.recv(1 << 20)
-        if not piece:
-            break
-        got += piece
-    return got
+            client.send(REQUEST)
+            return client.rest()[0]
 
 
 def request(url: str, path: str) -> bytes:
     """Return the whole response to a single request."""
     parts = urlsplit(url)
-    with socket.create_connection((parts.hostname or "", parts.port or 0), SECONDS) as client:
-        client.sendall(f"GET {path} HTTP/1.0\r\nHost: h\r\n\r\n".encode())
-        return read(client)
+    with Client((parts.hostname or "", parts.port or 0), SECONDS) as client:
+        client.send(f"GET {path} HTTP/1.0\r\nHost: h\r\n\r\n".encode())
+        return client.rest()[0]
 
 
 def visitors(client: redis.Redis) -> int:
@@ -164,8 +148,8 @@ def test_it_keeps_connections_and_mixes_nobody_up(
         clients = [floor.connect() for _ in range(20)]
         for _ in range(3):
             for one in clients:
-                one.sendall(REQUEST)
-            assert [len(read(one, 900)) for one in clients] == [900] * 20
+                one.send(REQUEST)
+            assert [one.answer().size for one in clients] == [900] * 20
         assert visitors(client) - before == 60
         for one in clients:
             one.close()
@@ -178,8 +162,8 @@ def test_a_long_answer_arrives_at_a_slow_client(architecture: str, tmp_path: Pat
         Floor(architecture, tmp_path, answer_bytes=size) as floor,
         floor.connect(receive=65536) as client,
     ):
-        client.sendall(REQUEST)
-        assert len(read(client)) == size
+        client.send(REQUEST)
+        assert len(client.rest()[0]) == size
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -195,7 +179,7 @@ def test_clients_that_leave_do_no_harm(
     ) as floor:
         for _ in range(30):
             with floor.connect() as client:
-                client.sendall(REQUEST)
+                client.send(REQUEST)
         assert len(floor.ask()) == 100_000
         assert floor.server.running()
 

@@ -9,39 +9,23 @@ from rich.console import Console
 
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
-from bench.records.figures import AbFigures
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Reason, Run
 from bench.sweep.display import Estimate, in_words
+
+from ..records.test_results import held
 
 
 def spec(server: str, level: int, requests: int = 1000) -> RunSpec:
     return RunSpec(server, Conditions("guestbook"), level, 1, requests, timeout=20)
 
 
-def run(server: str, level: int, rate: float | None, seconds: float = 2.0) -> Run:
-    made = Run(
-        subject=server,
-        workload="guestbook",
-        concurrency=level,
-        run=1,
-        state="held" if rate else "failed",
-        requests=1000,
-        seconds=seconds,
-    )
-    if rate:
-        made.ab = AbFigures(
-            complete=1000,
-            failed=0,
-            concurrency=level,
-            transferred_bytes=1,
-            html_bytes=1,
-            seconds=1,
-            requests_per_second=rate,
-            mean_ms=1,
-        )
-    else:
+def run(server: str, level: int, rate: float | None, seconds: float = 2.0, number: int = 1) -> Run:
+    made = held(server, level, number, rate or 1.0)
+    made.seconds, made.requests = seconds, 1000
+    if not rate:
+        made.state = "failed"
         made.reason = Reason(label="reset", text="Connection reset by peer (104)")
     return made
 
@@ -78,9 +62,9 @@ def test_the_table_has_servers_across_and_concurrency_down(results: Results) -> 
 
 def test_spread_lower_bounds_and_outliers_are_marked(results: Results) -> None:
     results.settings.runs = 3
-    results.runs = [run("epoll", 20, rate) for rate in (990, 1000, 1500)]
-    for number, one in enumerate(results.runs):
-        one.run, one.lower_bound = number + 1, True
+    results.runs = [run("epoll", 20, rate, number=n) for n, rate in enumerate((990, 1000, 1500))]
+    for one in results.runs:
+        one.lower_bound = True
     flag_outliers(results.runs)
     assert [one.outlier for one in results.runs] == [False, False, True]
     lines = shown(results)
@@ -94,10 +78,11 @@ def test_each_set_of_conditions_has_its_table(results: Results) -> None:
     kept = run("epoll", 20, 9000)
     kept.conditions = kept.conditions._replace(keep_alive=True)
     results.runs.append(kept)
-    lines = shown(results)
-    assert "Requests per second: guestbook, keep-alive" in lines
-    after = lines[lines.index("Requests per second: guestbook, keep-alive") :]
-    assert after[1:3] == ["clients epoll", "20 9,000"]
+    assert shown(results)[-4:-1] == [
+        "Requests per second: guestbook, keep-alive",
+        "clients epoll",
+        "20 9,000",
+    ]
 
 
 def test_many_servers_have_tables_of_the_same_length(results: Results) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The timeline's page in a real browser: play, step, tooltips."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,7 +12,7 @@ from playwright.sync_api import Browser, Page, expect
 from bench.host.project import ROOT
 from bench.timeline.command import make
 
-from ..accessible import hindrances
+from ..accessible import hindrances, opened
 
 pytestmark = pytest.mark.browser
 
@@ -37,16 +35,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
 def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
     """Yield the open page; it must have no error."""
-    troubles: list[str] = []
-    page = browser.new_page(viewport={"width": request.param, "height": 800})
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: troubles.append(said.text))
-    page.on("request", lambda asked: troubles.append(asked.url))
-    troubles_of_opening = [file.as_uri()]
-    page.goto(file.as_uri())
-    yield page
-    page.close()
-    assert troubles == troubles_of_opening
+    size = {"width": request.param, "height": 800}
+    with opened(browser, viewport=size) as (page, events):
+        page.goto(file.as_uri())
+        yield page
+    assert events == [file.as_uri()]
 
 
 def told(page: Page) -> str:
@@ -140,8 +133,6 @@ def test_the_axis_can_be_read_however_narrow(page: Page) -> None:
     assert all(one[1] < other[0] for one, other in pairwise(spans))
     names = page.locator('[data-server="0"] .names').bounding_box()
     first = page.locator('[data-server="0"] text.of').first.bounding_box()
-    assert names
-    assert first
     assert names["x"] + names["width"] <= first["x"], "the first client's number is covered"
 
 
@@ -152,7 +143,6 @@ LEAST_TEXT = """all => Math.min(...all.filter(one => one.textContent && one.chec
 
 def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page) -> None:
     """A hint is visible if the picture is too wide; the sentences do not scroll with it. 2 s."""
-    assert page.viewport_size
     width = page.viewport_size["width"]
     more = page.eval_on_selector(".scroll", "one => one.scrollWidth - one.clientWidth")
     assert page.locator(".more").is_visible() is (more > 0) is (width == 390)

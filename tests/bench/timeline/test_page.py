@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The files of a timeline: the page, and the trace for Perfetto and speedscope."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The sentence on each recording; no privilege is needed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -24,8 +22,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The number from the server's calls is that from the clients' own times, compared with epoll.
-    0.3 s."""
+    """The calls of the server and the clients' own times give the same number."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the robustness tests: a real Redis, real servers."""
 
-import socket
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,16 +9,18 @@ import pytest
 
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
+from bench.load.client import Client, request
+from bench.load.crowd import FORM, Page
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, Phase, Record, Remarks, TortureCell
-from bench.services.private_redis import PrivateRedis
+from bench.services.redis_server import PrivateRedis
 from bench.subjects.subject import Place, Subject, select
 from bench.torture.attacks import ATTACKS
-from bench.torture.beginning import KEPT
-from bench.torture.scene import AttackScene, Ground
+from bench.torture.ground import KEPT, Ground
+from bench.torture.scene import AttackScene
 
-SECONDS = 60
-"""Seconds to wait for anything; a loaded machine is slow."""
+from ..whole_sweep import SECONDS
+
 NOWHERE = Placement(server=[], load=[], note="")
 
 
@@ -54,25 +54,14 @@ def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
         one.stop()
 
 
-def until(found: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not found():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def status(of: AttackScene, path: str, form: str = "") -> int:
-    head = f"{'POST' if form else 'GET'} {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n"
+    wanted = Page("", path).request()
     if form:
-        head += (
-            f"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {len(form)}\r\n"
+        wanted = request(
+            "POST", path, "Connection: close", f"Content-Type: {FORM}", body=form.encode()
         )
-    with socket.create_connection((of.host, of.port), SECONDS) as client:
-        client.sendall(f"{head}\r\n{form}".encode())
-        received = b""
-        while piece := client.recv(65536):
-            received += piece
-    return int(received[9:12])
+    with Client((of.host, of.port), SECONDS) as client:
+        return client.ask(wanted).status
 
 
 def sign(of: AttackScene, remark: str) -> int:

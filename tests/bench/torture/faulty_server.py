@@ -10,10 +10,12 @@ the small one), each connection in a thread, and prints its address like the pro
 import os
 import signal
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import redis
@@ -23,54 +25,58 @@ CROWD = 60
 """More simultaneous connections than the visitors have: an attack has begun."""
 
 
-class Server:
-    def __init__(self, mode: str, port: int, url: str, file: str) -> None:
+class Handler(socketserver.BaseRequestHandler):
+    """One connection, with one request."""
+
+    server: "Server"
+
+    def handle(self) -> None:
+        server = self.server
+        server.enter()
+        if server.hurt and server.mode == "dies":
+            os._exit(3)
+        if request := read(self.request):
+            if server.hurt and server.mode == "hangs":
+                time.sleep(60)
+            self.request.sendall(server.answer(request))
+        elif server.mode == "leaks":
+            server.kept.append(self.request)
+
+    def finish(self) -> None:
+        with self.server.lock:
+            self.server.at_once -= 1
+
+
+class Server(socketserver.ThreadingTCPServer):
+    daemon_threads = allow_reuse_address = True
+    request_queue_size = 1000
+
+    def __init__(self, mode: str, port: str, url: str, file: str) -> None:
+        super().__init__(("127.0.0.1", int(port)), Handler)
         self.mode, self.remarks, self.at_once = mode, 0, 0
-        self.hurt = False
-        """There has been a crowd."""
-        self.littered = False
-        self.lock = threading.Lock()
-        self.redis = redis.Redis.from_url(url)
-        with open(file, "rb") as content:  # noqa: PTH123  it is a script, not a module
-            self.small = content.read()
-        self.listener = socket.create_server(("127.0.0.1", port), backlog=1000)
-        self.kept: list[socket.socket] = []
+        self.hurt = self.littered = False
+        """There has been a crowd; a process was left."""
+        self.lock, self.redis = threading.Lock(), redis.Redis.from_url(url)
+        self.small, self.kept = Path(file).read_bytes(), list[socket.socket]()
 
-    def run(self) -> None:
-        """Serve until SIGTERM."""
-        print(f"{'url':14}http://127.0.0.1:{self.listener.getsockname()[1]}/", flush=True)
-        while True:
-            client, _ = self.listener.accept()
-            threading.Thread(target=self.serve, args=(client,), daemon=True).start()
+    def handle_error(self, *_: object) -> None:
+        """Report no client that has left."""
 
-    def serve(self, client: socket.socket) -> None:
+    def shutdown_request(self, request: socket.socket) -> None:
+        if request not in self.kept:
+            super().shutdown_request(request)
+
+    def enter(self) -> None:
+        """Count one more connection."""
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD
-            litters = self.hurt and self.mode == "litters" and not self.littered
-            self.littered = self.littered or litters
-        if self.hurt and self.mode == "dies":
-            os._exit(3)
-        if litters:
-            subprocess.Popen(["sleep", "60"])
-        try:
-            request = read(client)
-            if self.hurt and self.mode == "hangs":
-                time.sleep(60)
-            if request:
-                client.sendall(self.answer(request))
-        except OSError:
-            pass
-        finally:
-            with self.lock:
-                self.at_once -= 1
-            if self.mode == "leaks" and not request:
-                self.kept.append(client)
-            else:
-                client.close()
+            if self.hurt and self.mode == "litters" and not self.littered:
+                subprocess.Popen(["sleep", "60"])
+                self.littered = True
 
     def answer(self, request: bytes) -> bytes:
-        """Send a whole answer."""
+        """Return a whole answer."""
         line, _, rest = request.partition(b"\r\n")
         if line.startswith(b"POST"):
             self.store(rest.partition(b"\r\n\r\n")[2].decode())
@@ -78,12 +84,9 @@ class Server:
         if b"/redirect" in line:
             return answer(b"302 Found", b"")
         if b"/files/" in line:
-            return answer(b"200 OK", self.small[::-1] if self.spoilt() else self.small)
+            spoilt = self.hurt and self.mode == "spoils"
+            return answer(b"200 OK", self.small[::-1] if spoilt else self.small)
         return answer(b"200 OK", PAGE)
-
-    def spoilt(self) -> bool:
-        """Return whether it serves what it must not."""
-        return self.hurt and self.mode == "spoils"
 
     def store(self, form: str) -> None:
         with self.lock:
@@ -106,23 +109,14 @@ def read(client: socket.socket) -> bytes:
 
 
 def answer(status: bytes, body: bytes) -> bytes:
-    """Send an answer with its head."""
-    return b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s" % (
-        status,
-        len(body),
-        body,
-    )
-
-
-def main() -> None:
-    mode, port, url, file = sys.argv[1:]
-
-    def end(*_: object) -> None:
-        os._exit(7 if mode == "ends-badly" else 0)
-
-    signal.signal(signal.SIGTERM, end)
-    Server(mode, int(port), url, file).run()
+    """Return an answer with its head."""
+    head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
+    return head % (status, len(body)) + body
 
 
 if __name__ == "__main__":
-    main()
+    end_status = 7 if sys.argv[1] == "ends-badly" else 0
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(end_status))
+    with Server(*sys.argv[1:]) as server:
+        print(f"{'url':14}http://127.0.0.1:{server.server_address[1]}/", flush=True)
+        server.serve_forever()

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Which bytes are an answer. No process is started."""
 
+import json
+
 import pytest
 
-from bench.torture.visitors import Exchange, Outcome, Page, answers_in, judge, late_in, late_line
+from bench.load.crowd import Exchange, Late, Outcome, Page, judge, told
 
 FILE = Page("small", "/files/small.txt", 200)
 REMARK = Page("sign", "/guestbook", 303, posts=True)
@@ -46,14 +48,11 @@ def test_requests() -> None:
 
 
 def test_lines_come_back() -> None:
-    told = [
+    done = [
         Exchange(1.25, 2.5, "small", "good", ""),
+        Late(1.0, 2.0),
         Exchange(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
     ]
-    text = told[0].line() + late_line(1.0, 2.0) + told[1].line()
-    assert answers_in(text) == told
-    assert answers_in(text + "3.0 4.0 small go") == told, "half a line is left for later"
-    assert late_in(text, 1.5, 9.0) == 0.5
-    assert late_in(text, 2.0, 9.0) == 0.0
-    with pytest.raises(ValueError, match="not the line of an exchange"):
-        answers_in("1.0 2.0 small splendid \n")
+    text = "0\n" + "".join(json.dumps(one) + "\n" for one in done)
+    assert told(text) == done
+    assert told(text + "[3.0, 4.0, ") == done, "half a line is left for later"

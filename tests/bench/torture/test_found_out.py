@@ -9,7 +9,7 @@ import pytest
 from bench.records.torture import TortureCell, broken
 from bench.torture.attacks import ATTACKS
 from bench.torture.cell import measure
-from bench.torture.scene import Ground
+from bench.torture.ground import Ground
 
 from .conftest import faulty
 
@@ -26,7 +26,6 @@ def test_the_good_one_breaks_none(ground: Ground) -> None:
     cell, found = tortured("good", ground)
     assert found == ""
     assert cell.remarks.answered > 0
-    assert cell.crowd is not None
     assert cell.crowd.opened >= 200
     assert len(cell.course) * 0.1 > cell.attack_to_s > cell.attack_from_s > 0
 

@@ -11,6 +11,7 @@ from bench.records.torture import (
     CrowdTally,
     Ending,
     LeftOver,
+    Phase,
     Remarks,
     TortureCell,
     broken,
@@ -36,7 +37,6 @@ FEW = ATTACKS["few-descriptors"].facts()
     ("rate", "word"),
     [
         (900.0, "served"),
-        (720.0, "served"),
         (717.0, "served"),
         (715.0, "slower"),
         (400.0, "slower"),
@@ -48,8 +48,7 @@ FEW = ATTACKS["few-descriptors"].facts()
 )
 def test_verdicts(rate: float, word: str) -> None:
     cell = made_cell(during=phase(rate))
-    assert verdict(cell, SILENT) == word
-    assert share(cell) == rate / 800
+    assert (verdict(cell, SILENT), share(cell)) == (word, rate / 800)
     assert not broken(cell, SILENT), "a delay is no broken promise"
 
 
@@ -58,12 +57,9 @@ def test_cells_without_figures() -> None:
         subject="nginx", kind="stranger", attack="redis-killed", reason="uses no Redis"
     )
     assert verdict(out, KILLED) == "left out"
-    nothing = made_cell(before=phase(0.0, good=1))
-    assert verdict(nothing, SILENT) == "no figure"
     assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
-    assert not broken(out, KILLED)
-    assert not disturbed(out)
-    assert share(out) is None
+    assert (broken(out, KILLED), disturbed(out), share(out)) == ([], False, None)
+    assert verdict(made_cell(before=phase(0.0, good=1)), SILENT) == "no figure"
 
 
 @pytest.mark.parametrize(
@@ -91,26 +87,29 @@ def test_what_is_lost() -> None:
     assert lost(cell, FEW) == {"failed": 6, "unavailable": 5, "refused": 1}, "and of the crowd"
 
 
-DIED = Ending(obeyed=True, well=False, words="was ended by SIGSEGV")
+def badly(words: str, obeyed: bool = True) -> Ending:
+    return Ending(obeyed=obeyed, well=False, words=words)
+
+
+def during(**outcomes: int) -> dict[str, Phase]:
+    return {"during": phase(800.0, good=5, **outcomes)}
+
+
+def kept(answered: int, **lost: int) -> dict[str, Remarks]:
+    return {"remarks": Remarks(answered=answered, **lost)}
 
 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
         ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
-        ({"died": DIED}, "was ended by SIGSEGV by itself"),
+        ({"died": badly("was ended by SIGSEGV")}, "was ended by SIGSEGV by itself"),
         ({"back_after_s": None}, "had not recovered 15 s after the attack"),
-        (
-            {"remarks": Remarks(answered=1200, missing=2)},
-            '2 of 1,200 remarks answered "stored" are not in Redis',
-        ),
-        ({"remarks": Remarks(answered=9, twice=1)}, "1 remark is in Redis more than once"),
-        ({"during": phase(800.0, good=5, wrong=2)}, "2 answers were complete but wrong"),
-        (
-            {"remarks": Remarks(answered=9, missing=1)},
-            '1 of 9 remarks answered "stored" is not in Redis',
-        ),
-        ({"during": phase(800.0, good=5, wrong=1)}, "1 answer was complete but wrong"),
+        (kept(1200, missing=2), '2 of 1,200 remarks answered "stored" are not in Redis'),
+        (kept(9, missing=1), '1 of 9 remarks answered "stored" is not in Redis'),
+        (kept(9, twice=1), "1 remark is in Redis more than once"),
+        (during(wrong=2), "2 answers were complete but wrong"),
+        (during(wrong=1), "1 answer was complete but wrong"),
         (
             {"after": phase(800.0, good=5, unavailable=1)},
             "1 request had no correct answer before or after the attack",
@@ -121,14 +120,8 @@ DIED = Ending(obeyed=True, well=False, words="was ended by SIGSEGV")
         ),
         ({"left_over": LeftOver(processes=1)}, "1 process left over after all clients had left"),
         ({"left_over": LeftOver(threads=3)}, "3 threads left over after all clients had left"),
-        (
-            {"ended": [Ending(obeyed=False, well=False, words="")]},
-            "did not end after SIGTERM and was killed",
-        ),
-        (
-            {"ended": [Ending(obeyed=True, well=False, words="ended with status 7")]},
-            "ended with status 7 after SIGTERM",
-        ),
+        ({"ended": [badly("", obeyed=False)]}, "did not end after SIGTERM and was killed"),
+        ({"ended": [badly("ended with status 7")]}, "ended with status 7 after SIGTERM"),
     ],
 )
 def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
@@ -145,13 +138,6 @@ def test_a_request_under_way_is_promised_its_answer() -> None:
     assert not broken(cell, FEW), "in other attacks it is lost, and no more"
     turned = cell.model_copy(update={"crowd": CrowdTally(answers={"good": 2, "unavailable": 1})})
     assert not broken(turned, SIGTERM), "503 is an answer"
-
-
-def test_disturbed() -> None:
-    assert not disturbed(made_cell())
-    assert disturbed(made_cell(before=phase(500.0)))
-    assert disturbed(made_cell(starved_s=0.3))
-    assert not disturbed(made_cell(starved_s=0.1))
 
 
 def test_kept_and_read_again(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
 """With a false Redis its pages answer 502 or 503, and all other pages are served."""
 
-from __future__ import annotations
-
 import contextlib
+import itertools
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,9 @@ from ..claims import CLOSE, crowd, of
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
+from ..http.cases import unescaped
 from ..markup import part, remarks
-from ..redisbox import Conversation, FalseRedis, Script, answering
+from ..redisbox import Conversation, FalseRedis, Script, answering, link, replying
 from ..timing import PACE, PATIENCE, undisturbed, wait_until
 
 # More than are answered in one loop iteration.
@@ -46,37 +48,20 @@ def _greets(data: bytes) -> Script:
     return script
 
 
+def _read_nonsense() -> Iterator[tuple[str, Script]]:
+    text = Path(__file__).with_name("nonsense.txt").read_text(encoding="ascii")
+    for line in text.splitlines()[2:]:
+        name, _, said = line.partition(": ")
+        yield name, _says(unescaped(said))
+
+
 NONSENSE = {
+    **dict(_read_nonsense()),
     "HTTP": _says(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
     "SSH": _greets(b"SSH-2.0-OpenSSH_9.2\r\n"),
     "closes at once": lambda conversation: None,
     "closes after a command": _says(b"", close=True),
     "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
-    "zeros": _says(b"\0" * 5000),
-    "empty lines": _says(b"\r\n" * 100),
-    "only a type": _says(b"*\r\n"),
-    "size with letter": _says(b"*1x\r\n"),
-    "bulk too long": _says(b"$999999999999\r\n"),
-    "bulk beyond integers": _says(b"$99999999999999999999999\r\n"),
-    "bulk of minus two": _says(b"$-2\r\n"),
-    "array too long": _says(b"*2000000000\r\n"),
-    "array of minus two": _says(b"*-2\r\n"),
-    "nested arrays": _says(b"*1\r\n" * 5000),
-    "line without end": _says(b"+" + b"x" * 200000),
-    "endless reply": _says(b"$1000000\r\n" + b"x" * 300000),
-    "wrong end of bulk": _says(b"*1\r\n$3\r\nabcde\r\n"),
-    "bare LF": _says(b":1\n"),
-    "RESP3": _says(b"%1\r\n+a\r\n:1\r\n"),
-    "error": _says(b"-ERR no\r\n"),
-    "loading": _says(b"-LOADING Redis is loading the dataset in memory\r\n"),
-    "no password": _says(b"-NOAUTH Authentication required.\r\n"),
-    "error without text": _says(b"-\r\n"),
-    "always an integer": _says(b":1\r\n"),
-    "always nil": _says(b"$-1\r\n"),
-    "always a nil array": _says(b"*-1\r\n"),
-    "array of integers": _says(b"*2\r\n:1\r\n:2\r\n"),
-    "array of arrays": _says(b"*1\r\n*1\r\n$1\r\na\r\n"),
-    "array with an error": _says(b"*1\r\n-ERR inside\r\n"),
 }
 # A reply that cannot be used gives 502; no reply, or a Redis that is loading, gives 503.
 FAILED = (502, 503)
@@ -118,8 +103,8 @@ def _assert_only_redis_fails(start: Start, name: str) -> None:
             assert response.status == (502 if is_reply else 503)
             assert response.field("Retry-After") == (None if is_reply else "1")
             _assert_alive(server)
-        link = fetch(server, "/go/name").status
-        assert link == 404 if name in NOT_FOUND else link in FAILED
+        found = fetch(server, "/go/name").status
+        assert found == 404 if name in NOT_FOUND else found in FAILED
         posted = sign(server, "Ann", "x").status
         assert posted in (303, 503) if name in MAY_BE_A_STRING else posted in FAILED
         _assert_alive(server)
@@ -128,38 +113,35 @@ def _assert_only_redis_fails(start: Start, name: str) -> None:
 ANSWERS = {"LRANGE": LRANGE, "INCR": b":1234\r\n", "LLEN": b":2\r\n", "RPUSH": b":3\r\n"}
 
 
-@pytest.mark.parametrize(
-    ("command", "reply"),
-    [
-        ("LRANGE", b"$3\r\nabc\r\n"),
-        ("LRANGE", b":7\r\n"),
-        ("INCR", b"$3\r\nabc\r\n"),
-        ("INCR", b"-ERR value is not an integer or out of range\r\n"),
-        ("INCR", b"*0\r\n"),
-        ("LLEN", b"$2\r\n12\r\n"),
-        ("LLEN", b"*1\r\n:1\r\n"),
-        ("LLEN", b"$-1\r\n"),
-        ("LLEN", b"-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
-    ],
-)
-def test_wrong_type_at_each_step(start: Start, command: str, reply: bytes) -> None:
+WRONG_TYPES = {
+    "LRANGE": (b"$3\r\nabc\r\n", b":7\r\n"),
+    "INCR": (b"$3\r\nabc\r\n", b"*0\r\n", b"-ERR value is not an integer or out of range\r\n"),
+    "LLEN": (b"$2\r\n12\r\n", b"*1\r\n:1\r\n", b"$-1\r\n", b"-WRONGTYPE the wrong kind\r\n"),
+}
+
+
+def test_wrong_type_at_each_step(start: Start) -> None:
     """A reply of a wrong type is rejected at each of the three steps. It may belong to another
     command, so its connection is closed; an error reply belongs here."""
-    script = answering({**ANSWERS, command: reply})
-    begun = []
+    replies: dict[str, bytes] = {}
+    script, ended = answering(replies), []
 
     def counted(conversation: Conversation) -> None:
-        begun.append(conversation)
         script(conversation)
+        ended.append(conversation)
 
     with FalseRedis(counted) as false:
         server = start(redis=false.url)
-        for _ in range(3):
-            assert fetch(server, "/guestbook").status == 502
-        assert len(begun) >= 3 or reply.startswith(b"-")
+        for command, reply in ((name, one) for name, all_ in WRONG_TYPES.items() for one in all_):
+            replies.update({**ANSWERS, command: reply})
+            closed = len(ended) + (0 if reply.startswith(b"-") else 3)
+            for _ in range(3):
+                assert fetch(server, "/guestbook").status == 502, reply
+            wait_until(lambda n=closed: len(ended) >= n, f"{reply!r} ends its connection")
         _assert_alive(server)
 
 
+@pytest.mark.shared_code
 def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
     """The log shows an error of Redis as printable ASCII only, so it cannot control a terminal."""
     with FalseRedis(_says(b"-ERR \x1b[31m \xc2\x9b31m \x9b31m \xe2\x80\xae\r\n")) as false:
@@ -208,30 +190,10 @@ def test_one_command_after_another(start: Start) -> None:
     assert visit == [(command, b"") for command in expected]
 
 
-def test_replies_nobody_asked_for(start: Start) -> None:
-    """A surplus reply is not used for the next command; otherwise all later replies would be
-    shifted."""
-
-    def script(conversation: Conversation) -> None:
-        while (words := conversation.next_command()) is not None:
-            link = words[-1].removeprefix(b"link:")
-            reply = b"$%d\r\n/%s\r\n" % (len(link) + 1, link)
-            conversation.send(reply + b"$6\r\n/wrong\r\n")
-
-    with FalseRedis(script) as false:
-        server = start(redis=false.url)
-        for number in range(30):
-            response = fetch(server, f"/go/{number}")
-            assert response.status in (302, 503)
-            assert response.field("Location") in (f"/{number}", None)
-            time.sleep(0.02)
-        _assert_alive(server)
-
-
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
-@pytest.mark.parametrize("behind", ["LRANGE", "INCR", "LLEN", "GET", "RPUSH"])
-def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> None:
+def test_no_success_by_another_reply(start: Start, later: bool) -> None:
     """A surplus integer never confirms a remark that Redis refused."""
+    behind = ""
     talks: list[Conversation] = []
     speaking = threading.Lock()  # from a command to the end of its reply
 
@@ -263,33 +225,46 @@ def test_no_success_by_another_reply(start: Start, behind: str, later: bool) -> 
 
     with FalseRedis(script) as false:
         server = start(redis=false.url)
-        for number in range(6):
-            fetch(server, "/guestbook" if number % 2 else "/go/name")
-            wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
-            assert sign(server, "Ann", "x").status in FAILED
+        for behind in ("LRANGE", "INCR", "LLEN", "GET", "RPUSH"):  # noqa: B007 - answer() reads it
+            for number in range(6):
+                fetch(server, "/guestbook" if number % 2 else "/go/name")
+                wait_until(all_is_said, "the surplus reply arrives before the remark is posted")
+                assert sign(server, "Ann", "x").status in FAILED
         _assert_alive(server)
 
 
-@of("iterative", "forking", "preforking", "threading", "prethreading")
 def test_no_success_by_a_reply_to_the_handshake(start: Start) -> None:
-    """A surplus integer after the OK for SELECT confirms no remark (06, 07 send RPUSH before)."""
+    """A surplus integer after the OK for SELECT confirms no remark."""
     replies = {"SELECT": b"+OK\r\n:99\r\n", "RPUSH": b"-OOM command not allowed\r\n"}
     with FalseRedis(answering(replies)) as false:
         server = start(redis=false.url.removesuffix("0") + "1")
         assert sign(server, "Ann", "x").status in FAILED
 
 
+@pytest.mark.slow
+@pytest.mark.waits
+def test_login_and_command_share_their_time(start: Start) -> None:
+    """A Redis that replies to SELECT and to the command late, but each in time, is late (3.3 s)."""
+
+    def script(conversation: Conversation) -> None:
+        for pause, reply in ((1.4, b"+OK\r\n"), (1.8, b"$2\r\n/x\r\n")):
+            if conversation.next_command() is not None:
+                time.sleep(pause)
+                conversation.send(reply)
+
+    def attempt() -> None:
+        with FalseRedis(script) as false:
+            server = start(redis=false.url.removesuffix("0") + "1")
+            assert fetch(server, "/go/name").status == 503
+
+    undisturbed(1, attempt)
+
+
 def test_wrong_type_for_one_of_many(start: Start) -> None:
     """A client that waits behind a reply of a wrong type never gets another client's reply."""
 
-    def script(conversation: Conversation) -> None:
-        count = 0
-        while (words := conversation.next_command()) is not None:
-            time.sleep(0.002)
-            count += 1
-            link = words[-1].removeprefix(b"link:")
-            wrong = b":99\r\n" if count % 3 == 0 else b""
-            conversation.send(wrong + b"$%d\r\n/%s\r\n" % (len(link) + 1, link))
+    wrong = itertools.cycle((b"", b"", b":99\r\n"))
+    script = replying(lambda words: next(wrong) + link(words), 0.002)
 
     def visit(number: int) -> None:
         response = fetch(server, f"/go/{number}")
@@ -326,20 +301,13 @@ def test_news_is_counted(start: Start) -> None:
 def test_replies_in_their_order(start: Start) -> None:
     """Each of many waiting clients gets the reply to its own command."""
 
-    def script(conversation: Conversation) -> None:
-        while (words := conversation.next_command()) is not None:
-            time.sleep(0.01)
-            link = words[-1].removeprefix(b"link:")
-            conversation.send(b"$%d\r\n/%s\r\n" % (len(link) + 1, link))
-
-    with FalseRedis(script) as false:
+    with FalseRedis(replying(link, 0.01)) as false:
         server = start("--workers", "20", redis=false.url)
-        clients = [Client(server) for _ in range(20)]
-        for number, client in enumerate(clients):
-            client.send(request("GET", f"/go/{number}", (("Connection", "close"),)))
-        for number, client in enumerate(clients):
-            assert client.read().field("Location") == f"/{number}"
-            client.close()
+        with crowd(server, 20, b"") as clients:
+            for number, client in enumerate(clients):
+                client.send(request("GET", f"/go/{number}", CLOSE))
+            for number, client in enumerate(clients):
+                assert client.read().field("Location") == f"/{number}"
 
 
 def _trickles(conversation: Conversation) -> None:
@@ -369,17 +337,10 @@ def test_half_a_reply(start: Start) -> None:
             _assert_alive(server)
 
 
-def _late(conversation: Conversation) -> None:
-    """Return a script that answers each command with a name, 0.1 s late."""
-    while conversation.next_command() is not None:
-        time.sleep(0.1)
-        conversation.send(b"$6\r\n/there\r\n")
-
-
 @pytest.mark.waits
 def test_slow_but_steady(start: Start) -> None:
     """Replies that come slowly but steadily are accepted, and do not use up the clients' time."""
-    with FalseRedis(_late) as false:
+    with FalseRedis(replying(link, 0.1)) as false:
         server = start("--workers", "30", "--time-scale", "10", redis=false.url)
         raw = request("GET", "/go/name", CLOSE)
 
@@ -398,9 +359,8 @@ def test_slow_but_steady(start: Start) -> None:
 @of("poll", "epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
-    """The timeout for Redis begins when a loop iteration ends, so a long iteration does not shorten
-    it."""
-    with FalseRedis(_late) as false:
+    """The timeout for Redis begins when a loop iteration ends, however long that was."""
+    with FalseRedis(replying(link, 0.1)) as false:
         server = start(redis=false.url)
 
         def attempt() -> None:

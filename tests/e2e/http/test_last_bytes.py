@@ -6,8 +6,6 @@ time a process can be killed or stopped, the log's reader can be slow, or a clie
 that the server never reads.
 """
 
-from __future__ import annotations
-
 import signal
 import socket
 import struct
@@ -16,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE
+from ..claims import CLOSE, KEPT, REDIS_TIME, of_kind
 from ..client import Client, fetch, request
 from ..conftest import Start
-from ..faults import FaultyServer, Plan
+from ..faults import FaultyServer
 from ..harness import Server
 from ..redisbox import PrivateRedis
+from ..timing import undisturbed_test
 
-LAST, KEPT = (request("GET", "/t/digits.txt", fields) for fields in (CLOSE, ()))
 PIECES = {"/t/digits.txt": "send", "/t/80k.bin": "sendfile"}
 """The call that sends the last bytes."""
 # linux/tcp.h: the offset of tcpi_segs_in in struct tcp_info.
@@ -43,8 +41,7 @@ def _segments(server: Server, raw: bytes, ends: bool) -> int:
 
 
 def _fewest(server: Server, raw: bytes, ends: bool) -> int:
-    """Return the fewest segments of many tries, because a busy kernel sends more
-    acknowledgements."""
+    """Return the fewest segments of many tries: a busy kernel acknowledges more often."""
     return min(_segments(server, raw, ends) for _ in range(30))
 
 
@@ -60,11 +57,10 @@ def test_end_costs_no_packet(server: Server, target: str) -> None:
 
 
 @pytest.fixture
-def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Iterator[FaultyServer]:
-    """Yield a server that a test can signal after a call; at the end it is killed, without
-    statistics."""
+def faulty(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[FaultyServer]:
+    """Yield a server that a test can signal after a call; at the end it is killed."""
     options = ("--no-confinement", "--workers", "2")
-    server = FaultyServer(binary, site, redis.url(4062), options, plan=Plan(tmp_path / "plan"))
+    server = FaultyServer(binary, site, redis.url(4062), options)
     try:
         yield server.start()
     finally:
@@ -77,43 +73,39 @@ def faulty(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> Ite
 def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int) -> None:
     """A process killed after its send: the kernel closes, and the response arrives. A stopped
     process: the kernel waits 0.2 s, then sends the response anyway."""
-    plan = faulty.plan
-    assert plan is not None
     if faulty.kind.completes and PIECES[target] == "send":
         pytest.skip("the kernel sends, ends and closes without the process between")
     right = fetch(faulty, target, *CLOSE)
-    plan.arm(PIECES[target], 1, -number)
+    faulty.plan.arm(PIECES[target], 1, -number)
     with Client(faulty) as client:
         response = client.exchange(request("GET", target, CLOSE))
         assert (response.status, response.body) == (right.status, right.body)
         if number == signal.SIGKILL:
             assert client.read_to_end() == b""
-    assert plan.disarm()
+    assert faulty.plan.disarm()
 
 
 @pytest.mark.parametrize("late", [b"\r\n", KEPT])
+@undisturbed_test(REDIS_TIME)
 def test_bytes_that_nobody_reads(start: Start, late: bytes) -> None:
     """A client that asked for close and sends more, even an empty line (RFC 9112, section 2.2),
     resets its connection, but only after the response."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         right = fetch(server, "/guestbook", *CLOSE)
-        redis.pause()
         with Client(server) as client:
-            client.send(request("GET", "/guestbook", CLOSE))
-            client.wait_until_read()
-            client.send(late)
-            redis.resume()
+            with redis.paused():
+                client.send_read(request("GET", "/guestbook", CLOSE))
+                client.send(late)
             response = client.read()
         assert (response.status, len(response.body)) == (200, len(right.body))
 
 
+@of_kind("keeps_alive")
 def test_empty_line_is_no_request(start: Start) -> None:
     """An empty line after a request (RFC 9112, section 2.2) begins no new request: the idle
     connection ends without a response, by timeout or because the server stops."""
     server = start("--time-scale", "10")
-    if not server.kind.keeps_alive:
-        pytest.skip("it closes after each response")
     with Client(server) as client:
         for _ in range(2):
             assert client.exchange(KEPT).status == 200
@@ -121,22 +113,20 @@ def test_empty_line_is_no_request(start: Start) -> None:
         assert client.read_to_end() == b""
     with Client(server) as client:
         assert client.exchange(KEPT).status == 200
-        client.send(b"\r\n")
-        client.wait_until_read()
+        client.send_read(b"\r\n")
         assert server.stop() == 0
         assert client.read_to_end() == b""
 
 
+@undisturbed_test(REDIS_TIME)
 def test_next_request_has_come(start: Start) -> None:
-    """A client gets its response although it has sent another request that the server never reads,
-    so that its connection is reset."""
+    """A client gets its response although its next request is never read, and it is reset."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         fetch(server, "/guestbook")
         redis.pause()
         with Client(server) as client:
-            client.send(request("GET", "/guestbook"))
-            client.wait_until_read()
+            client.send_read(request("GET", "/guestbook"))
             server.begin_to_stop(busy=1)  # so it is the last response here; the client cannot know
             client.send(KEPT)
             redis.resume()
@@ -147,8 +137,7 @@ def test_next_request_has_come(start: Start) -> None:
 
 
 def test_bytes_behind_a_long_response(start: Start) -> None:
-    """Bytes that a client sends while a long response is still in the kernel cost it no byte of
-    it."""
+    """Bytes that arrive while a long response is in the kernel cost no byte of it."""
     size = 1 << 20
     part = request("GET", "/t/big.bin", (*CLOSE, ("Range", f"bytes=0-{size - 1}")))
     with Client(start(), receive_buffer=1 << 16) as client:

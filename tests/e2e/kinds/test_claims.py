@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The servers' claims about themselves: where they wait, and what a request costs. Each test quotes
-the sentence that it checks. A change of the sentence must also check its test."""
+"""The servers' claims about themselves: where they wait, and what a request costs.
 
-from __future__ import annotations
+claims.txt has the sentences, each with the test that checks it. A change of the sentence must also
+check its test.
+"""
 
 import os
 import re
@@ -20,23 +21,44 @@ from ..claims import (
     DIGITS,
     ELSEWHERE,
     HALF,
-    HALF_TIME,
     KEPT,
+    REDIS_TIME,
+    REQUEST_TIME,
     VISIT,
     WORKERS,
     answer,
     crowd,
     of,
-    says,
 )
 from ..client import Client, fetch
 from ..conftest import Start
-from ..faults import FaultyServer, Plan
-from ..harness import Server
+from ..faults import FaultyServer
+from ..harness import REPOSITORY, Server
 from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
-from ..timing import PATIENCE, deadline_in, undisturbed, wait_until
+from ..timing import PATIENCE, deadline_in, undisturbed_test, wait_until
 from ..tracing import Trace, call_of, native, skip_unless_traceable, skip_unless_visible, waiting
+
+HERE = Path(__file__).parent
+
+
+def _words(text: str) -> str:
+    """Return the text on one line, without comment marks and Markdown."""
+    text = re.sub(r"^ \*", "", text, flags=re.MULTILINE)
+    return " ".join(re.sub(r"[`*]|\]\([^)]*\)|\[", "", text).split())
+
+
+def test_each_claim_is_made_and_has_a_test() -> None:
+    """Each sentence is in an opening comment, the README or an explanation."""
+    files = [REPOSITORY / "README.md", *REPOSITORY.glob("docs/explanation/*.md")]
+    files += REPOSITORY.glob("[0-9][0-9]_*/main.c")
+    texts = [_words(path.read_text(encoding="utf-8")) for path in files]
+    for line in (HERE / "claims.txt").read_text(encoding="utf-8").splitlines():
+        (file, test), sentence = line.partition(": ")[0].split(), line.partition(": ")[2]
+        (module,) = HERE.parent.glob(f"*/test_{file}.py")
+        assert f"def test_{test}(" in module.read_text(encoding="utf-8"), line
+        assert any(_words(sentence) in text for text in texts), f"not in a comment: {line}"
+
 
 # ---- Where does it wait? ----
 
@@ -73,22 +95,10 @@ def _sleeps(server: Server, silent: int) -> None:
 
 
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
+@undisturbed_test(REDIS_TIME)
 def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
     """Idle, with silent clients and with a silent Redis, each thread sleeps in the documented call,
     and no thread sleeps in another one."""
-    says(
-        "The only process waits for the one client that it serves, in recv and send, and for "
-        "Redis, in recv (and in poll, while it connects).",
-        "Each child for its own client and for Redis, in recv and send (and in poll",
-        "The parent waits in ppoll() for the next client or a child's end",
-        "Free workers all sleep in accept() on the same socket",
-        "The main thread waits in accept() for the next client.",
-        "Free threads wait for the queue, in pthread_cond_wait().",
-        "poll() is the only call that waits for the network",
-        "epoll_wait() is the only call that waits for the network",
-        "poll(), for all connections",
-        "epoll_wait(), for all connections",
-    )
     skip_unless_visible()
     server = start("--workers", str(WORKERS), redis=own.url())
     if server.name not in SLEEP:
@@ -100,21 +110,17 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
         answer(clients)
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 200
-    own.pause()
-    with crowd(server, 1, VISIT):
-        _sleeps(server, 1)
-        own.resume()
+    with crowd(server, 1, b"") as (client,):
+        with own.paused():
+            client.send(VISIT)
+            _sleeps(server, 1)
+        assert client.read().status == 200
     _sleeps(server, 0)
 
 
 @of("poll", "epoll")
 def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
-    """06, 07: a silent client that the kernel hands over after a while does not keep the loop in
-    another call."""
-    says(
-        "Every other call on a socket returns at once; if it would have to wait, the loop goes on "
-        "with another client."
-    )
+    """06, 07: a silent client keeps the loop in no other call."""
     skip_unless_visible()
     server = start("--time-scale", "20")
     slept: Counter[str] = Counter()
@@ -132,7 +138,6 @@ def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
 @of("forking")
 def test_parent_never_reads(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     """02: only the children read from clients and Redis."""
-    says("it never reads from a client or from Redis")
     skip_unless_traceable()
     server = start(redis=own.url())
     trace = Trace(server, tmp_path / "trace", alone=True)
@@ -152,7 +157,6 @@ def _failed_accepts(trace: Path) -> int:
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 def test_wakes_one(start: Start) -> None:
     """03, 05, 09: a connection wakes one worker, and all others stay asleep."""
-    says("the kernel wakes one for each connection, and not the whole herd")
     skip_unless_visible()
     workers, connections = 16, 40
     server = start("--workers", str(workers))
@@ -175,30 +179,25 @@ def test_wakes_one(start: Start) -> None:
 
 @of("preforking", "prethreading")
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
+@undisturbed_test(REQUEST_TIME)
 def test_each_of_a_burst_is_taken(start: Start) -> None:
-    """03, 05: if there are enough workers, no connection of a burst waits for the end of
-    another."""
+    """03, 05: with enough workers no connection of a burst waits for another."""
     workers = 16
     server = start("--workers", str(workers))
     wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
-
-    def attempt() -> None:
+    for pid in server.pids():
+        _queue_up_behind_main(server, pid)
+        os.kill(pid, signal.SIGSTOP)
+    with crowd(server, workers, HALF) as clients:  # all arrive before any worker is woken
         for pid in server.pids():
-            _queue_up_behind_main(server, pid)
-            os.kill(pid, signal.SIGSTOP)
-        with crowd(server, workers, HALF) as clients:  # all arrive before any worker is woken
-            for pid in server.pids():
-                os.kill(pid, signal.SIGCONT)
-            for client in clients:
-                client.wait_until_read()
-            answer(clients)
-
-    undisturbed(HALF_TIME, attempt)
+            os.kill(pid, signal.SIGCONT)
+        for client in clients:
+            client.wait_until_read()
+        answer(clients)
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Run all on one processor, where a woken worker does not interrupt the thread that wakes
-    it."""
+    """Run all on one processor; a woken worker does not interrupt the thread that wakes it."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)
@@ -231,35 +230,7 @@ def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> C
 
 
 @pytest.mark.plain_build("sanitizers make calls of their own")
-def test_cost_of_a_connection(start: Start, tmp_path: Path) -> None:
-    """02 makes a child for each connection, 04 a thread, and all others neither."""
-    says(
-        "Nothing but the work itself: no second process, no switch, no lock.",
-        "A fork, an exit and a wait for each connection",
-        "A thread created and ended for each connection",
-        "a fixed number of processes, forked at the start",
-        "a fixed number of threads, created at the start",
-    )
-    connections = 7
-
-    def serve(server: Server) -> None:
-        for _ in range(connections):
-            assert fetch(server, "/t/digits.txt", *CLOSE).status == 200
-
-    calls = _calls(start, tmp_path, serve)
-    made = calls["clone"] + calls["clone3"]
-    name = start().name
-    assert made == (connections if name in ("forking", "threading") else 0)
-    if name == "forking":
-        assert calls["exit_group"] == connections + 1
-        assert calls["wait4"] >= connections
-    if name == "threading":
-        assert calls["exit"] == connections
-    if name == "iterative":
-        assert calls["futex"] == 0
-
-
-@pytest.mark.plain_build("sanitizers make calls of their own")
+@undisturbed_test(1)
 def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
     """A request that arrives in one segment is read with one call, however long its head is."""
     connections = 5
@@ -269,25 +240,18 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
         for _ in range(connections):
             assert fetch(server, "/t/digits.txt", *fields).status == 200
 
-    def attempt() -> None:
-        calls = _calls(start, tmp_path, serve)
-        if calls["io_uring_enter"]:
-            pytest.skip("the kernel receives by itself: tests/e2e/kinds/test_ring.py")
-        assert calls["recvfrom"] == connections, "not exactly one read for each request"
-
     # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
-    undisturbed(1, attempt)
+    calls = _calls(start, tmp_path, serve)
+    if calls["io_uring_enter"]:
+        pytest.skip("the kernel receives by itself: tests/e2e/kinds/test_ring.py")
+    assert calls["recvfrom"] == connections, "not exactly one read for each request"
 
 
 @of("poll", "epoll")
 @pytest.mark.plain_build("sanitizers make calls of their own")
+@undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
     """06, 07: to begin to watch a client costs an assignment, or a system call."""
-    says(
-        "a change of interest is an assignment and costs no system call",
-        "Each change of interest is a system call, which is why a connection whose request is "
-        "already there is served without ever entering the set.",
-    )
     connections = 5
 
     def in_one_piece(server: Server) -> None:
@@ -299,33 +263,28 @@ def test_change_of_interest(start: Start, tmp_path: Path) -> None:
     def in_two_pieces(server: Server) -> None:
         for _ in range(connections):
             with Client(server) as client:
-                client.send(HALF)
-                client.wait_until_read()
+                client.send_read(HALF)
                 assert client.exchange(b"\r\n").status == 200
 
-    def compare() -> None:
-        whole = _calls(start, tmp_path, in_one_piece)
-        halves = _calls(start, tmp_path, in_two_pieces)
-        name = start().name
-        assert halves["recvfrom"] - whole["recvfrom"] == connections
-        more = {key for key in halves if halves[key] - whole[key] >= connections}
-        # Another loop iteration.
-        more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
-        assert more == ({"epoll_ctl"} if name == "epoll" else set())
-        assert whole["epoll_ctl"] == 0
-        assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
-
     # If the CPU is too busy for a client to send within a second, the kernel hands it over anyway.
-    undisturbed(1, compare)
+    whole = _calls(start, tmp_path, in_one_piece)
+    halves = _calls(start, tmp_path, in_two_pieces)
+    name = start().name
+    assert halves["recvfrom"] - whole["recvfrom"] == connections
+    more = {key for key in halves if halves[key] - whole[key] >= connections}
+    # Another loop iteration.
+    more -= {"recvfrom", "accept4", native("poll"), native("epoll_wait")}
+    assert more == ({"epoll_ctl"} if name == "epoll" else set())
+    assert whole["epoll_ctl"] == 0
+    assert halves["epoll_ctl"] == (connections if name == "epoll" else 0)
 
 
 @of("poll")
 def test_poll_hands_over_everything(start: Start) -> None:
     """06: each poll() call gets all connections, idle ones too."""
-    says("each poll() hands all of it to the kernel", "an idle client costs a little of every poll")
     skip_unless_visible()
     server = start()
-    assert _polled(server) == 1  # the listening socket
+    wait_until(lambda: _polled(server) == 1, "only the listening socket is watched")
     with crowd(server, 50, KEPT) as clients:
         for client in clients:
             client.read()
@@ -333,27 +292,22 @@ def test_poll_hands_over_everything(start: Start) -> None:
 
 
 def _polled(server: Server) -> int:
-    """Return how many descriptors its poll() call has; it sleeps in it."""
-    wait_until(lambda: call_of(server.pid, server.pid)[0] == native("poll"), "it sleeps in poll()")
-    arguments = call_of(server.pid, server.pid)[1]
-    return arguments[1] if arguments else 0
+    """Return how many descriptors its poll() call has; 0 if it does not sleep in it."""
+    call, arguments = call_of(server.pid, server.pid)
+    return arguments[1] if call == native("poll") else 0
 
 
 @of("poll", "epoll", "prethreading", "iterative")
+@undisturbed_test(REDIS_TIME)
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
     """06, 07: all clients share one connection to Redis; 05: as many as are used at once."""
-    says(
-        "all share one connection to it and replies come in order",
-        "The threads open as many connections to Redis as they use at once.",
-    )
     server = start("--workers", str(WORKERS), redis=own.url())
     before = own.client().connections()
-    own.pause()
     at_once = 1 if server.name in ("prethreading", "iterative") else 10
-    with crowd(server, at_once, VISIT) as clients:
-        for client in clients:
-            client.wait_until_read()
-        own.resume()
+    with crowd(server, at_once, b"") as clients:
+        with own.paused():
+            for client in clients:
+                client.send_read(VISIT)
         assert {client.read().status for client in clients} == {200}
     for _ in range(10):
         assert fetch(server, "/guestbook").status == 200
@@ -362,16 +316,11 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
 
 @of("prethreading")
 @pytest.mark.plain_build("a sanitizer's own library must be the first one")
-def test_locks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
+def test_locks(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """05: each lock is taken as often as documented."""
-    says(
-        "two for each connection (put, take), one for each thread that wakes, two for each file "
-        "that it borrows, two for each page that asks Redis, and one for each request after which "
-        "the connection might be kept."
-    )
     wait_until_settled(site)
-    plan = Plan(tmp_path / "plan")
-    with FaultyServer(binary, site, redis.url(4061), ("--workers", "2"), plan=plan) as server:
+    with FaultyServer(binary, site, redis.url(4061), ("--workers", "2")) as server:
+        plan = server.plan
 
         def both_wait() -> None:
             wait_until(lambda: waiting(server)[1]["futex"] == 2, "both threads wait")

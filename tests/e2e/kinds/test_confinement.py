@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Confinement: the rights that a server drops after its start."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno
@@ -17,7 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import pytest
+
+from bench.host.project import toml_of
 
 from ..claims import CLOSE, crowd, of
 from ..client import FORM, Client, fetch, form, request, send_to_end, sign
@@ -34,44 +35,7 @@ pytestmark = pytest.mark.plain_build("sanitizers make calls of their own: no con
 INTRUDER = REPOSITORY / "build" / "intruder.so"
 LANDLOCK_CREATE_RULESET, LANDLOCK_VERSION = 444, 1
 
-# Why a listed call need not occur in a session of this kind. A call that neither occurs nor is
-# named here is listed without a reason.
-NOT_ALWAYS = {
-    "fstat": "the C library before 2.33 and after 2.38",
-    "clone": "creates threads before glibc 2.34",
-    "clone3": "creates threads since glibc 2.34",
-    "rt_sigaction": "of the C library, when it creates its first thread",
-    "rt_sigprocmask": "when it crashes; and of fork(3), where the C library is 2.41 or newer",
-    "rseq": "where the C library is 2.35 or newer",
-    "set_robust_list": "of a thread that was created before",
-    "sched_getaffinity": "when a thread needs a heap of its own",
-    "mprotect": "when a thread's heap or stack is made",
-    "madvise": "when much memory of a heap or stack is given back",
-    "brk": "when the heap grows",
-    "mmap": "for large blocks of memory",
-    "munmap": "for large blocks of memory",
-    "mremap": "when a large block grows",
-    "sysinfo": "of qsort(3), once, and not in every version",
-    "clock_gettime": "where the vdso has none",
-    "time": "where the vdso has none",
-    "restart_syscall": "by the kernel, after a stop, of some calls",
-    "gettid": "when it crashes",
-    "tgkill": "when it crashes; and to wake threads",
-    "writev": "when it crashes, to say of what",
-    "getpid": "when it crashes; and of the signal handler",
-    "openat": "when a thread's heap is made, and when one shrinks",
-    "lseek": "where standard output is a file with something left in it",
-    "kill": "of a parent with children that have not ended yet",
-    "exit": "when a thread ends",
-    "accept": "of musl, where accept4(2) has no flags",
-    "tkill": "of musl, in place of tgkill",
-    "membarrier": "of musl, before the first thread",
-    "set_tid_address": "of newer versions of musl, when a child begins",
-    "fcntl": "when a connection to Redis begins",
-    "getsockopt": "when a connection to Redis begins",
-    "socket": "when a connection to Redis begins",
-    "connect": "when a connection to Redis begins",
-}
+NOT_ALWAYS = toml_of(Path(__file__).with_name("not_always.toml"))
 
 BY_ITSELF = {"accept4", "recvfrom", "sendto", "sendmsg", "getsockopt"}
 """What the kernel does by itself for a server with io_uring. The list is the same for all servers:
@@ -99,6 +63,12 @@ def listed(binary: Path) -> set[str]:
     return set(names)
 
 
+def _has_log_writer(server: Server) -> bool:
+    """Return whether a child of the server has a session of its own."""
+    children = psutil.Process(server.pid).children()
+    return any(os.getsid(child.pid) == child.pid for child in children)
+
+
 def test_list_of_calls(start: Start, tmp_path: Path) -> None:
     """The calls that a server keeps are exactly those that it makes."""
     skip_unless_traceable()
@@ -106,6 +76,7 @@ def test_list_of_calls(start: Start, tmp_path: Path) -> None:
     (root / "public" / "large").write_bytes(bytes(100_000))
     with PrivateRedis() as own:
         server = start("--log", root=root, redis=own.url(1))
+        wait_until(lambda: _has_log_writer(server), "the log writer has left: it is no worker")
         wait_until(lambda: server.is_at_rest(4), "it has all its workers")
         trace = Trace(server, tmp_path / "trace")
         for _ in range(2):
@@ -152,6 +123,7 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
     refuses them if the kernel has it, and the server logs no fault."""
     skip_unless_traceable()
     server = start("--workers", "8")
+    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
     trace = Trace(server, tmp_path / "trace")
     for _ in range(3):  # long forms at once: heaps grow, and shrink
         body = form(guest_name="x", guest_remarks="%" * 20000)
@@ -215,6 +187,7 @@ def test_intruder(binary: Path, site: Path, redis: PrivateRedis) -> None:
     )
 
 
+@pytest.mark.shared_code
 def test_refused_under_a_long_name(
     binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
 ) -> None:
@@ -224,6 +197,7 @@ def test_refused_under_a_long_name(
     assert intrude(link, site, redis)["execve"] == errno.ENOSYS
 
 
+@pytest.mark.shared_code
 def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """With --no-confinement the same attempts succeed: so only the confinement prevents them."""
     got = intrude(binary, site, redis, "--no-confinement")
@@ -233,6 +207,7 @@ def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> N
     assert {error for name, error in got.items() if not name.startswith("ring_")} == {0}, got
 
 
+@pytest.mark.shared_code
 def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The message of the C library about a corrupt heap is printed."""
     choice = ("--workers", "2", "--log")
@@ -292,6 +267,7 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
     assert fetch(server, "/secret.txt").status == 404
 
 
+@pytest.mark.shared_code
 @as_root
 def test_user_errors(binary: Path, open_site: Path) -> None:
     """An unknown user, or a user that only root may change to, ends the start with one line."""

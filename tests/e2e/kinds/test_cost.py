@@ -5,8 +5,6 @@ cost.txt has one line for each server and kind of request. A change that adds a 
 allocation fails here; if it is intended, change the line.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import re
@@ -18,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import limit
+from ..claims import limit, of_kind
 from ..client import Client, request
 from ..conftest import Start
-from ..faults import FaultyServer, Plan
-from ..harness import Server, architecture
+from ..faults import FaultyServer
+from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
 from ..sockets import any_open
@@ -36,7 +34,7 @@ TARGETS = {
     "large": "/t/80k.bin",
     "guestbook": "/guestbook",
 }
-REQUESTS = 5
+REQUESTS = 2
 # What is done once for all requests, or once for a connection, is not in the difference.
 TIMES = (1, 1 + REQUESTS)
 # Requests are sent one at a time, so the counts are the same every time. But if another program
@@ -45,7 +43,7 @@ TIMES = (1, 1 + REQUESTS)
 TRIES = 10
 # A Redis connection that has been idle is checked before its use: here each has been idle, however
 # fast or busy the machine is.
-REST = 1.2 * limit("REDIS_REST") / 1000
+REST = 1.2 * limit("REDIS_CHECK_AFTER") / 1000
 # An older call and a newer one: the C library and the processor decide which is made.
 SAME = {"fstat": "newfstatat", "clone3": "clone", "epoll_pwait": "epoll_wait", "ppoll": "poll"}
 # How many of these the C library makes when a thread or a child begins and ends, or waits for a
@@ -95,8 +93,7 @@ def _accepted(trace: str, mark: int) -> int:
 
 
 def _between(trace: str, number: int) -> Counter[str]:
-    """Return the calls between a mark and the next one; failed calls have the error in their
-    name."""
+    """Return the calls between two marks; a failed call has the error in its name."""
     marks = [_accepted(trace, trace.index(f"GET /mark-{n} ")) for n in (number, number + 1)]
     found = map(CALLED.match, trace[marks[0] : marks[1]].splitlines())
     calls = [(SAME.get(call[1], call[1]), call[2]) for call in found if call]
@@ -141,13 +138,11 @@ def _check(server: Server, what: str, count: Count) -> None:
     assert not wrong, f"{TABLE.name} has other lines; {message}"
 
 
-def test_calls(start: Start, binary: Path, site: Path, tmp_path: Path) -> None:
-    """The system calls of a request are those of its line, after all files and connections are
-    open."""
+@of_kind("not completes")
+def test_calls(start: Start, site: Path, tmp_path: Path) -> None:
+    """The system calls of a request are those of its line, if all files are open."""
     skip_unless_traceable(attached=False)
     trace = tmp_path / "trace"
-    if architecture(binary.name).completes:
-        pytest.skip("its calls are not those of one request: test_ring.py counts them")
     server = start("--workers", "1", prefix=begun_by_strace(trace))
     tracer = processes.status_number(server.pid, "TracerPid")
     marks = itertools.count()
@@ -167,11 +162,10 @@ def test_calls(start: Start, binary: Path, site: Path, tmp_path: Path) -> None:
     os.waitpid(tracer, 0)
 
 
-def test_blocks(binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path) -> None:
+def test_blocks(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The allocations of a request are those of its line."""
-    plan = Plan(tmp_path / "plan")
-    options = ("--workers", "1")
-    with FaultyServer(binary, site, redis.url(4063), options, plan=plan) as server:
+    with FaultyServer(binary, site, redis.url(4063), ("--workers", "1")) as server:
+        plan = server.plan
 
         def count(kind: str, way: str) -> list[Counter[str]]:
             counts: list[Counter[str]] = [Counter(), Counter()]

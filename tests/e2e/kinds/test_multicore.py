@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: MIT
 """The claims of 09_multicore, and its option --listener-each."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
 
-from ..claims import HALF, HALF_TIME, KEPT, WORKERS, answer, crowd, of, says
+from ..claims import KEPT, REQUEST_TIME, WORKERS, answer, crowd, of, silent
 from ..client import Client, fetch
 from ..conftest import Start
 from ..harness import Server, architecture, run_to_end
-from ..timing import undisturbed, wait_until
+from ..processes import sleeps, stands_still
+from ..timing import undisturbed_test, wait_until
 
 CLIENTS = 24
 """The probability that a hash assigns all of them to one of two workers is 1 : 8 million."""
@@ -48,44 +46,34 @@ def test_the_option_is_of_one_server(binary: Path, arch: str) -> None:
 
 
 @of("multicore")
+@undisturbed_test(REQUEST_TIME)
 def test_crash_of_a_worker(start: Start) -> None:
     """A crash ends the connections of one worker, and the parent forks another."""
-    says("If a worker crashes, only its clients are affected, and the parent forks another.")
     server = start("--workers", str(WORKERS), "--listener-each")
-
-    def attempt() -> None:
-        wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
-        with crowd(server, CLIENTS, HALF) as clients:
-            for client in clients:
-                client.wait_until_read()
-            crashed, *_ = server.children()
-            os.kill(crashed, signal.SIGKILL)
-            wait_until(lambda: crashed not in server.children(), "its connections are closed")
-            kept = [client for client in clients if client.is_quiet(0)]
-            assert 0 < len(kept) < CLIENTS
-            answer(kept)
-        wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
-        assert f"child {crashed} was ended by signal 9" in server.stderr
-
-    undisturbed(HALF_TIME, attempt)
+    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    with silent(server, CLIENTS) as clients:
+        crashed, *_ = server.children()
+        os.kill(crashed, signal.SIGKILL)
+        wait_until(lambda: crashed not in server.children(), "its connections are closed")
+        kept = [client for client in clients if client.is_quiet(0)]
+        assert 0 < len(kept) < CLIENTS
+        answer(kept)
+    wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
+    line = f"child {crashed} was ended by signal 9"
+    wait_until(lambda: line in server.stderr, "the log has it")
 
 
 @of("multicore")
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> None:
     """With one listener the same worker gets nearly all connections, otherwise each gets some."""
-    says(
-        "The first of the kernel's list that sleeps in epoll_wait()",
-        "on a quiet server that is always the same worker",
-        "So the workers get equal shares",
-    )
     server = start("--workers", "2", "--each-worker", *options)
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             client = stack.enter_context(Client(server))
             assert client.exchange(KEPT).status == 200
-            time.sleep(0.01)  # until the worker sleeps again
+            wait_until(lambda: all(map(sleeps, server.children())), "the worker sleeps again")
     least, most = sorted(_shares(server))
     assert least + most == CLIENTS
     assert least > 0 if options else most > 0.8 * CLIENTS
@@ -95,14 +83,11 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     """A connection waits for a busy worker only if each worker has a listener."""
-    says(
-        "none stays in the backlog while a worker sleeps",
-        "and a connection may wait for a busy one",
-    )
     server = start("--workers", "2", *options)
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
     busy, _ = server.children()
     os.kill(busy, signal.SIGSTOP)
+    wait_until(lambda: stands_still(busy), "it is stopped")
     with crowd(server, CLIENTS, KEPT) as clients:
         for client in clients:
             client.is_quiet(0 if options else 1)
@@ -114,8 +99,7 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
 
 @of("multicore")
 def test_a_listener_outlives_its_worker(start: Start) -> None:
-    """A worker that is replaced gets the listener of its place, and no connection is lost while
-    there is none."""
+    """A new worker gets the listener of the old one, and no connection is lost between."""
     server = start("--workers", str(WORKERS), "--each-worker", "--listener-each")
     wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
     first, *_ = server.children()

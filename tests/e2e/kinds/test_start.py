@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The command line: options, the banner, and error messages that say what to do."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -10,6 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+from bench.host.project import toml_of
 
 from ..claims import CLOSE
 from ..client import fetch, request, send, send_to_end, sign
@@ -46,138 +46,89 @@ def test_banner(server: Server) -> None:
     assert server.stderr == ""
 
 
-@pytest.mark.parametrize("option", ["--help", "-h"])
-def test_help(binary: Path, option: str) -> None:
-    """Help names all options and goes to standard output."""
-    status, out, err = run_to_end(binary, option)
-    if option == "-h" and status == 1:
-        assert "--help" in err
-        return
+def test_help_and_version(binary: Path) -> None:
+    """Help names all options; the version is one line, and the project's."""
+    status, out, err = run_to_end(binary, "--help")
     assert (status, err) == (0, "")
+    assert run_to_end(binary, "-h") == (status, out, err)
     names = "port address redis workers root backlog log user no-confinement print-syscalls version"
     for name in names.split():
         assert f"--{name}" in out
+    version = toml_of(REPOSITORY / "pyproject.toml")["project"]["version"]
+    told = f"{binary.name} (ZeroHTTPd Seven) {version}\n"
+    assert run_to_end(binary, "--version") == (0, told, "")
 
 
-def test_version(binary: Path) -> None:
-    """The version is one line, and the project's."""
-    version = re.search(
-        r'^version = "(.+)"$', (REPOSITORY / "pyproject.toml").read_text(), re.MULTILINE
-    )
-    assert version
-    status, out, err = run_to_end(binary, "--version")
-    assert (status, out, err) == (0, f"{binary.name} (ZeroHTTPd Seven) {version[1]}\n", "")
+WRONG = """
+--unknown | --port | --port http | --port -1 | --port 65536 | --port 80a | --port=
+--port 99999999999999999999 | --workers 0 | --workers -5 | --workers many | --backlog 0
+--backlog x | --help=yes | --address 999.1.1.1 | --address nowhere.invalid | --redis=
+--redis redis://no-such-host.invalid | --redis http://127.0.0.1:6379
+--redis redis://127.0.0.1:port | --redis redis://127.0.0.1:6379/db
+--redis redis://127.0.0.1:70000 | --redis redis://127.0.0.1:0
+--redis redis://word@127.0.0.1:6379 | eighty | 0 127.0.0.1 many | -x | -xl | -lx
+"""
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--unknown",),
-        ("--port",),
-        ("--port", "http"),
-        ("--port", "-1"),
-        ("--port", "65536"),
-        ("--port", "80a"),
-        ("--port", ""),
-        ("--port", "99999999999999999999"),
-        ("--workers", "0"),
-        ("--workers", "-5"),
-        ("--workers", "many"),
-        ("--backlog", "0"),
-        ("--backlog", "x"),
-        ("--redis", "http://127.0.0.1:6379"),
-        ("--redis", "redis://127.0.0.1:port"),
-        ("--redis", "redis://127.0.0.1:6379/db"),
-        ("--redis", "redis://127.0.0.1:70000"),
-        ("--redis", "redis://127.0.0.1:0"),
-        ("--redis", "redis://word@127.0.0.1:6379"),
-        ("--redis", ""),
-        ("--redis", "redis://no-such-host.invalid"),
-        ("--address", "no such host"),
-        ("--address", "999.1.1.1"),
-        ("--help=yes",),
-        ("eighty",),
-        ("0", "127.0.0.1", "too many"),
-    ],
-)
-def test_wrong_options(binary: Path, site: Path, arguments: tuple[str, ...]) -> None:
-    """A wrong option ends the start with one line that names it."""
-    port = () if "--port" in arguments or arguments[0][0] != "-" else ("--port", "0")
+@pytest.mark.shared_code
+@pytest.mark.parametrize("words", re.split(r" \| |\n", WRONG.strip()))
+def test_wrong_options(binary: Path, site: Path, words: str) -> None:
+    """A wrong option ends the start with one line that names it: of several letters the unknown
+    one, of several words the first that is too many."""
+    arguments = words.split(" ")
+    port = () if "--port" in words or words[0] != "-" else ("--port", "0")
     line = _fails(binary, "--root", str(site), *port, *arguments)
-    about = next(a for a in arguments if a.startswith("--") or a in ("eighty", "too many"))
-    assert about.lstrip("-").split("=")[0] in line
+    letter = f"'-{words.strip('-l')}' is not understood"
+    about = arguments[0].strip("-").split("=")[0] if words[:2] == "--" else arguments[-1]
+    assert (letter if re.fullmatch("-[xl]+", words) else about) in line
 
 
-@pytest.mark.parametrize("word", ["-x", "-xl", "-lx", "-version"])
-def test_wrong_letter(binary: Path, word: str) -> None:
-    """An unknown letter is named, not the word before it."""
-    assert f"'-{word.strip('-l')[0]}' is not understood" in _fails(binary, "--port", "0", word)
-
-
-def test_occupied_port(binary: Path, site: Path) -> None:
-    """The message about an occupied port names the port."""
+@pytest.mark.shared_code
+def test_missing_parts(binary: Path, site: Path, tmp_path: Path) -> None:
+    """The message about an occupied port, or a missing folder or template, names it."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert port in _fails(binary, "--port", port, "--root", str(site))
-
-
-def test_missing_parts(binary: Path, site: Path, tmp_path: Path) -> None:
-    """The message about a missing folder or template names it."""
     nowhere = str(tmp_path / "nowhere")
     assert nowhere in _fails(binary, "--port", "0", "--root", nowhere)
     assert "public" in _fails(binary, "--port", "0", "--root", str(tmp_path))
     shutil.copytree(site / "public" / "t" / "sub", tmp_path / "public")
-    line = _fails(binary, "--port", "0", "--root", str(tmp_path))
-    assert "templates" in line
+    assert "templates" in _fails(binary, "--port", "0", "--root", str(tmp_path))
     (tmp_path / "templates" / "guestbook").mkdir(parents=True)
     assert "index.html" in _fails(binary, "--port", "0", "--root", str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("/only-a-path\n", 1),
-        ("# comment\n\n/a /b 200\n", 3),
-        ("/a /b\n/c /d 302 more\n", 2),
-        ("/a /b 30x\n", 1),
-        ("/a /b 304\n", 1),
-        ("/a /b 300\n", 1),
-        ("no-slash /b\n", 1),
-        ("/a /b\n\n\n   # indented comment\n/c\n", 5),
-        ("/a /b\n/a /c\n", 2),
-        ("/a /b\0c 302\n", 1),
-        ("/a /b\0\n", 1),
-    ],
-)
-def test_bad_redirects(binary: Path, site: Path, tmp_path: Path, text: str, line: int) -> None:
-    """An error in the table of redirects names its line."""
+@pytest.fixture
+def without_redirects(site: Path, tmp_path: Path) -> Path:
+    """Return a site without the table of redirects."""
     for name in ("public/t/sub", "templates"):
         shutil.copytree(site / name, tmp_path / name.split("/")[0])
-    (tmp_path / "redirects").write_text(text, encoding="utf-8")
-    assert f"redirects:{line}: " in _fails(binary, "--port", "0", "--root", str(tmp_path))
+    return tmp_path
 
 
-@pytest.mark.parametrize(("text", "why"), [("/a?b=1 /c", "query"), ("/a /grüße", "%XX")])
-def test_bad_redirects_say_why(
-    binary: Path, site: Path, tmp_path: Path, text: str, why: str
-) -> None:
-    """A path that nothing matches, and a target that only looks right, each have their own
-    message."""
-    for name in ("public/t/sub", "templates"):
-        shutil.copytree(site / name, tmp_path / name.split("/")[0])
-    (tmp_path / "redirects").write_text(text, encoding="utf-8")
-    assert why in _fails(binary, "--port", "0", "--root", str(tmp_path))
+@pytest.mark.shared_code
+def test_bad_redirects(binary: Path, without_redirects: Path) -> None:
+    """An error in the table of redirects names its line. A path that nothing matches, and a target
+    that only looks right, each have their own message."""
+    first = ("/only-a-path", "/a /b 30x", "/a /b 304", "/a /b 300", "no-slash /b", "/a /b\0c 302")
+    wrong = [(text, 1, "") for text in (*first, "/a /b\0\n", "/a /b 302 more")]
+    wrong += [("# comment\n\n/a /b 200\n", 3, ""), ("/a /b\n/a /c\n", 2, "")]
+    wrong += [("/a /b\n\n\n   # indented comment\n/c\n", 5, "")]
+    wrong += [("/a?b=1 /c", 1, "query"), ("/a /grüße", 1, "%XX")]
+    for text, line, why in wrong:
+        (without_redirects / "redirects").write_text(text, encoding="utf-8")
+        message = _fails(binary, "--port", "0", "--root", str(without_redirects))
+        assert f"redirects:{line}: " in message, text
+        assert why in message
 
 
-def test_redirects_are_optional(start: Start, site: Path, tmp_path: Path) -> None:
+@pytest.mark.shared_code
+def test_redirects_are_optional(start: Start, without_redirects: Path) -> None:
     """The table of redirects is optional, and its last line needs no line end."""
-    for name in ("public/t/sub", "templates"):
-        shutil.copytree(site / name, tmp_path / name.split("/")[0])
-    server = start(root=tmp_path)
-    assert fetch(server, "/old").status == 404
-    (tmp_path / "redirects").write_text("/new /\t# comment\n/old /page.html", encoding="utf-8")
-    server = start(root=tmp_path)
-    assert fetch(server, "/old").field("Location") == "/page.html"
+    assert fetch(start(root=without_redirects), "/old").status == 404
+    table = without_redirects / "redirects"
+    table.write_text("/new /\t# comment\n/old /page.html", encoding="utf-8")
+    assert fetch(start(root=without_redirects), "/old").field("Location") == "/page.html"
 
 
 class _Short(Server):
@@ -187,6 +138,7 @@ class _Short(Server):
         return [str(self.binary), *self.options, "--root", str(self.root)]
 
 
+@pytest.mark.shared_code
 def test_short_form(binary: Path, site: Path) -> None:
     """The short form works: ./epoll [PORT [REDIS_HOST]]."""
     port = str(free_port())
@@ -197,19 +149,30 @@ def test_short_form(binary: Path, site: Path) -> None:
             assert fetch(server, "/t/digits.txt").status == 200
 
 
-def test_addresses(start: Start) -> None:
-    """IPv4 and IPv6 addresses and host names are accepted."""
-    hosts = {"127.0.0.1": "127.0.0.1", "127.0.0.2": "127.0.0.2", "::1": "[::1]"}
-    for address, host in hosts.items():
-        if not can_listen(address):
-            continue
-        server = start("--address", address)
-        assert server.url == f"http://{host}:{server.port}/"
-        assert fetch(server, "/t/digits.txt").status == 200
-    server = start("--address", "localhost")
-    with socket.create_connection(("localhost", server.port), PATIENCE) as connection:
-        connection.sendall(request("GET", "/t/digits.txt", (("Connection", "close"),)))
-        assert connection.recv(15) == b"HTTP/1.1 200 OK"
+@pytest.mark.shared_code
+@pytest.mark.parametrize(
+    ("address", "host", "reached"),
+    [
+        ("127.0.0.1", "127.0.0.1", ("127.0.0.1",)),
+        ("127.0.0.2", "127.0.0.2", ("127.0.0.2",)),
+        ("::1", "[::1]", ("::1",)),
+        ("localhost", None, ("localhost",)),
+        ("0.0.0.0", None, ("127.0.0.1", "127.0.0.3")),
+        ("::", None, ("::1",)),
+    ],
+)
+def test_addresses(start: Start, address: str, host: str | None, reached: tuple[str, ...]) -> None:
+    """IPv4 and IPv6 addresses and host names are accepted. The wildcard addresses listen
+    everywhere, and the printed URL can be opened."""
+    if reached[0] != "localhost" and not can_listen(reached[0]):
+        pytest.skip(f"this machine has no {reached[0]}")
+    server = start("--address", address)
+    assert host is None or server.url == f"http://{host}:{server.port}/"
+    for local in reached:
+        with socket.create_connection((local, server.port), PATIENCE) as connection:
+            connection.sendall(request("GET", "/t/digits.txt", CLOSE))
+            assert connection.recv(15) == b"HTTP/1.1 200 OK"
+    assert fetch(server, "/t/digits.txt").status == 200
 
 
 NAMESAKE = r"""
@@ -233,18 +196,7 @@ def test_second_address_of_a_name(binary: Path, site: Path, tmp_path: Path) -> N
         assert server.host == "127.0.0.1"
 
 
-def test_all_addresses(start: Start) -> None:
-    """The wildcard addresses listen everywhere, and the printed URL can be opened."""
-    for address, locals_ in {"0.0.0.0": ("127.0.0.1", "127.0.0.3"), "::": ("::1",)}.items():
-        if not can_listen(locals_[0]):
-            continue
-        server = start("--address", address)
-        for local in locals_:
-            with socket.create_connection((local, server.port), PATIENCE) as connection:
-                connection.sendall(request("GET", "/t/digits.txt", (("Connection", "close"),)))
-                assert connection.recv(15) == b"HTTP/1.1 200 OK"
-
-
+@pytest.mark.shared_code
 def test_port_can_be_taken_again_at_once(start: Start) -> None:
     """A server can use the port of another server that has just stopped."""
     port = free_port()  # an ephemeral one might be used by another program meanwhile
@@ -257,19 +209,19 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
     assert send(again, request("GET", "/t/digits.txt")).status == 200
 
 
-def test_redis_by_unix_socket(start: Start, redis: PrivateRedis) -> None:
-    """Redis is reached by a Unix socket; such a URL names no database, so it is number 0."""
-    server = start(redis=f"unix:{redis.socket_path}")
-    client = redis.client()
-    client.do("FLUSHDB")
-    assert sign(server, "Ann", "by socket").status == 303
-    assert client.remarks() == [b"by socket - Ann"]
-    client.close()
+@pytest.mark.shared_code
+@pytest.mark.parametrize("url", ["unix:{path}", "redis://localhost:{port}/0"])
+def test_redis_by_another_address(start: Start, url: str) -> None:
+    """Redis is reached by a Unix socket, which names no database, and by a host name."""
+    with PrivateRedis() as own:
+        server = start(redis=url.format(path=own.socket_path, port=own.port))
+        assert sign(server, "Ann", "here").status == 303
+        assert own.client().remarks() == [b"here - Ann"]
 
 
+@pytest.mark.shared_code
 def test_redis_with_password_and_database(start: Start) -> None:
-    """AUTH with a user and a password works, and SELECT from the path; the password is never
-    shown."""
+    """AUTH with user and password works, and SELECT; the password is never shown."""
     rights = ("on", "~*", "+@all")
     acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
     with PrivateRedis(*acl) as own:
@@ -287,6 +239,7 @@ def test_redis_with_password_and_database(start: Start) -> None:
         assert fetch(beyond, "/guestbook").status == 503
 
 
+@pytest.mark.shared_code
 def test_redis_by_password_only(start: Start) -> None:
     """AUTH with a password and no user (the old form) works."""
     with PrivateRedis("--requirepass", "word") as own:
@@ -294,22 +247,6 @@ def test_redis_by_password_only(start: Start) -> None:
         assert fetch(server, "/guestbook").status == 200
         without = start(redis=own.url())
         assert fetch(without, "/guestbook").status == 502
-
-
-def test_redis_by_host_name(start: Start, redis: PrivateRedis) -> None:
-    """Redis is reached by a host name."""
-    server = start(redis=f"redis://localhost:{redis.port}/200")
-    assert fetch(server, "/guestbook").status == 200
-
-
-@pytest.mark.of_servers("epoll")
-def test_without_dev_null(start: Start) -> None:
-    """A server works without /dev, as in some containers (0.2 s)."""
-    without = 'mount -t tmpfs none /dev && exec "$0" "$@" <&- >&-'
-    inside = ("unshare", "--mount", "sh", "-c")
-    if subprocess.run([*inside, without, "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("this user may not mount")
-    assert fetch(start("--log", prefix=(*inside, without)), "/t/digits.txt").status == 200
 
 
 def test_each_promise_of_the_second_storey_has_a_test() -> None:

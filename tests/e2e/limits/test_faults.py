@@ -6,19 +6,17 @@ of them. Each answer is right, or 500 or 503, or the connection is closed. Nothi
 is left behind, and the next session is answered correctly.
 """
 
-from __future__ import annotations
-
 import errno
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE
+from ..claims import CLOSE, of_kind
 from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
-from ..faults import LIBRARY, SHORT, FaultyServer, Plan
+from ..faults import LIBRARY, SHORT, FaultyServer, faults
+from ..markup import part, remarks
 from ..redisbox import RedisClient
 from ..site import eighty_kilobytes, wait_until_settled
 from ..timing import wait_until
@@ -29,38 +27,11 @@ WORKERS = 2
 MOST = 400
 LARGE = eighty_kilobytes()
 RIGHT, REFUSED, CLOSED = "right", "refused", "closed"
+PAGE = "the page of the guestbook"
 
 # Faults that are no failure: an interrupted or short call is continued.
 HARMLESS = (errno.EINTR, errno.EBUSY, SHORT)
-FAULTS = {
-    "accept4": (errno.EMFILE, errno.ENOMEM, errno.ECONNABORTED, errno.EINTR),
-    "recv": (errno.ECONNRESET, errno.ENOMEM, errno.EINTR, SHORT),
-    "send": (errno.EPIPE, errno.ENOBUFS, errno.EINTR, SHORT),
-    "sendmsg": (errno.EPIPE, errno.ENOBUFS, errno.EINTR, SHORT),
-    "sendfile": (errno.EIO, errno.ENOMEM, errno.EINTR, SHORT),
-    "poll": (errno.ENOMEM, errno.EINTR),
-    "ppoll": (errno.ENOMEM, errno.EINTR),
-    "epoll_wait": (errno.EINTR,),
-    "epoll_ctl": (errno.ENOMEM,),
-    "io_uring_enter": (errno.EINTR, errno.EAGAIN, errno.EBUSY),
-    **{
-        f"ring {call}": (errno.EBADF,) for call in ("accept", "send", "sendmsg", "poll", "shutdown")
-    },
-    "ring recv": (errno.EBADF, SHORT),
-    "fork": (errno.EAGAIN, errno.ENOMEM),
-    "waitpid": (errno.EINTR,),
-    "pthread_create": (errno.EAGAIN,),
-    "openat2": (errno.EMFILE, errno.ENOMEM, errno.EIO, errno.EAGAIN, errno.EINTR),
-    "fstatat": (errno.EIO, errno.ENOMEM),
-    "fstat": (errno.EIO,),
-    "read": (errno.EIO, SHORT),
-    "write": (errno.EIO, errno.EAGAIN, SHORT),
-    "setsockopt": (errno.ENOMEM,),
-    "shutdown": (errno.ENOTCONN,),
-    "malloc": (errno.ENOMEM,),
-    "calloc": (errno.ENOMEM,),
-    "realloc": (errno.ENOMEM,),
-}
+OWN, SHARED = faults("session"), faults("shared_session")
 # A short or interrupted call of these may be an error, if the response says so.
 MAY_REFUSE = ("openat2", "read")
 
@@ -82,37 +53,47 @@ class Session:
         changed = self.server.root / "public" / "t" / "changed.txt"
         changed.write_bytes(b"version %d" % self.number)
         outcomes = self._talk(
-            (request("GET", "/t/digits.txt"), self._is(200, b"0123456789")),
-            (request("GET", "/t/changed.txt"), self._is(200, changed.read_bytes())),
-            (request("GET", "/t/sub", CLOSE), self._goes_to(301, "/t/sub/")),
+            (request("GET", "/t/digits.txt"), 200, b"0123456789"),
+            (request("GET", "/t/changed.txt"), 200, changed.read_bytes()),
+            (request("GET", "/t/sub", CLOSE), 301, "/t/sub/"),
         )
-        outcomes += self._talk((request("GET", "/guestbook", CLOSE), self._is_page))
+        outcomes += self._talk((request("GET", "/guestbook", CLOSE), 200, PAGE))
         outcomes += self._sign()
-        outcomes += self._talk((request("GET", "/t/80k.bin", CLOSE), self._is(200, LARGE)))
-        outcomes += self._talk(
-            (request("GET", "/t/plain", CLOSE), self._goes_to(302, "/guestbook"))
-        )
-        outcomes += self._talk((request("GET", "/t/none", CLOSE), self._is(404)))
-        outcomes += self._talk((request("GET", "/sorted", CLOSE), self._is(200)))
-        outcomes += self._talk((b"nonsense\r\n\r\n", self._is(400)))
+        for last in (
+            (request("GET", "/t/80k.bin", CLOSE), 200, LARGE),
+            (request("GET", "/t/plain", CLOSE), 302, "/guestbook"),
+            (request("GET", "/t/none", CLOSE), 404, None),
+            (request("GET", "/sorted", CLOSE), 200, None),
+            (b"nonsense\r\n\r\n", 400, None),
+        ):
+            outcomes += self._talk(last)
         return outcomes
 
-    def _talk(self, *exchanges) -> list[str]:
-        """Send requests on one connection as long as it is kept, then on another. No connection is
-        kept directly after a shortage."""
+    def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
+        """Send requests on one connection while it is kept: after a shortage it is not."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:
-                for number, (raw, is_right) in enumerate(exchanges, start=1):
+                for number, (raw, status, what) in enumerate(exchanges, start=1):
                     response = client.exchange(raw)
                     outcomes.append(REFUSED if response.status in (500, 503) else RIGHT)
                     if outcomes[-1] == RIGHT:
-                        is_right(response)
+                        self._assert_right(response, status, what)
                     if response.closes and number < len(exchanges):
                         return outcomes + self._talk(*exchanges[number:])
         except (EndOfStreamError, ConnectionError):
             outcomes.append(CLOSED)
         return outcomes
+
+    def _assert_right(self, response: Response, status: int, what: object) -> None:
+        """Assert that a response has this status, and this body, target, or the remarks."""
+        assert response.status == status, response.head
+        if what == PAGE:
+            assert remarks(response.text) == ["two - Bob", "one - Ann"]
+            count = int(part(response.text, "count").replace(",", ""))
+            assert count == self.store.number("visitor_count")
+        elif what is not None:
+            assert what in (response.body, response.field("Location"))
 
     def _sign(self) -> list[str]:
         """Post a remark in two parts: if the response says that it is stored, it is stored once."""
@@ -122,8 +103,7 @@ class Session:
         outcome = CLOSED
         try:
             with Client(self.server) as client:
-                client.send(raw[:200])
-                client.wait_until_read()
+                client.send_read(raw[:200])
                 status = client.exchange(raw[200:]).status
                 assert status in (303, 500, 503)
                 outcome = RIGHT if status == 303 else REFUSED
@@ -133,44 +113,16 @@ class Session:
         assert stored == 1 if outcome == RIGHT else stored <= 1
         return [outcome]
 
-    @staticmethod
-    def _is(status: int, body: bytes | None = None):
-        def check(response: Response) -> None:
-            assert response.status == status, response.head
-            assert body is None or response.body == body
-
-        return check
-
-    @staticmethod
-    def _goes_to(status: int, location: str):
-        def check(response: Response) -> None:
-            assert (response.status, response.field("Location")) == (status, location)
-
-        return check
-
-    def _is_page(self, response: Response) -> None:
-        assert response.status == 200, response.head
-        assert re.findall(r"<li class=\"remark\"><p>(.*?)</p>", response.text) == [
-            "two - Bob",
-            "one - Ann",
-        ]
-        count = re.search(r'<p id="count">([\d,]+)</p>', response.text)
-        assert count is not None
-        assert int(count[1].replace(",", "")) == self.store.number("visitor_count")
-
 
 @pytest.fixture(scope="module")
-def faulty(
-    binary: Path, site: Path, lone_store: RedisClient, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[FaultyServer]:
+def faulty(binary: Path, site: Path, lone_store: RedisClient) -> Iterator[FaultyServer]:
     """Yield a server for all faults of this file, one after another."""
     if not LIBRARY.exists():
         pytest.fail(f"{LIBRARY} is missing: build it first (make faults)", pytrace=False)
     wait_until_settled(site)  # a file that has just changed is not kept in memory
-    plan = Plan(tmp_path_factory.mktemp("faults") / "plan")
     url = f"redis://127.0.0.1:{lone_store.port}/{lone_store.database}"
     options = ("--workers", str(WORKERS), "--log")
-    with FaultyServer(binary, site, url, options, plan=plan) as server:
+    with FaultyServer(binary, site, url, options) as server:
         yield server
 
 
@@ -182,17 +134,30 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", FAULTS)
-def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
+@pytest.mark.parametrize("call", OWN)
+def test_own_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
     """Each call of a kind fails in turn, in each way, as the head of this file says."""
+    _fail_in_turn(faulty, lone_store, call, OWN[call])
+
+
+@pytest.mark.slow
+@pytest.mark.shared_code
+@pytest.mark.parametrize("call", SHARED)
+def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
+    """Calls of lib/ and ops/ fail in the same way."""
+    _fail_in_turn(faulty, lone_store, call, SHARED[call])
+
+
+def _fail_in_turn(
+    faulty: FaultyServer, lone_store: RedisClient, call: str, errors: tuple[int, ...]
+) -> None:
     plan = faulty.plan
-    assert plan is not None
     session = Session(faulty, lone_store)
     for _ in range(3):
         session.run()
     _assert_nothing_is_left(faulty, lone_store)
     pids, blocks = set(faulty.pids()), plan.blocks
-    for error in FAULTS[call]:
+    for error in errors:
         for nth in range(1, MOST):
             plan.arm(call, nth, error)
             outcomes = session.run()
@@ -215,12 +180,10 @@ def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> Non
     assert "is not in its list" not in faulty.stderr
 
 
+@of_kind("not completes")
 def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
     """If the first send finds no room, the response is sent later, within the client's time."""
     plan = faulty.plan
-    assert plan is not None
-    if faulty.kind.completes:
-        pytest.skip("the kernel sends by itself, and waits for room")
     plan.arm("sendmsg", 1, errno.EAGAIN)
     assert fetch(faulty, "/sorted").status == 200
     assert plan.disarm()
@@ -229,7 +192,6 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
 def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
     """A link with ".." cannot be followed safely during a rename: openat2(2) is called again."""
     plan = faulty.plan
-    assert plan is not None
     changed = faulty.root / "public" / "t" / "changed.txt"
     changed.write_bytes(b"not in any cache")
     plan.arm("openat2", 1, errno.EAGAIN)
@@ -240,7 +202,6 @@ def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
 def test_words_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
     """If there is no memory for the page of words, there is still enough for a 503."""
     plan = faulty.plan
-    assert plan is not None
     # The end of the previous client takes a buffer, too.
     _assert_nothing_is_left(faulty, lone_store)
     plan.arm("realloc", 2, errno.ENOMEM)  # the first is for the request
@@ -260,7 +221,6 @@ def _is_answered(server: FaultyServer) -> int:
 def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisClient) -> None:
     """If there is no memory for SELECT, no command reaches the first database of Redis instead."""
     plan = faulty.plan
-    assert plan is not None
     other = RedisClient(lone_store.port)
     for nth in range(1, 10):
         wait_until(lambda: fetch(faulty, "/guestbook").status == 200, "Redis is back")

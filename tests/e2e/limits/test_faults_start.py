@@ -6,50 +6,24 @@ The start includes the connection to Redis, which begins with the first request 
 fails, the response says so, nothing of it is left, and the next connection succeeds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ..client import EndOfStreamError, fetch
-from ..faults import FaultyServer, Plan
-from ..redisbox import PrivateRedis, RedisClient
+from ..faults import FaultyServer, faults
+from ..redisbox import RedisClient
 from ..timing import wait_until
 
 pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the first one")
 
 MOST = 400
 WORKERS = 2
-FAULTS = {
-    "socket": (errno.EMFILE, errno.ENOBUFS),
-    "connect": (errno.ECONNREFUSED, errno.EADDRNOTAVAIL, errno.EINTR),
-    "getsockopt": (errno.ENOBUFS,),
-    "setsockopt": (errno.ENOMEM,),
-    "bind": (errno.EADDRINUSE, errno.EACCES),
-    "listen": (errno.EADDRINUSE,),
-    "getsockname": (errno.ENOBUFS,),
-    "open": (errno.EMFILE, errno.EACCES),
-    "openat2": (errno.EMFILE, errno.EACCES),
-    "fstatat": (errno.EIO,),
-    "fstat": (errno.EIO,),
-    "read": (errno.EIO,),
-    "fcntl": (errno.EINVAL,),
-    "mmap": (errno.ENOMEM,),
-    "epoll_create1": (errno.EMFILE,),
-    "fork": (errno.EAGAIN,),
-    "pthread_create": (errno.EAGAIN,),
-    "malloc": (errno.ENOMEM,),
-    "calloc": (errno.ENOMEM,),
-    "realloc": (errno.ENOMEM,),
-    "seccomp": (errno.ENOSYS, errno.EINVAL),
-    "landlock_create_ruleset": (errno.ENOSYS, errno.EOPNOTSUPP),
-    "landlock_add_rule": (errno.EPERM,),
-    "landlock_restrict_self": (errno.EPERM,),
-}
+OWN, SHARED = faults("start"), faults("shared_start")
 
 
 def _ask_redis(server: FaultyServer) -> None:
@@ -81,72 +55,82 @@ def _fails_at_start(server: FaultyServer) -> bool:
     return True
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("call", FAULTS)
-def test_faults_at_start(
-    binary: Path, site: Path, lone_store: RedisClient, tmp_path: Path, call: str
-) -> None:
-    """Each call of a kind fails in turn, until the start makes no more of them."""
-    plan = Plan(tmp_path / "plan")
+Make = Callable[..., FaultyServer]
+
+
+@pytest.fixture
+def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
+    """Return a function that makes a server in which a call fails: make(call, nth, error)."""
     url = f"redis://127.0.0.1:{lone_store.port}/{lone_store.database}"
-    for error in FAULTS[call]:
+
+    def one(*fault: str | int) -> FaultyServer:
+        server = FaultyServer(binary, site, url, ("--workers", str(WORKERS)))
+        server.plan.arm(*fault)  # type: ignore[arg-type]
+        return server
+
+    return one
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("call", OWN)
+def test_faults_at_start(make: Make, lone_store: RedisClient, call: str) -> None:
+    """Make the first call of a kind fail, then the second, and so on to the last of the start."""
+    _fail_in_turn(make, lone_store, call, OWN[call])
+
+
+@pytest.mark.slow
+@pytest.mark.shared_code
+@pytest.mark.parametrize("call", SHARED)
+def test_faults_at_the_shared_start(make: Make, lone_store: RedisClient, call: str) -> None:
+    """Calls of lib/ and ops/ fail in the same way."""
+    _fail_in_turn(make, lone_store, call, SHARED[call])
+
+
+def _fail_in_turn(make: Make, store: RedisClient, call: str, errors: tuple[int, ...]) -> None:
+    for error in errors:
         for nth in range(1, MOST):
-            plan.arm(call, nth, error)
-            options = ("--workers", str(WORKERS))
-            server = FaultyServer(binary, site, url, options, plan=plan)
+            server = make(call, nth, error)
             if not _fails_at_start(server):
                 _ask_redis(server)
                 # Later calls of this kind belong to test_faults.py.
-                failed = plan.disarm()
-                _assert_whole(server, lone_store)
+                failed = server.plan.disarm()
+                _assert_whole(server, store)
                 if not failed:
                     break
-            assert plan.crashes == 0
+            assert server.plan.crashes == 0
         else:
             pytest.fail(f"more than {MOST} calls of {call} at the start")
 
 
+@pytest.mark.shared_code
 @pytest.mark.parametrize("refusal", [errno.ENOSYS, errno.EPERM])
-def test_openat2_is_refused(
-    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, refusal: int
-) -> None:
-    """On Linux before 5.6, or with a container's seccomp filter, the message names openat2 (0.2
-    s)."""
-    plan = Plan(tmp_path / "plan")
-    plan.arm("openat2", 1, refusal)
-    server = FaultyServer(binary, site, redis.url(4060), ("--workers", str(WORKERS)), plan=plan)
+def test_openat2_is_refused(make: Make, refusal: int) -> None:
+    """On Linux before 5.6, or with a filter of a container, the message names openat2."""
+    server = make("openat2", 1, refusal)
     assert _fails_at_start(server)
     assert "openat2(2)" in server.stderr
     assert os.strerror(refusal) in server.stderr
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        ("seccomp", "to all system calls, public/"),
-        ("landlock_create_ruleset", "all files and ports (this kernel has no Landlock)"),
-    ],
-)
-def test_old_kernel(
-    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, call: str, words: str
-) -> None:
+OLD = {
+    "seccomp": "to all system calls, public/",
+    "landlock_create_ruleset": "all files and ports (this kernel has no Landlock)",
+}
+
+
+@pytest.mark.shared_code
+@pytest.mark.parametrize("call", OLD)
+def test_old_kernel(make: Make, call: str) -> None:
     """On a kernel without seccomp and Landlock the server runs, and says so."""
-    plan = Plan(tmp_path / "plan")
-    plan.arm(call, 1, errno.ENOSYS)
-    with FaultyServer(
-        binary, site, redis.url(4060), ("--workers", str(WORKERS)), plan=plan
-    ) as server:
-        assert plan.disarm()
-        assert words in server.banner["confined"]
+    with make(call, 1, errno.ENOSYS) as server:
+        assert server.plan.disarm()
+        assert OLD[call] in server.banner["confined"]
         assert fetch(server, "/guestbook").status == 200
 
 
-def test_listener_cannot_be_watched(
-    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path
-) -> None:
+def test_listener_cannot_be_watched(make: Make) -> None:
     """An event loop that cannot watch the listening socket at first tries it again."""
-    plan = Plan(tmp_path / "plan")
-    plan.arm("epoll_ctl", 1, errno.ENOMEM)
-    with FaultyServer(binary, site, redis.url(4060), plan=plan) as server:
+    with make("epoll_ctl", 1, errno.ENOMEM) as server:
         assert fetch(server, "/guestbook").status == 200
-        assert plan.disarm() == (b"epoll_ctl" in binary.read_bytes())  # importers call it
+        # Importers call it.
+        assert server.plan.disarm() == (b"epoll_ctl" in server.binary.read_bytes())

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: MIT
 """No process or descriptor is left behind, whatever process ends, and however."""
 
-from __future__ import annotations
-
 import os
 import signal
 
 import pytest
 
 from .. import processes
-from ..claims import of
 from ..client import Client, fetch, request, send_to_end
 from ..conftest import Start
 from ..harness import Server
@@ -34,27 +31,12 @@ def test_death_of_the_parent(start: Start) -> None:
 
 
 def _wait_until_at_rest(server: Server) -> None:
-    """Wait until there are no children but four workers; terminated children count too."""
-    expected = 5 if server.children() and server.kind.has_workers else 1
-    wait_until(
-        lambda: len(processes.session_processes(server.pid)) == expected, f"{expected} processes"
-    )
-
-
-def test_no_zombies(start: Start) -> None:
-    """Terminated children are reaped while the server runs."""
-    server = start()
-    for _ in range(100):
-        fetch(server, "/t/digits.txt")
-    for _ in range(10):
-        client = Client(server)
-        client.send(b"GET / HT")
-        client.reset()
-    _wait_until_at_rest(server)
+    """Wait until there are no children or threads but four workers; zombies count too."""
+    wait_until(lambda: server.is_at_rest(4), "it is at rest")
 
 
 def test_no_descriptors_left_open(start: Start) -> None:
-    """In whatever way clients leave, their descriptors are closed."""
+    """In whatever way clients leave, their descriptors are closed, and children are reaped."""
     server = start()
 
     def work() -> None:
@@ -86,41 +68,31 @@ def test_no_descriptors_left_open(start: Start) -> None:
     wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
 
 
-@pytest.mark.parametrize("prefix", [(), ("env", "--ignore-signal=CHLD")], ids=["", "ignored"])
-def test_killed_child(start: Start, prefix: tuple[str, ...]) -> None:
-    """If one child is killed, only its connection ends, and a worker is replaced. This is also true
-    if the program that started the server ignores SIGCHLD."""
+@pytest.mark.parametrize(
+    ("number", "prefix"),
+    [
+        (signal.SIGKILL, ("env", "--ignore-signal=CHLD")),
+        (signal.SIGTERM, ()),
+    ],
+    ids=["killed-and-ignored", "told-to-stop"],
+)
+def test_end_of_a_child(start: Start, number: int, prefix: tuple[str, ...]) -> None:
+    """If one child is killed or gets SIGTERM, only its connection ends, and a worker is replaced.
+    It does not close the others' listening socket. This is also true if the program that started
+    the server ignores SIGCHLD."""
     server = start(prefix=prefix)
     with Client(server) as client:
-        client.send(b"GET / HT")
-        client.wait_until_read()
-        children = server.children()
-        if not children:
+        client.send_read(b"GET / HT")
+        if not server.children():
             pytest.skip("it has no child processes")
-        os.kill(children[0], signal.SIGKILL)
+        child = server.children()[-1]
+        os.kill(child, number)
+        if number == signal.SIGTERM:
+            client.close()
         # While it terminates, the kernel may still give it a client.
-        wait_until(
-            lambda: children[0] not in [one.pid for one in processes.living(server.pid)],
-            "the child has terminated",
-        )
+        wait_until(lambda: child not in server.children(), "the child has terminated")
         for _ in range(8):
             assert fetch(server, "/guestbook").status == 200
-    _wait_until_at_rest(server)
-
-
-@of("forking", "preforking", "multicore")
-def test_child_told_to_stop(start: Start) -> None:
-    """A child that gets SIGTERM ends alone: it does not close the other children's listening
-    socket."""
-    server = start()
-    with Client(server) as client:
-        client.send(b"GET / HT")
-        client.wait_until_read()
-        child = server.children()[-1]
-        os.kill(child, signal.SIGTERM)
-    wait_until(lambda: child not in server.children(), "it ends")
-    for _ in range(8):
-        assert fetch(server, "/guestbook").status == 200
     _wait_until_at_rest(server)
 
 

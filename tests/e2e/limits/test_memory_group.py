@@ -2,8 +2,6 @@
 """Clients that do not read or do not finish their request, in a control group of 16 MB. Takes 2 to
 5 s for each server."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -5,8 +5,6 @@ When ports are free again, all is as before. Each test has its own network names
 limit is that of the whole machine (ip(7)).
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import socket
@@ -16,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import ELSEWHERE, crowd
+from ..claims import ELSEWHERE, REDIS_TIME, crowd
 from ..client import fetch, request
 from ..conftest import Start
 from ..harness import architecture
@@ -26,8 +24,6 @@ from ..timing import undisturbed, wait_until
 
 VISIT = request("GET", "/guestbook", (("Connection", "close"),))
 REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
-# Slightly less than the server's timeout for Redis.
-PATIENCE_OF_SERVER = 1.5
 FEW, MANY = (50_000, 50_001), (20_000, 49_999)
 
 
@@ -85,7 +81,7 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
                     client.send(VISIT)
                 assert [client.read().status for client in clients] == [200] * 12
 
-        undisturbed(PATIENCE_OF_SERVER, attempt)
+        undisturbed(REDIS_TIME, attempt)
         _allow_ports(*MANY)
         for _ in range(20):
             assert fetch(server, "/guestbook").status == 200
@@ -100,7 +96,8 @@ def test_no_port_at_all(start: Start) -> None:
     """Without a port pages are 503 after a while, and all else is served; later all is served."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
-        with crowd(server, 4, b"") as visitors, crowd(server, 4, b"") as others:
+        count = 1 if server.kind.is_stalled_by_one else 4  # each waits
+        with crowd(server, count, b"") as visitors, crowd(server, 4, b"") as others:
             _allow_ports(*FEW)
             with _all_ports_taken(redis.port):
                 for client in visitors:
@@ -108,7 +105,7 @@ def test_no_port_at_all(start: Start) -> None:
                 for client in others:
                     client.send(ELSEWHERE)
                 assert [client.read().status for client in others] == [302] * 4
-                assert [client.read().status for client in visitors] == [503] * 4
+                assert [client.read().status for client in visitors] == [503] * count
                 _allow_ports(*MANY)
         wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
         for _ in range(20):

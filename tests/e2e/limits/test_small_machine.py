@@ -5,10 +5,7 @@ At its start a server prints what is missing and how to fix it, or it serves all
 slower. It never crashes or spins, and is as before after the clients have left.
 """
 
-from __future__ import annotations
-
 import contextlib
-import fcntl
 import os
 import random
 import re
@@ -17,7 +14,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -25,18 +21,15 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import crowd, of
+from ..claims import IDLE_TIME, KEPT, REQUEST_TIME, crowd, of
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import REPOSITORY, Server, architecture, run_to_end
 from ..redisbox import PrivateRedis
 from ..site import build_project_site, build_site
 from ..small import (
-    DIGITS,
     HOME,
-    IDLE_TIME,
-    KEPT,
-    REQUEST_TIME,
+    KEPT_HOME,
     assert_rests,
     assert_serves,
     assert_serves_crowd,
@@ -44,7 +37,7 @@ from ..small import (
     redirected,
     started_or_said,
 )
-from ..timing import undisturbed, wait_until
+from ..timing import undisturbed, undisturbed_test, wait_until
 
 # ---- Limits at the start ----
 
@@ -66,7 +59,7 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
 
 @pytest.mark.parametrize("descriptors", [20, 32, 64])
 def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
-    """Sixty slow clients are all served."""
+    """More slow clients than descriptors are all served."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
 
@@ -80,45 +73,31 @@ def test_pages_with_few_descriptors(start: Start, descriptors: int) -> None:
         assert Counter(statuses) == {200: 300}
 
 
+@undisturbed_test(IDLE_TIME)
 def test_idle_clients_leave_room(start: Start, arch: str) -> None:
     """Idle clients that stay connected keep no new client out, however many they are."""
     descriptors = 19 + architecture(arch).listeners(64)
     server = start("--workers", "64", prefix=limited(nofile=descriptors))
-    undisturbed(IDLE_TIME, lambda: _assert_none_waits_for_idle(server, 40))
+    with crowd(server, 40, KEPT) as clients:
+        assert {client.read(seconds=IDLE_TIME).status for client in clients} == {200}
 
 
-def _assert_none_waits_for_idle(server: Server, count: int) -> None:
-    clients = [Client(server) for _ in range(count)]
-    for client in clients:
-        client.send(DIGITS)
-    for client in clients:
-        assert client.read(seconds=IDLE_TIME).status == 200
-    for client in clients:
-        client.close()
-
-
-def test_more_files_than_descriptors(start: Start, tmp_path: Path) -> None:
-    """More files are served than can be open at once, and again."""
-    root = build_site(tmp_path / "site", REPOSITORY)
+def _with_many_files(folder: Path) -> Path:
+    """Return a site with 120 small files and six large ones."""
+    root = build_project_site(folder / "site", REPOSITORY)
     for number in range(120):
         (root / "public" / f"{number}.txt").write_text(str(number))
-    server = start(root=root, prefix=limited(nofile=64))
-    for _ in range(2):
-        for number in range(120):
-            assert fetch(server, f"/{number}.txt").body == str(number).encode()
-    assert fetch(server, "/guestbook").status == 200
+    for number in range(6):
+        with (root / "public" / f"{number}.bin").open("wb") as file:
+            file.truncate(8_000_000)
+    return root
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("descriptors", [32, 64])
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
     """While slow clients hold large files open, each a different one, all others are served."""
-    root = build_site(tmp_path / "site", REPOSITORY)
-    for number in range(120):
-        (root / "public" / f"{number}.txt").write_text(str(number))
-    for number in range(6):
-        with (root / "public" / f"{number}.bin").open("wb") as file:
-            file.truncate(8_000_000)
+    root = _with_many_files(tmp_path)
     server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
     slow = 0 if server.kind.is_stalled_by_one else 6
     undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
@@ -140,6 +119,7 @@ def _assert_serves_beside(server: Server, slow: int) -> None:
 def test_limit_is_lifted(start: Start) -> None:
     """When the limit of descriptors is raised, more are used, or at least none is lost."""
     server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
+    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
     for limit in (24, 4096):
         for pid in server.pids():
             with contextlib.suppress(ProcessLookupError):  # a child may have ended meanwhile
@@ -183,33 +163,24 @@ def small_user(binary: Path, redis: PrivateRedis) -> Iterator[Callable[..., Serv
         yield make
 
 
+@undisturbed_test(REQUEST_TIME)
 def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
     """Sixty slow clients at thirty processes are all served: a client waits for a process."""
     with small_user(processes=30, workers=8) as server:
-        undisturbed(REQUEST_TIME, lambda: _assert_crowd_waits(server))
-
-
-def _assert_crowd_waits(server: Server) -> None:
-    clients = [Client(server) for _ in range(60)]
-    for client in clients:
-        client.send(HOME[:-2])
-    assert_rests(server)
-    for client in clients:
-        client.send_if_open(HOME[-2:])
-    assert [client.read().status for client in clients] == [200] * 60
-    for client in clients:
-        client.close()
-    assert fetch(server, "/guestbook").status == 200
+        with crowd(server, 60, HOME[:-2]) as clients:
+            assert_rests(server)
+            for client in clients:
+                client.send_if_open(HOME[-2:])
+            assert [client.read().status for client in clients] == [200] * 60
+        assert fetch(server, "/guestbook").status == 200
 
 
 @of("forking", "threading")
+@undisturbed_test(IDLE_TIME)
 def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
     """A client that waits for a process at SIGTERM is served, because idle clients are closed."""
-    undisturbed(IDLE_TIME, lambda: _stop_at_the_limit(small_user(processes=8, workers=1)))
-
-
-def _stop_at_the_limit(server: Server) -> None:
-    with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT) as idle:
+    server = small_user(processes=8, workers=1)
+    with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT_HOME) as idle:
         stack.callback(server.kill)
         assert [client.read().closes for client in idle] == [False] * 7
         with crowd(server, 3, HOME) as others:
@@ -220,31 +191,15 @@ def _stop_at_the_limit(server: Server) -> None:
 
 
 @of("forking", "threading")
+@undisturbed_test(IDLE_TIME)
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """A client that continues to send requests does not keep out a client that waits for a
-    process."""
-
-    def attempt() -> None:
-        with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT) as first:
-            assert [client.read().closes for client in first] == [False] * 7
-            with crowd(server, 1, KEPT) as (late,):
-                wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
-                assert first[0].exchange(KEPT).closes
-                assert late.read().status == 200
-
-    undisturbed(IDLE_TIME, attempt)
-
-
-def test_more_workers_than_processes(small_user: Callable[..., Server]) -> None:
-    """A server that needs a hundred processes at its start says that they are not available."""
-    server = small_user(processes=30, workers=100)
-    if server.kind.has_workers:
-        status, _, error = run_to_end(*server.command())
-        assert status == 1
-        assert "give fewer --workers" in error
-        return
-    with server:
-        assert fetch(server, "/").status == 200
+    """A client that sends on does not keep out a client that waits for a process."""
+    with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
+        assert [client.read().closes for client in first] == [False] * 7
+        with crowd(server, 1, KEPT_HOME) as (late,):
+            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            assert first[0].exchange(KEPT_HOME).closes
+            assert late.read().status == 200
 
 
 @of("preforking", "multicore")
@@ -283,53 +238,40 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
             assert client.read().status == 200
 
 
-# ---- Other limits ----
+# ---- Other limits, and an unusual environment ----
 
 
-@pytest.mark.parametrize("limit", ["memlock", "sigpending", "msgqueue", "rtprio", "core"])
-def test_nothing_of_a_kind(start: Start, limit: str) -> None:
-    """With a limit of 0 for what a server does not need, all is served, and it stops in time."""
-    server = start(prefix=limited(**{limit: 0}))
+NEITHER = 'mount -t tmpfs none /proc && mount -t tmpfs none /dev && exec "$0" "$@" <&- >&-'
+ENVIRONMENTS = (
+    limited(memlock=0, sigpending=0, msgqueue=0, rtprio=0, core=0),
+    ("unshare", "--mount", "sh", "-c", NEITHER),
+    ("sh", "-c", 'cd $(mktemp -d) && rmdir $PWD && exec "$0" "$@"'),
+)
+
+
+@pytest.mark.shared_code
+@pytest.mark.plain_build("the search for leaks reads /proc, and sanitizers need more stack")
+@pytest.mark.parametrize("prefix", ENVIRONMENTS)
+def test_unusual_environments(start: Start, prefix: tuple[str, ...]) -> None:
+    """Limits of 0 for what it does not need, no /proc and /dev, a deleted folder: all is served."""
+    if subprocess.run([*prefix, "true"], check=False).returncode != 0:
+        pytest.skip("this user may not mount")
+    server = start("--log", prefix=prefix)
     assert_serves(server)
     server.finish()
 
 
-@pytest.fixture
-def few_tasks() -> Iterator[Path]:
-    """Yield the folder of a control group that may have so many processes and threads."""
-    places = [Path("/sys/fs/cgroup/pids"), Path("/sys/fs/cgroup")]
-    place = next((p for p in places if "pids" in _controllers(p)), None)
-    if place is None:
-        pytest.skip("no control group counts processes")
-    group = place / f"zs-{os.getpid()}"
-    try:
-        group.mkdir()
-        (group / "pids.max").write_text("12")
-    except OSError as error:
-        pytest.skip(f"no control group can be made: {error}")
-    yield group
-    group.rmdir()
-
-
-def _controllers(place: Path) -> str:
-    """Return what a control group counts for those below it."""
-    if (place / "pids.max").exists() or place.name == "pids":
-        return "pids" if place.is_dir() else ""
-    file = place / "cgroup.subtree_control"
-    return file.read_text() if file.exists() else ""
-
-
-def test_few_tasks_in_a_control_group(start: Start, few_tasks: Path) -> None:
-    """With few tasks in a control group, as in a container, clients wait and are served."""
-    enter = f'echo $$ > {few_tasks}/cgroup.procs && exec "$0" "$@"'
-    server = start("--workers", "8", prefix=("sh", "-c", enter))
-    undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 40))
-    server.finish()
+@pytest.mark.shared_code
+@pytest.mark.plain_build("sanitizers need more stack")
+def test_a_small_stack_is_raised(start: Start) -> None:
+    """A soft limit of the stack that is too low is raised at the start."""
+    assert_serves(start(prefix=("prlimit", "--stack=32768:8388608", "--")))
 
 
 # ---- The access log ----
 
 
+@pytest.mark.shared_code
 @pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
 def test_log_to_nowhere(start: Start, how: str) -> None:
     """A log on a closed descriptor reaches no client and not Redis."""
@@ -338,11 +280,28 @@ def test_log_to_nowhere(start: Start, how: str) -> None:
         assert_serves(server)
     with Client(server) as client:
         for _ in range(5 if server.kind.keeps_alive else 1):
-            assert client.exchange(DIGITS).body == b"0123456789"
+            assert client.exchange(KEPT).body == b"0123456789"
     complaints = [x for x in server.stderr.splitlines() if not re.match(r"[a-z]+ {2,}\S", x)]
     assert complaints == []  # all else is the banner
 
 
+@pytest.mark.shared_code
+def test_log_reaches_a_limit_or_its_reader_leaves(start: Start, tmp_path: Path) -> None:
+    """Requests are served with a log at its size limit, or without a reader (`| head -1`)."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    left = start("--log", prefix=redirected(f"> '{pipe}'"))
+    assert_serves(left)
+    os.close(reader)
+    full = start("--log", prefix=limited(fsize=4096))
+    for server in (left, full):
+        for _ in range(100):
+            assert fetch(server, "/t/digits.txt").status == 200
+    wait_until(lambda: len(full.stdout) == 4096, "the log is full")
+
+
+@pytest.mark.shared_code
 @pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
 def test_without_standard_error(start: Start, how: str) -> None:
     """Without standard error, messages reach no client either."""
@@ -352,64 +311,7 @@ def test_without_standard_error(start: Start, how: str) -> None:
         assert fetch(server, "/t/digits.txt").body == b"0123456789"
 
 
-def test_log_reaches_the_limit_of_a_file(start: Start) -> None:
-    """If the log's file has reached its size limit, requests are served."""
-    server = start("--log", prefix=limited(fsize=4096))
-    for _ in range(100):
-        assert fetch(server, "/t/digits.txt").status == 200
-    wait_until(lambda: len(server.stdout) == 4096, "the log is full")
-    assert server.stop() == 0
-    assert len(server.stdout) == 4096
-
-
-def test_reader_of_the_log_has_left(start: Start, tmp_path: Path) -> None:
-    """If the log's reader has left, as with `| head -1`, requests are served."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    server = start("--log", prefix=redirected(f"> '{pipe}'"))
-    assert_serves(server)
-    os.close(reader)
-    assert_serves(server)
-
-
-def test_stops_while_nobody_reads_the_log(start: Start, tmp_path: Path) -> None:
-    """A server whose log is a full pipe stops in time."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
-    server = start("--log", prefix=redirected(f"> '{pipe}'"))
-    clients = [Client(server) for _ in range(30)]
-    for client in clients:
-        client.send(request("GET", "/" + 500 * "x"))
-    time.sleep(0.5)
-    server.finish()
-    os.close(reader)
-    for client in clients:
-        client.close()
-
-
-# ---- An unusual environment ----
-
-
-@pytest.mark.plain_build("the search for leaks reads /proc")
-def test_without_proc(start: Start) -> None:
-    """No request needs /proc."""
-    hide = "mount -t tmpfs none /proc"
-    if subprocess.run(["unshare", "-m", "sh", "-c", hide], check=False).returncode != 0:
-        pytest.skip("this user may not mount")
-    assert_serves(start(prefix=("unshare", "-m", "sh", "-c", f'{hide} && exec "$0" "$@"')))
-
-
-def test_current_folder_is_deleted(start: Start, tmp_path: Path) -> None:
-    """A server starts although the folder in which it is started has been deleted."""
-    here = tmp_path / "here"
-    here.mkdir()
-    leave = f"cd '{here}' && rmdir '{here}' && exec \"$0\" \"$@\""
-    assert_serves(start(prefix=("sh", "-c", leave)))
-
-
+@pytest.mark.shared_code
 def test_root_is_moved(start: Start, tmp_path: Path) -> None:
     """If the root is moved, it is still served."""
     root = build_site(tmp_path / "site", REPOSITORY)
@@ -422,6 +324,7 @@ def test_root_is_moved(start: Start, tmp_path: Path) -> None:
     assert_serves(server)
 
 
+@pytest.mark.shared_code
 def test_shortest_backlog(start: Start) -> None:
     """With a backlog of 1 no client is lost: the clients' kernels try again."""
     server = start("--backlog", "1")

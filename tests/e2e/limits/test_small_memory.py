@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Small machines: little memory and small stacks; see test_small_machine.py."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time
@@ -11,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import limit, of
+from ..claims import REQUEST_TIME, limit, of
 from ..client import fetch, sign
 from ..conftest import Start
 from ..harness import Server
-from ..small import REQUEST_TIME, assert_serves, assert_serves_crowd, limited, started_or_said
+from ..small import assert_serves, assert_serves_crowd, limited, started_or_said
 from ..timing import PACE, PATIENCE, undisturbed, wait_until
 from ..tracing import Trace, skip_unless_traceable
 
@@ -39,12 +37,6 @@ def test_stack(start: Start, kilobytes: int) -> None:
     if server is not None:
         assert_serves(server)
     assert (server is not None) == (kilobytes >= 64)
-
-
-@pytest.mark.plain_build("sanitizers need more stack")
-def test_stack_that_may_be_raised(start: Start) -> None:
-    """A soft limit that is too low is raised."""
-    assert_serves(start(prefix=("prlimit", "--stack=32768:8388608", "--")))
 
 
 @pytest.mark.plain_build("sanitizers reserve more address space than that")
@@ -81,6 +73,7 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 # ---- Memory ----
 
 
+@of("forking", "threading", "prethreading", "epoll")
 @pytest.mark.slow
 @pytest.mark.plain_build("sanitizers keep what was freed")
 def test_memory_does_not_grow(start: Start) -> None:

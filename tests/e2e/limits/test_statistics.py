@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The statistics that a server writes when it stops."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re
@@ -15,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import CLOSE
+from ..claims import CLOSE, of, of_kind
 from ..client import FORM, Client, fetch, form, request
 from ..conftest import Start
 from ..harness import Server, is_sanitized
 from ..redisbox import PrivateRedis
 from ..small import cpu_seconds
-from ..timing import PACE, PATIENCE, wait_until
+from ..timing import PACE, PATIENCE, undisturbed_test, wait_until
 
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
@@ -33,8 +31,7 @@ def _whole(server: Server, data: bytes) -> bytes:
         return client.read_to_end()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_statistics(start: Start, number: int) -> None:
+def test_statistics(start: Start) -> None:
     """The statistics have the exact figures of what was served."""
     server = start("--workers", "4", "--each-worker")
     sent = [request("GET", "/t/digits.txt", CLOSE)] * 5
@@ -49,7 +46,7 @@ def test_statistics(start: Start, number: int) -> None:
         client.send(body)
         client.half_close()
         received.append(interim.head + client.read_to_end())
-    assert server.stop(number) == 0
+    assert server.stop() == 0
     figures = server.statistics()
     assert figures["requests"] == "18"
     assert " ".join(figures["responses"].split()) == "1xx 1 2xx 8 3xx 6 4xx 4 5xx 0"
@@ -80,11 +77,10 @@ def test_statistics_of_many_workers(start: Start) -> None:
     assert not [key for key in figures if key.startswith("worker ")]
 
 
+@of_kind("keeps_alive")
 def test_statistics_of_keep_alive(start: Start) -> None:
     """Requests are counted, not connections; those on connections still open count too."""
     server = start()
-    if not server.kind.keeps_alive:
-        pytest.skip("it closes after each response")
     with Client(server) as client:
         for _ in range(50):
             client.exchange(request("GET", "/t/digits.txt"))
@@ -92,6 +88,7 @@ def test_statistics_of_keep_alive(start: Start) -> None:
     assert server.statistics()["requests"] == "50"
 
 
+@of("forking", "preforking", "prethreading", "epoll")
 def test_resources_are_those_of_the_kernel(
     start: Start, redis: PrivateRedis, database_numbers: Iterator[int]
 ) -> None:
@@ -125,13 +122,14 @@ def _fill(pipe: int) -> None:
     os.set_blocking(pipe, True)
 
 
+@pytest.mark.shared_code
+@undisturbed_test(0.9)  # slightly less than OUTPUT_TIMEOUT
 def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
     """A reader that is late, like a terminal after Ctrl-S, gets all statistics."""
     reader, writer = os.pipe()
     command = processes.mortal(Server(binary, site, "unix:/nowhere").command())
     with os.fdopen(reader, "rb") as output, subprocess.Popen(command, stdout=writer) as server:
-        while b"confined" not in output.readline():
-            pass
+        assert any(b"confined" in line for line in output), "no banner"
         _fill(writer)
         os.close(writer)
         server.send_signal(signal.SIGTERM)
@@ -140,6 +138,7 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
         assert server.wait(PATIENCE * PACE.slowness) == 0
 
 
+@pytest.mark.shared_code
 def test_statistics_of_nothing(start: Start) -> None:
     """A server that served nothing says so, without a division by zero."""
     server = start()

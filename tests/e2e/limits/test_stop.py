@@ -2,92 +2,58 @@
 """Stop by a signal: requests in flight are finished, and no accepted client is left without a
 response."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os
+import re
 import signal
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from .. import processes
-from ..claims import CLOSE, crowd, of
+from ..claims import CLOSE, IDLE_TIME, REDIS_TIME, crowd, limit, of, of_kind, silent
 from ..client import FORM, Client, fetch, form, request
 from ..conftest import Start
-from ..harness import Server, all_of, architecture
+from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..site import MB
 from ..small import limited
-from ..sockets import backlog, free_port
-from ..timing import PATIENCE, undisturbed, wait_until
+from ..sockets import backlog, longest_backlog
+from ..timing import undisturbed_test, wait_until
+from ..tracing import Trace, skip_unless_traceable
 
-# Slightly less than a stopping server leaves to requests in flight, and a running one to idle
-# clients.
-STOP_TIME = IDLE_TIME = 4
-# The time that a server leaves to a Redis that does not answer.
-REDIS_TIME = 1.5
-POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
+# Slightly less than the timeout for requests in flight of a stopping server.
+STOP_TIME = 4
+POST = request("POST", "/guestbook", (FORM,), form(guest_name="A", guest_remarks="B"))
 
 
-def _finish_request(server: Server) -> None:
-    with Client(server) as client:
-        client.send(POST[:-10])
-        client.wait_until_read()
-        server.begin_to_stop(busy=1)
-        client.send(POST[-10:])
-        response = client.read()
-        assert response.status == 303
-        assert response.closes
-        assert client.read_to_end() == b""
-    assert server.wait() == 0
-    assert server.statistics()["requests"] == "1"
-
-
+@undisturbed_test(STOP_TIME)
 def test_request_in_flight_is_finished(start: Start) -> None:
-    """A request that has begun is answered after SIGTERM, and the connection is closed."""
-    undisturbed(STOP_TIME, lambda: _finish_request(start()))
-
-
-def _end_keep_alive(server: Server) -> None:
+    """A request that has begun is answered after SIGTERM; then its connection is closed."""
+    server = start()
     with Client(server) as client, Client(server) as idle:
-        client.send(request("GET", "/t/digits.txt")[:-2])
-        client.wait_until_read()
+        client.send_read(POST[:-10])
         if server.kind.keeps_alive:
             idle.exchange(request("GET", "/t/digits.txt"))
         server.begin_to_stop(busy=1)
-        client.send(b"\r\n")
-        assert client.read().closes
+        client.send(POST[-10:])
+        response = client.read()
+        assert (response.status, response.closes) == (303, True)
         assert client.read_to_end() == b""
     assert server.wait() == 0
+    assert server.statistics()["requests"] == ("2" if server.kind.keeps_alive else "1")
 
 
-def test_keep_alive_ends_with_the_request_in_flight(start: Start) -> None:
-    """The response after SIGTERM has close even for a client that wants keep-alive."""
-    undisturbed(STOP_TIME, lambda: _end_keep_alive(start()))
-
-
-def _finish_download(server: Server) -> None:
+@undisturbed_test(STOP_TIME)
+def test_next_request_behind_a_download_in_flight(start: Start) -> None:
+    """A large part of a file in flight arrives whole after SIGTERM. A request that was sent before
+    the response said close costs no byte of it."""
+    server = start()
     # More than the kernel buffers, and less than a busy machine sends in five seconds.
-    size = 10 * MB
-    with Client(server, receive_buffer=1 << 18) as client:
-        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
-        client.read_head()
-        client.read_exactly(MB)
-        server.begin_to_stop()
-        client.read_exactly(size - MB)
-    assert server.wait() == 0
-
-
-def test_download_in_flight_is_finished(start: Start) -> None:
-    """A large part of a file in flight arrives whole after SIGTERM."""
-    undisturbed(STOP_TIME, lambda: _finish_download(start()))
-
-
-def _ask_again_in_flight(server: Server) -> None:
     size = 10 * MB
     with Client(server, receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{size - 1}"),)))
@@ -100,32 +66,22 @@ def _ask_again_in_flight(server: Server) -> None:
     assert server.wait() == 0
 
 
-def test_next_request_behind_a_download_in_flight(start: Start) -> None:
-    """A request sent before the response said close costs no byte of that response."""
-    undisturbed(STOP_TIME, lambda: _ask_again_in_flight(start()))
-
-
-def _stop_while_many_wait(start: Start) -> None:
-    """Signal a server while sixty clients wait for its Redis, then resume Redis; all are served."""
+@undisturbed_test(REDIS_TIME)
+def test_who_waits_is_served(start: Start) -> None:
+    """Clients that wait in the backlog, or in a server's queue, at the signal are served."""
     with PrivateRedis() as redis, contextlib.ExitStack() as stack:
         server = start("--workers", "4", redis=redis.url(0))
         assert fetch(server, "/guestbook").status == 200
         redis.pause()
-        clients = [stack.enter_context(Client(server)) for _ in range(60)]
-        for client in clients:
-            client.send(request("GET", "/guestbook"))
+        clients = stack.enter_context(crowd(server, 60, request("GET", "/guestbook")))
         server.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        # Its handler sets the flag of all processes, and then shortens the backlog.
+        wait_until(lambda: longest_backlog(server.port) == 0, "it has the signal")
         redis.resume()
         responses = [client.read() for client in clients]
         assert {(response.status, response.closes) for response in responses} == {(200, True)}
         assert server.wait() == 0
         assert server.statistics()["requests"] == "61"
-
-
-def test_who_waits_is_served(start: Start) -> None:
-    """Clients that wait in the backlog, or in a server's queue, at the signal are served."""
-    undisturbed(REDIS_TIME, lambda: _stop_while_many_wait(start))
 
 
 def _come_in(server: Server) -> list[socket.socket]:
@@ -145,7 +101,8 @@ def _come_in(server: Server) -> list[socket.socket]:
 
 
 def _is_left_alone(client: socket.socket) -> bool:
-    client.settimeout(2)
+    """Return whether it gets nothing until nearly the end of the server, whose kernel resets it."""
+    client.settimeout(STOP_TIME)
     with client:
         try:
             client.recv(1)
@@ -156,11 +113,10 @@ def _is_left_alone(client: socket.socket) -> bool:
     return False
 
 
+@of_kind("not is_stalled_by_one")
 def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
     """A server that accepts no more closes its listening socket, also during a slow request."""
     server = start()
-    if server.kind.is_stalled_by_one:
-        pytest.skip("clients after a slow one wait for it")
     wait_until(lambda: server.is_at_rest(4), "it has all its workers")
     with Client(server) as slow:
         with server.suspended():
@@ -221,14 +177,6 @@ def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> No
     assert server.statistics()["requests"] == "1"
 
 
-def test_new_connections_are_refused(start: Start) -> None:
-    """After the stop no process listens."""
-    server = start()
-    assert server.stop() == 0
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection((server.host, server.port), PATIENCE)
-
-
 HELD = {
     "idle": b"",
     "half a head": b"GET / HT",
@@ -240,8 +188,7 @@ END_OF_HEAD = b"\r\n\r\n"
 
 
 def _hold(server: Server, raw: bytes) -> list[Client]:
-    """Return three clients that a stopping server would have to wait for; the first reads
-    faster."""
+    """Return three clients that hold a stopping server; the first reads faster."""
     clients = [Client(server, receive_buffer=size) for size in (1 << 18, 4096, 4096)]
     for client in clients:
         if raw == b"" and server.kind.keeps_alive:
@@ -284,8 +231,11 @@ def test_ends_in_spite_of_clients(start: Start) -> None:
         client.close()
 
 
-def _leave_idle_clients(server: Server, other: Server) -> None:
-    """Idle connections are closed while those of another server are still kept."""
+@of_kind("keeps_alive")
+@undisturbed_test(IDLE_TIME)
+def test_idle_clients_are_left_at_once(start: Start) -> None:
+    """Connections between two requests are not in flight, so they are closed at once."""
+    server, other = start(), start()
     kept, clients = Client(other), [Client(server) for _ in range(4)]
     kept.exchange(request("GET", "/t/digits.txt"))
     time.sleep(1)
@@ -300,16 +250,13 @@ def _leave_idle_clients(server: Server, other: Server) -> None:
     kept.close()
 
 
-def test_idle_clients_are_left_at_once(binary: Path, start: Start) -> None:
-    """Connections between two requests are not in flight, so they are closed at once."""
-    if not architecture(binary.name).keeps_alive:
-        pytest.skip("it closes after each response")
-    undisturbed(IDLE_TIME, lambda: _leave_idle_clients(start(), start()))
-
-
-def _serve_who_waits(server: Server, other: Server) -> None:
-    """All workers are taken, most by idle clients: at the signal these are closed for waiting
-    clients."""
+@of("threading", "prethreading")
+@undisturbed_test(IDLE_TIME)
+def test_idle_clients_make_room(start: Start) -> None:
+    """Idle clients are also closed if there are descriptors for ten clients only."""
+    options = ("--workers", "20")
+    few = limited(nofile=64)
+    server, other = start(*options, prefix=few), start(*options)
     kept = request("GET", "/t/digits.txt")
     with crowd(server, 8, kept) as idle, crowd(other, 1, kept) as others:
         for client in (*idle, *others):
@@ -323,33 +270,13 @@ def _serve_who_waits(server: Server, other: Server) -> None:
     assert server.wait() == 0
 
 
-@of("threading", "prethreading")
-def test_idle_clients_make_room(start: Start) -> None:
-    """Idle clients are also closed if there are descriptors for ten clients only."""
-    options = ("--workers", "20")
-    few = limited(nofile=64)
-    undisturbed(IDLE_TIME, lambda: _serve_who_waits(start(*options, prefix=few), start(*options)))
-
-
-def test_second_signal(start: Start) -> None:
-    """A second Ctrl-C does not disturb the stop."""
-    server = start()
-    with Client(server) as client:
-        client.send(b"GET / HT")
-        client.wait_until_read()
-        server.begin_to_stop(signal.SIGINT)
-        server.send_signal(signal.SIGINT)
-        time.sleep(0.1)
-    server.wait()
-    assert not processes.session_processes(server.pid)
-
-
 def test_terminal_signals_everyone(start: Start) -> None:
-    """Ctrl-C in a terminal reaches all processes of the group, and the server stops as usual."""
+    """Ctrl-C reaches all processes of the group; a second Ctrl-C changes nothing."""
     server = start()
     client = Client(server)
     assert client.exchange(request("GET", "/t/digits.txt")).status == 200
-    os.killpg(server.pid, signal.SIGINT)
+    for _ in range(2):
+        os.killpg(server.pid, signal.SIGINT)
     assert client.read_to_end() == b""
     client.close()
     assert server.wait() == 0
@@ -364,18 +291,8 @@ def test_started_where_signals_are_blocked(start: Start) -> None:
     """Signals that were blocked before exec still stop the server."""
     server = start(prefix=("env", "--block-signal"))
     with Client(server) as client:
-        client.send(b"GET / HT")
-        client.wait_until_read()
+        client.send_read(b"GET / HT")
         assert server.stop() == 0
-
-
-def test_several_servers_side_by_side(binary: Path, site: Path) -> None:
-    """Two servers without any Redis do not disturb each other."""
-    nobody = f"redis://127.0.0.1:{free_port()}"
-    with all_of([Server(binary, site, nobody, ("--workers", "2")) for _ in range(2)]) as both:
-        assert both[0].port != both[1].port
-        for server in both:
-            assert fetch(server, "/t/digits.txt").status == 200
 
 
 @pytest.mark.of_servers("preforking", "epoll")
@@ -385,3 +302,48 @@ def test_nohup(start: Start) -> None:
     server.send_signal(signal.SIGHUP)
     assert fetch(server, "/t/digits.txt").status == 200
     assert server.stop() == 0
+
+
+# ---- Many workers: each is woken, and none uses up the others' time ----
+
+WORKERS = 40
+
+
+def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]]:
+    """Stop it; return which calls it made meanwhile, and which signals its tasks got."""
+    trace = Trace(server, path)
+    assert server.stop() == 0
+    calls = trace.calls()
+    return calls, Counter(re.findall(r"^\d+ +--- (SIG\w+)", path.read_text(), re.MULTILINE))
+
+
+@pytest.mark.plain_build("sanitizers make calls of their own")
+@of("preforking", "prethreading")
+def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
+    """No worker spins while it waits for its signal. The parent of 03 closes the listening socket
+    at the signal, and signals its children afterwards, one by one. They find the socket closed
+    meanwhile, and pause before they check again. On a busy machine their signal may be late."""
+    skip_unless_traceable()
+    server = start("--workers", str(WORKERS))
+    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    calls, _ = _stop_traced(server, tmp_path / "trace")
+    pauses = len(re.findall(r"p?poll\(NULL, 0, ", (tmp_path / "trace").read_text()))
+    assert calls["accept4"] <= 3 * WORKERS + pauses
+    assert server.stderr == ""
+
+
+@pytest.mark.plain_build("sanitizers make calls of their own")
+@pytest.mark.slow
+@pytest.mark.waits
+@of("preforking", "prethreading", "epoll", "multicore")
+def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
+    """A worker that waits for half a request is woken, but not periodically."""
+    skip_unless_traceable()
+    server = start("--workers", "8")
+    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
+    with silent(server, 8):
+        tasks = len(server.pids()) + 8 * server.kind.shares_redis
+        _, signals = _stop_traced(server, tmp_path / "trace")
+    rarely = limit("STOP_TIMEOUT") // limit("WAKE_DELAY")
+    assert signals["SIGALRM"] <= 1.5 * rarely * tasks
+    assert signals["SIGALRM"] >= rarely / 2

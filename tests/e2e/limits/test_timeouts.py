@@ -5,8 +5,7 @@ All cases of one server wait at the same time, each with a server process of its
 get a part of the real timeouts only; a few cases use the real ones.
 """
 
-from __future__ import annotations
-
+import functools
 import itertools
 import signal
 import time
@@ -15,18 +14,23 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ..claims import crowd, of
+from ..claims import KEPT, crowd, of
 from ..client import FORM, Client, form, request, split_responses
 from ..conftest import Start
 from ..harness import Server
-from ..timing import PATIENCE, deadline_in, undisturbed
+from ..timing import PATIENCE, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
 # Two programs with clocks in milliseconds may differ by this.
 GRAIN = 0.1
-DIGITS = request("GET", "/t/digits.txt")
-HALF_POST = request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A"
+CHUNKED = request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked")))
+HALVES = {
+    "head": KEPT[:-2],
+    "body": request("POST", "/guestbook", (FORM, ("Content-Length", "100"))) + b"guest-name=A",
+    "chunk": CHUNKED + b"50\r\nguest",
+}
+"""Requests that stop in the middle."""
 
 
 def _part(server: Server, seconds: float) -> float:
@@ -34,66 +38,53 @@ def _part(server: Server, seconds: float) -> float:
     return seconds / TIME_SCALE if "--time-scale" in server.options else seconds
 
 
+Check = Callable[[Server], None]
+CASES: list[Check] = []
+
+
+def case(*, keeps_alive: bool = False, within: float = 0) -> Callable[[Check], Check]:
+    """Return a decorator that adds a check to the cases. keeps_alive: only of servers that keep
+    connections; within: undisturbed(), with so many of the server's seconds."""
+
+    def add(check: Check) -> Check:
+        @functools.wraps(check)
+        def run(server: Server) -> None:
+            if keeps_alive and not server.kind.keeps_alive:
+                return
+            if within:
+                undisturbed(_part(server, within), lambda: check(server))
+            else:
+                check(server)
+
+        CASES.append(run)
+        return run
+
+    return add
+
+
+@case(keeps_alive=True, within=REQUEST - 2)
 def idle_after_response(server: Server) -> None:
     """A kept-alive connection is closed without a response after its idle timeout. That is shorter
     than the timeout of a request, which another client begins at the same time."""
-    if server.kind.keeps_alive:
-        undisturbed(_part(server, REQUEST - 2), lambda: _idle_beside_half(server))
-
-
-def _idle_beside_half(server: Server) -> None:
     with Client(server) as half, Client(server) as client:
         begun = time.monotonic()
-        client.exchange(DIGITS)
+        client.exchange(KEPT)
         half.send(b"GET / HT")
         assert client.read_to_end() == b""
         assert time.monotonic() - begun >= _part(server, IDLE) - GRAIN
         assert half.is_quiet(0), "an idle client has the timeout of a request"
 
 
+@case(keeps_alive=True, within=1.5 * IDLE)
 def asks_now_and_then(server: Server) -> None:
     """The idle timeout begins again with each response: a client with new requests is kept."""
-    if server.kind.keeps_alive:
-        undisturbed(_part(server, 1.5 * IDLE), lambda: _ask_now_and_then(server))
-
-
-def _ask_now_and_then(server: Server) -> None:
     with Client(server) as client:
         for _ in range(3):
-            assert client.exchange(DIGITS).status == 200
+            assert client.exchange(KEPT).status == 200
             time.sleep(_part(server, 0.6 * IDLE))
 
 
-def nothing_sent(server: Server) -> None:
-    """Connections without a byte disturb no client, and get nothing."""
-    silent = [Client(server) for _ in range(5)]
-    for _ in range(5):
-        with Client(server) as client:
-            assert client.exchange(DIGITS).status == 200
-    for client in silent:
-        # They may be closed, or the kernel may not hand them over before their first byte.
-        assert client.is_quiet(0.2) or client.read_to_end() == b""
-        client.close()
-
-
-def half_a_head(server: Server) -> None:
-    """A head that stops in the middle gives 408 after the timeout of a request."""
-    _half(server, DIGITS[:-2])
-
-
-def half_a_body(server: Server) -> None:
-    """A body that stops gives 408."""
-    _half(server, HALF_POST)
-
-
-def half_a_chunk(server: Server) -> None:
-    """A chunked body that stops gives 408."""
-    _half(
-        server,
-        request("POST", "/guestbook", (FORM, ("Transfer-Encoding", "chunked"))) + b"50\r\nguest",
-    )
-
-
+@case()
 def expected_but_never_sent(server: Server) -> None:
     """A body that never follows its 100 gives 408."""
     fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
@@ -103,26 +94,26 @@ def expected_but_never_sent(server: Server) -> None:
         _assert_408(server, client, begun)
 
 
+@case(keeps_alive=True, within=IDLE)
 def half_second_request(server: Server) -> None:
     """The timeout of the second request on a connection begins with its first byte."""
-    if server.kind.keeps_alive:
-        undisturbed(_part(server, IDLE), lambda: _half_second_request(server))
-
-
-def _half_second_request(server: Server) -> None:
     with Client(server) as client:
-        client.exchange(DIGITS)
+        client.exchange(KEPT)
         time.sleep(_part(server, 4))
         begun = time.monotonic()
         client.send(b"GET / HT")
         _assert_408(server, client, begun)
 
 
-def _half(server: Server, data: bytes) -> None:
+def half(server: Server, part: str = "head") -> None:
+    """A head, a body or a chunk that stops in the middle gives 408 after a request's timeout."""
     begun = time.monotonic()
     with Client(server) as client:
-        client.send(data)
+        client.send(HALVES[part])
         _assert_408(server, client, begun)
+
+
+CASES += [functools.partial(half, part=part) for part in HALVES]
 
 
 def _assert_408(server: Server, client: Client, begun: float) -> None:
@@ -133,6 +124,7 @@ def _assert_408(server: Server, client: Client, begun: float) -> None:
     assert time.monotonic() - begun >= _part(server, REQUEST) - GRAIN
 
 
+@case()
 def trickling_head(server: Server) -> None:
     """A byte now and then does not prolong the timeout of a request."""
     begun = time.monotonic()
@@ -145,12 +137,11 @@ def trickling_head(server: Server) -> None:
         _assert_408(server, client, begun)
 
 
+@case(keeps_alive=True)
 def trickling_empty_lines(server: Server) -> None:
     """Empty lines begin no request: they do not prolong the idle timeout, not even in halves."""
-    if not server.kind.keeps_alive:
-        return
     with Client(server) as client:
-        client.exchange(DIGITS)
+        client.exchange(KEPT)
         end = deadline_in(PATIENCE)
         halves = itertools.cycle((b"\r", b"\n"))
         while client.is_quiet(0.2):
@@ -158,6 +149,7 @@ def trickling_empty_lines(server: Server) -> None:
             client.send_if_open(next(halves))
 
 
+@case()
 def reader_that_stops(server: Server) -> None:
     """A client that reads nothing of a response for so long is cut off."""
     begun = time.monotonic()
@@ -170,19 +162,17 @@ def reader_that_stops(server: Server) -> None:
     assert len(data) < 50_000_000
 
 
+@case()
 def ten_at_once(server: Server) -> None:
     """After the timeouts of many half requests, the server is as before."""
     count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "nobody" else 1
-    clients = [Client(server) for _ in range(count)]
-    for client in clients:
-        client.send(b"GET / HT")
-    for client in clients:
-        assert [r.status for r in split_responses(client.read_to_end())] == [408]
-        client.close()
+    with crowd(server, count, b"GET / HT") as clients:
+        assert [client.read().status for client in clients] == [408] * count
     with Client(server) as client:
-        assert client.exchange(DIGITS).status == 200
+        assert client.exchange(KEPT).status == 200
 
 
+@case()
 def slow_reader(server: Server) -> None:
     """A client that reads a little now and then is not cut off, however long it takes."""
     with Client(server, receive_buffer=65536) as client:
@@ -195,31 +185,14 @@ def slow_reader(server: Server) -> None:
         client.read_exactly(20_000_000)
 
 
-CASES: list[Callable[[Server], None]] = [
-    idle_after_response,
-    asks_now_and_then,
-    nothing_sent,
-    half_a_head,
-    half_a_body,
-    half_a_chunk,
-    expected_but_never_sent,
-    half_second_request,
-    trickling_head,
-    trickling_empty_lines,
-    ten_at_once,
-    reader_that_stops,
-    slow_reader,
-]
+REAL: list[Check] = [idle_after_response, half, reader_that_stops]
 
 
-REAL: list[Callable[[Server], None]] = [idle_after_response, half_a_head, reader_that_stops]
-
-
-def _run(cases: list[Callable[[Server], None]], servers: list[Server]) -> None:
+def _run(cases: list[Check], servers: list[Server]) -> None:
     """Run all cases at once; report each failed one."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
-        problems = [(c.__name__, f.exception()) for c, f in zip(cases, running, strict=True)]
+        problems = [(str(c), f.exception()) for c, f in zip(cases, running, strict=True)]
     failed = [f"{name}: {error!r}" for name, error in problems if error is not None]
     assert not failed, "\n".join(failed)
 
@@ -238,57 +211,45 @@ def test_real_figures(start: Start) -> None:
     _run(REAL, [start("--workers", "2") for _ in REAL])
 
 
+@undisturbed_test(REQUEST / 20)
 @pytest.mark.parametrize("told", [False, True], ids=["", "told-to-stop"])
 def test_request_that_came_while_suspended(start: Start, told: bool) -> None:
     """A request that arrived while the server was suspended is served although its time is over."""
-    scale = 20
-
-    def attempt() -> None:
-        server = start("--workers", "2", "--time-scale", str(scale))
-        with Client(server) as client:
-            client.send(DIGITS[:-2])
-            client.wait_until_read()
-            with server.suspended():
-                client.send(DIGITS[-2:])
-                time.sleep(1.5 * REQUEST / scale)
-                if told:
-                    server.send_signal(signal.SIGTERM)
-            assert client.read().status == 200
-        if told:
-            assert server.wait() == 0
-
-    undisturbed(REQUEST / scale, attempt)
+    server = start("--workers", "2", "--time-scale", "20")
+    with Client(server) as client:
+        client.send_read(KEPT[:-2])
+        with server.suspended():
+            client.send(KEPT[-2:])
+            time.sleep(1.5 * REQUEST / 20)
+            if told:
+                server.send_signal(signal.SIGTERM)
+        assert client.read().status == 200
+    if told:
+        assert server.wait() == 0
 
 
 def test_one_piece_is_taken_late(start: Start) -> None:
-    """After SIGCONT one read is late, not all: otherwise a client with a byte each millisecond had
-    no limit."""
+    """After SIGCONT one read is late, not all: a byte each millisecond would have no limit."""
     server = start("--workers", "2", "--time-scale", "20")
     body = form(guest_name="A", guest_remarks="B" * 20_000)
     raw = request("POST", "/guestbook", (FORM,), body)
     with Client(server) as client:
-        client.send(raw[:200])
-        client.wait_until_read()
+        client.send_read(raw[:200])
         with server.suspended():
             client.send(raw[200:])
             time.sleep(1.5 * REQUEST / 20)
         assert client.read().status == 408
 
 
+@undisturbed_test(2 * REQUEST / 5)
 @of("poll", "epoll")
 def test_more_requests_than_are_told_of_at_once(start: Start) -> None:
-    """A request that arrived while suspended is also served with more clients than one epoll_wait()
-    call returns (EVENTS_AT_ONCE)."""
-    scale = 5
-
-    def attempt() -> None:
-        server = start("--time-scale", str(scale))
-        with crowd(server, 600, DIGITS[:-2]) as clients:
-            clients[-1].wait_until_read()
-            with server.suspended():
-                for client in clients:
-                    client.send(DIGITS[-2:])
-                time.sleep(1.2 * REQUEST / scale)
-            assert [client.read().status for client in clients] == [200] * 600
-
-    undisturbed(2 * REQUEST / scale, attempt)
+    """It is also served with more clients than one epoll_wait() returns (EVENTS_AT_ONCE)."""
+    server = start("--time-scale", "5")
+    with crowd(server, 600, KEPT[:-2]) as clients:
+        clients[-1].wait_until_read()
+        with server.suspended():
+            for client in clients:
+                client.send(KEPT[-2:])
+            time.sleep(1.2 * REQUEST / 5)
+        assert [client.read().status for client in clients] == [200] * 600

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The access log: one line in Common Log Format for each response."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time
 from datetime import datetime
+
+import pytest
 
 from ..client import FORM, Client, fetch, form, request, send
 from ..conftest import Start
@@ -30,6 +30,7 @@ def _lines(server: Server, count: int) -> list[re.Match[str]]:
     return [match for match in found if match]
 
 
+@pytest.mark.shared_code
 def test_lines(start: Start) -> None:
     """A line has host, time, request line, status and size of the body."""
     server = start("--log")
@@ -58,6 +59,7 @@ def test_lines(start: Start) -> None:
     assert abs(moment.timestamp() - time.time()) < 120
 
 
+@pytest.mark.shared_code
 def test_banner_and_statistics_elsewhere(start: Start) -> None:
     """With a log on standard output all else goes to standard error."""
     server = start("--log")
@@ -69,6 +71,7 @@ def test_banner_and_statistics_elsewhere(start: Start) -> None:
     assert len(_lines(server, 1)) == 1
 
 
+@pytest.mark.shared_code
 def test_no_log_by_default(start: Start) -> None:
     server = start()
     before = server.stdout
@@ -78,6 +81,7 @@ def test_no_log_by_default(start: Start) -> None:
     assert (server.stdout, server.stderr) == (before, "")
 
 
+@pytest.mark.shared_code
 def test_no_forged_lines(start: Start) -> None:
     """What a client sends stays inside its quotes, on its line, and in printable characters."""
     server = start("--log")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli import peers
+from bench.cli.study import peers
 from bench.host.project import ROOT
-from bench.peers import installing
-from bench.peers.study import study
 from bench.records.results import Results
+from bench.studies import installing
+from bench.studies.study import study
 from bench.subjects import declared
 from bench.sweep import sweep
 
@@ -115,7 +115,7 @@ def test_who_wants_it_installs_and_measures_nothing(monkeypatch: pytest.MonkeyPa
     servers."""
     machine = Machine(monkeypatch, {"ruby": 180_000_000})
     monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("it measures"))
-    assert peers.run(["--yes", "--only-install"]) == 0
+    assert peers(["--yes", "--only-install"]) == 0
     assert machine.installed == ["package:ruby-package"]
     assert 'peers ARGS="--yes --only-install"' in (ROOT / ".ci" / "run").read_text()
 
@@ -208,7 +208,7 @@ def test_who_is_not_wanted_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(sweep, "sweep", keep)
     monkeypatch.setattr(installing, "install", lambda *_: {"go": "too much"})
-    assert peers.run(["fasthttp"]) == 0
+    assert peers(["fasthttp"]) == 0
     with pytest.raises(Asked) as asked:
         sweep._sweeper(found[0], None, None, Here(), None)  # type: ignore[arg-type]
     assert set(asked.value.args) == set(study("fasthttp").subjects) - {"go"}

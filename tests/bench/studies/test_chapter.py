@@ -5,7 +5,7 @@ tests/bench/subjects/test_strangers.py checks what is visible while it serves.""
 import pytest
 
 from bench.host.project import ROOT
-from bench.peers.study import names, study
+from bench.studies.study import published, study
 from bench.subjects import declared
 
 CHAPTER = (ROOT / "docs" / "reference" / "reference-servers.md").read_text()
@@ -37,7 +37,7 @@ def test_the_table_has_no_other_peer() -> None:
     assert rows == declared.names()
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", published())
 def test_each_study_is_told_of(name: str) -> None:
     assert f"| `{name}` |" in CHAPTER
-    assert study(name).said.title
+    assert study(name).title

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: MIT
+"""Studies are declared completely, and become parts of a sweep."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from bench.cli.main import main
+from bench.host.project import ROOT
+from bench.records.conditions import CHANGES, TRICKS, Conditions
+from bench.records.errors import UserError
+from bench.studies.runs import conditions_of
+from bench.studies.study import STUDIES, names, published, study
+from bench.subjects import declared
+from bench.sweep.options import chosen_options, sweep_parser
+
+TOML = """\
+title = "Two ways"
+question = "Which?"
+source = "a paper"
+machine = "a machine"
+reference = "nginx"
+equal = ["all"]
+requests = 100
+runs = 1
+full = { requests = 1000, runs = 3 }
+
+[[measure]]
+servers = ["nginx", "go"]
+workloads = ["moved"]
+levels = [10, 20]
+keep_alive = [false, true]
+
+[[expect]]
+server = "go"
+versus = ["nginx"]
+limit = 0.9
+"""
+PUBLISHED = """# figures of a paper
+system,subject,workload,keep_alive,concurrency,at,requests_per_second,note
+nginx 0.1,nginx,moved,true,500,20,1000,
+Go 1.0,go,moved,true,500,20,,did not end
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "two.published.csv").write_text(PUBLISHED)
+    path = tmp_path / "two.toml"
+    path.write_text(TOML)
+    return path
+
+
+def test_the_studies_there_are() -> None:
+    of_others = {"fasthttp", "go-nginx-2013", "redirect-2020", "web-2009"}
+    assert set(published()) == {"after-epoll", "now", *of_others}
+    assert {*names()} - {*published()} == {"cost", "measure", "storeys"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_is_declared_completely(name: str) -> None:
+    """Each study measures only what can be measured. Each server under test supports the
+    workloads of its rows, and each published figure is compared with a measured one."""
+    found = study(name)
+    for measure in found.measure:
+        for subject in set(measure.servers) & set(declared.names()):
+            assert set(measure.workloads) <= set(declared.stranger(subject).said.workloads), subject
+    record = found.record()
+    assert not record.reference or record.reference in found.subjects
+    for row in record.published:
+        if row.subject in found.subjects:
+            measured = [
+                m for m in record.measured if row.at in m.levels and row.subject in m.subjects
+            ]
+            loads = {(c.workload, c.keep_alive) for m in measured for c in m.conditions}
+            assert (row.workload, row.keep_alive) in loads, row
+    assert bool(record.published) == bool(record.machine)
+    assert bool(record.published) <= bool(record.changed), "why ratios differ"
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_published_row_is_lost(name: str) -> None:
+    file = STUDIES / f"{name}.published.csv"
+    if file.exists():
+        with file.open(newline="") as lines:
+            assert len(list(csv.reader(lines))) - 1 == len(study(name).published) > 0
+
+
+def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
+    found = study(str(file))
+    (short,), (full,) = found.parts(full=False), found.parts(full=True)
+    assert short.subjects == ("nginx", "go")
+    assert (short.plan.requests, short.plan.runs) == (100, 1)
+    assert (full.plan.requests, full.plan.runs) == (1000, 3)
+    both = [Conditions("moved"), Conditions("moved", keep_alive=True)]
+    assert conditions_of(short.plan) == both
+    record = found.record()
+    assert (record.measured[0].conditions, record.measured[0].levels) == (both, [10, 20])
+
+
+def test_the_numbers_of_the_command_line(file: Path) -> None:
+    """They replace those of the study. An entry with numbers of its own keeps them, except that it
+    has no more runs."""
+    more = TOML.replace("levels", "runs = 2\nlevels") + TOML[TOML.index("[[measure]]") :]
+    file.write_text(
+        more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)
+    )
+    own, usual = study(str(file)).resized(requests=50, runs=1, level=70).parts(full=False)
+    assert (own.plan.runs, own.plan.requests, own.plan.levels) == (1, 50, (50,))
+    assert (usual.plan.runs, usual.plan.requests, usual.plan.levels) == (1, 50, (50,))
+
+
+def test_a_probe_has_numbers_of_its_own() -> None:
+    (load, calls) = study("edge").parts(full=False)
+    assert (load.plan.levels, load.plan.requests, load.plan.runs) == ((50,), 4000, 7)
+    assert (calls.plan.levels, calls.plan.requests, calls.plan.runs) == ((10,), 300, 1)
+    assert calls.plan.values("change") == load.plan.values("change") == ("", "edge")
+
+
+def test_each_optimisation_is_disabled_alone_where_it_has_an_effect() -> None:
+    found = {x for one in study("cost").measure for x in one.varied.get("without", ())}
+    assert found == {"", *TRICKS}
+    for name in CHANGES:
+        (entry,) = study(name).measure
+        assert entry.varied["change"] == ("", name)
+
+
+def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
+    """Without perf, the instructions of the seven servers are counted, and the others are sampled.
+    The report shows both."""
+    usual = study("fasthttp")
+    other = usual.model_copy(update={"stacks": "counted"})
+    assert usual.parts(False)[-1].subjects == ("go", "fasthttp", "epoll")
+    *_, sampled, counted = other.parts(False)
+    assert (sampled.subjects, sampled.plan) == (("go", "fasthttp"), usual.parts(False)[-1].plan)
+    assert counted.subjects == ("epoll",)
+    assert counted.plan.values("mode") == ("counted",)
+    assert "counted" in {c.mode for m in other.record().measured for c in m.conditions}
+
+
+def test_what_was_published(file: Path) -> None:
+    then = study(str(file)).published
+    assert [(row.system, row.requests_per_second) for row in then] == [
+        ("nginx 0.1", 1000.0),
+        ("Go 1.0", None),
+    ]
+    assert then[1].note == "did not end"
+    assert (then[0].concurrency, then[0].at, then[0].keep_alive) == (500, 20, True)
+
+
+WRONG = [
+    ('"nginx", "go"', '"nginx", "nobody"', "line 12: measure[1].servers: 'nobody' is not a server"),
+    (
+        '["moved"]',
+        '["guestbok"]',
+        "line 13: measure[1].workloads: 'guestbok' is not a workload; did you mean 'guestbook'?",
+    ),
+    (
+        "keep_alive =",
+        "keep_awake =",
+        "line 15: measure[1].keep_awake: 'keep_awake' is not a key; did you mean 'keep_alive'?",
+    ),
+    ("[false, true]", '["no"]', "line 15: measure[1].keep_alive: 'no': write true or false"),
+    ("keep_alive = [false, true]", "idle = 1.5", "line 15: measure[1].idle: '1.5' is not a whole"),
+    (
+        "keep_alive = [false, true]",
+        'without = "x"',
+        "line 15: measure[1].without: unknown optimisation: x",
+    ),
+    ('question = "Which?"\n', "", "line 1: question: this key is missing"),
+    ('servers = ["nginx", "go"]\n', "", "line 11: measure[1].servers: this key is missing"),
+    ('["nginx", "go"]', '"go"', "line 12: measure[1].servers: 'go': write a list: [...]"),
+    ("runs = 1", "runs = 0", "line 8: runs: 0: Input should be greater than 0"),
+    ("runs = 3", "rounds = 3", "line 9: full.rounds: 'rounds' is not a key; did you mean 'runs'?"),
+    ('"nginx"\nequal', '"nobody"\nequal', "line 5: reference: 'nobody' is not a server"),
+    ('versus = ["nginx"]', 'versus = ["ngin"]', "line 19: expect[1].versus: 'ngin' is not a"),
+    ("limit = 0.9", "limt = 0.9", "line 20: expect[1].limt: 'limt' is not a key; did you mean"),
+    ("limit = 0.9", "idle = [0, 1]", "line 20: expect[1].idle: give one value: an entry for"),
+    (
+        "limit = 0.9",
+        "than = { idl = 0 }",
+        "line 20: expect[1].than: 'idl' is not a key; did you mean 'idle'",
+    ),
+    ("limit = 0.9", 'figure = "p98"', "line 20: expect[1].figure: 'p98' is not a figure; did you"),
+    ("title", "name = 'x'\ntitle", "line 1: name: this key cannot be set: remove it"),
+    ("title = ", "title ", "Expected '=' after a key in a key/value pair (at line 1, column 7)"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "complaint"), WRONG)
+def test_a_mistake_is_reported_with_its_line(
+    file: Path, before: str, after: str, complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert before in TOML
+    file.write_text(TOML.replace(before, after, 1))
+    assert main(["run", str(file)]) == 2
+    assert capsys.readouterr().err.startswith(f"run: {file}: {complaint}")
+
+
+def test_a_published_row_that_is_none(file: Path) -> None:
+    file.with_suffix(".published.csv").write_text(PUBLISHED.replace("1000,", "fast,"))
+    with pytest.raises(UserError, match="requests_per_second"):
+        study(str(file))
+
+
+def test_a_study_that_nobody_knows() -> None:
+    with pytest.raises(UserError, match=r"unknown study: then\. Known: after-epoll"):
+        study("then")
+    with pytest.raises(UserError, match=r"the file then\.toml does not exist"):
+        study("then.toml")
+
+
+def test_several_studies_are_one_sweep() -> None:
+    words = ["--studies", "now,redirect-2020"]
+    options = chosen_options(sweep_parser().parse_args(words))
+    assert [one.name for one in options.studies] == ["now", "redirect-2020"]
+    expected = [*study("now").parts(False), *study("redirect-2020").parts(False)]
+    assert list(options.parts) == expected
+    assert not options.answers
+    for more in ("--levels 5", "--servers epoll", "--floors", "--workloads small", "--path /x"):
+        with pytest.raises(UserError, match="leave out the other options"):
+            chosen_options(sweep_parser().parse_args([*words, *more.split()]))
+
+
+def test_what_is_declared_of_a_peer_is_kept() -> None:
+    nginx = declared.peer("nginx")
+    assert nginx.language == "C"
+    assert nginx.resembles == ["epoll"]
+    assert nginx.settings
+    assert (ROOT / "bench" / "strangers" / "nginx").is_dir()

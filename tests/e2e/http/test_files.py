@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""Files that change, disappear or shrink while they are served, and files larger than any buffer.
+
+Each process and each event loop has a cache of its own, so every server is tested.
+"""
+
+import contextlib
+import hashlib
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from email.utils import formatdate, parsedate_to_datetime
+from pathlib import Path
+
+import pytest
+
+from .. import processes
+from ..claims import of_kind
+from ..client import Client, EndOfStreamError, fetch, request, send
+from ..conftest import Start
+from ..harness import Server, is_sanitized
+from ..site import MB, MODIFIED, big_pattern, eighty_kilobytes
+from ..timing import wait_until
+
+DIGITS = "/t/digits.txt"
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def file(server: Server, site: Path) -> Iterator[Path]:
+    """Yield the path of a file that this test makes, with a name that no other has had."""
+    path = site / "public" / "t" / f"made-{server.name}-{next(NUMBERS)}.txt"
+    yield path
+    path.rmdir() if path.is_dir() else path.unlink(missing_ok=True)
+
+
+@pytest.mark.of_servers("preforking", "epoll")
+def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
+    """A switched link takes effect after a restart; a replaced file takes effect at once."""
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name.txt").write_text(name)
+    for name in ("templates", "redirects"):
+        (tmp_path / name).symlink_to(site / name)
+    (tmp_path / "public").symlink_to("old")
+    server = start(root=tmp_path)
+    (tmp_path / "switched").symlink_to("new")
+    (tmp_path / "switched").rename(tmp_path / "public")
+    assert fetch(server, "/name.txt").body == b"old"
+    (tmp_path / "old/replaced.txt").write_text("replaced")
+    (tmp_path / "old/replaced.txt").rename(tmp_path / "old/name.txt")
+    assert fetch(server, "/name.txt").body == b"replaced"
+    assert server.stop(signal.SIGHUP) == 0
+    assert fetch(start(root=tmp_path), "/name.txt").body == b"new"
+
+
+def test_changed_file(server: Server, file: Path) -> None:
+    """A changed file is served with its new content and another ETag; a deleted one is 404."""
+    target = f"/t/{file.name}"
+    file.write_bytes(b"first")
+    os.utime(file, (MODIFIED, MODIFIED))
+    before = fetch(server, target)
+    assert before.body == b"first"
+    file.write_bytes(b"other")
+    wait_until(lambda: fetch(server, target).body == b"other", "the new content")
+    assert fetch(server, target).field("ETag") != before.field("ETag")
+    new = file.with_suffix(".new")
+    new.write_bytes(b"replaced by another file")
+    new.rename(file)
+    wait_until(lambda: fetch(server, target).body == b"replaced by another file", "the new file")
+    file.unlink()
+    wait_until(lambda: fetch(server, target).status == 404, "404 for a deleted file")
+
+
+@pytest.mark.parametrize("instead", ["nothing", "folder", "link that leads out", "another file"])
+def test_deleted_file_is_let_go(server: Server, file: Path, instead: str) -> None:
+    """A request for a deleted file is 404, and its space on the disk is free again."""
+    file.write_bytes(eighty_kilobytes())
+    with Client(server) as client:
+        asked = request("GET", f"/t/{file.name}")
+        for status, field in (
+            (412, ("If-Match", '"x"')),
+            (416, ("Range", "bytes=90000-")),
+            (200, ("Range", "x")),
+        ):
+            raw = request("GET", f"/t/{file.name}", (field,))
+            # By the same worker, if possible.
+            one = client.exchange(raw) if server.kind.keeps_alive else send(server, raw)
+            assert one.status == status
+        file.unlink()
+        if instead == "folder":
+            file.mkdir()
+        elif instead == "link that leads out":
+            file.symlink_to("/etc/passwd")
+        elif instead == "another file":
+            file.write_bytes(b"another")
+        assert client.exchange(asked).status == {"folder": 301, "another file": 200}.get(
+            instead, 404
+        )
+        for pid in server.pids():
+            for name in processes.descriptors(pid):
+                assert not name.endswith(f"{file.name} (deleted)")
+
+
+def test_file_from_the_future(server: Server, file: Path) -> None:
+    """Last-Modified is never in the future (RFC 9110, section 8.8.2.1)."""
+    file.write_bytes(b"future")
+    future = 4_000_000_000  # the year 2096
+    os.utime(file, (future, future))
+    target = f"/t/{file.name}"
+    for _ in range(2):
+        modified = parsedate_to_datetime(fetch(server, target).field("Last-Modified") or "")
+        assert modified.timestamp() <= time.time()
+    field = ("If-Modified-Since", formatdate(future, usegmt=True))
+    assert fetch(server, target, field).status == 304
+
+
+def test_change_is_seen_at_once(server: Server, file: Path) -> None:
+    """A request sent after a change gets the new content, even if the change is within one tick of
+    the file clock, or if other clients are being sent the same file."""
+    target = f"/t/{file.name}"
+    file.write_bytes(b"0000")
+    over = threading.Event()
+
+    def ask_on() -> None:
+        while not over.is_set():
+            with Client(server) as client:
+                assert client.exchange(request("GET", target)).body.isdigit()
+                # A kept connection may be closed because others wait.
+                with contextlib.suppress(EndOfStreamError, ConnectionError):
+                    for _ in range(19 if server.kind.keeps_alive else 0):
+                        assert client.exchange(request("GET", target)).body.isdigit()
+
+    with ThreadPoolExecutor() as pool, file.open("r+b", buffering=0) as changing:
+        others = [pool.submit(ask_on) for _ in range(3)]
+        try:
+            for number in range(1, 200):
+                os.pwrite(changing.fileno(), b"%04d" % number, 0)
+                assert fetch(server, target).body == b"%04d" % number
+        finally:
+            over.set()
+        for other in others:
+            other.result()
+
+
+@of_kind("keeps_alive")
+def test_change_within_a_round(server: Server, file: Path) -> None:
+    """An event loop checks a file once in an iteration. A client accepted in a long iteration,
+    after the change, gets the new content."""
+    wanted, long = request("GET", f"/t/{file.name}"), request("GET", "/sorted") * 16
+    before, behind = b"before" * 4000, b"behind" * 4000  # long: the connection stays open
+    file.write_bytes(before)
+    file.with_suffix(".new").write_bytes(behind)
+    with ExitStack() as stack:
+        first, *busy = [stack.enter_context(Client(server)) for _ in range(10)]
+        for client in (first, *busy):
+            assert client.exchange(wanted).body == before
+        busy[0].send(long)  # while this is computed, the next loop iteration fills: in this order
+        first.send(wanted)
+        for client in busy[1:]:
+            client.send(long)
+        last = stack.enter_context(Client(server))
+        last.send(wanted)
+        assert first.read().body == before
+        file.with_suffix(".new").rename(file)
+        assert fetch(server, f"/t/{file.name}").body == behind
+
+
+@pytest.mark.of_servers("poll", "epoll")
+def test_change_in_a_long_round(server: Server, file: Path) -> None:
+    """A client served last in an iteration that lasts into the next second gets the Date of that
+    second: Last-Modified is never later (RFC 9110, section 8.8.2.1)."""
+    file.write_bytes(b"x")
+    with ExitStack() as stack:
+        first, *busy, last = [stack.enter_context(Client(server)) for _ in range(120)]
+        for client in (first, *busy, last):
+            client.exchange(request("HEAD", DIGITS), "HEAD")
+        time.sleep(-(time.time() + 0.15) % 1)
+        for client in (first, *busy):  # while the first is served the next iteration fills
+            client.send(request("GET", "/sorted") * 16)
+        last.send(request("GET", f"/t/{file.name}"))
+        while last.is_quiet(0.01):
+            file.write_bytes(b"x")
+        response = last.read()
+    date, modified = (
+        parsedate_to_datetime(response.field(name) or "") for name in ("Date", "Last-Modified")
+    )
+    assert modified <= date
+
+
+def test_file_that_shrinks(server: Server, file: Path) -> None:
+    """A file that shrinks while it is sent ends that connection only, and the server continues."""
+    with file.open("wb") as big:
+        big.truncate(50_000_000)
+    with Client(server, receive_buffer=4096) as client:
+        client.send(request("GET", f"/t/{file.name}"))
+        client.read_exactly(2000)
+        os.truncate(file, 1000)
+        assert len(client.read_to_end()) < 50_000_000
+    assert fetch(server, DIGITS).status == 200
+
+
+# ---- Large files ----
+
+PART, LARGE = 24 * MB, 60 * MB
+MEMORY_LIMIT_KB = 24 * 1024
+
+
+def _download(client: Client, size: int) -> str:
+    """Read a response with so many bytes piece by piece; return their hash."""
+    head = client.read_head()
+    assert head.startswith(b"HTTP/1.1 20")
+    digest = hashlib.sha256()
+    for _ in range(size // MB):
+        digest.update(client.read_exactly(MB))
+    return digest.hexdigest()
+
+
+def _expected_hash(size: int) -> str:
+    """Return the hash of the first bytes of the big file."""
+    digest = hashlib.sha256()
+    for number in range(size // MB):
+        digest.update(big_pattern(number * MB, MB))
+    return digest.hexdigest()
+
+
+def test_big_file_in_little_memory(start: Start) -> None:
+    """60 MB arrive whole; each process of the server needs a fraction of that memory."""
+    server = start()
+    with Client(server) as client:
+        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{LARGE - 1}"),)))
+        assert _download(client, LARGE) == _expected_hash(LARGE)
+    if is_sanitized(server.binary):
+        pytest.skip("a sanitizer needs memory of its own")
+    peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
+    assert max(peaks) < MEMORY_LIMIT_KB, f"peak memory of its processes in kB: {peaks}"
+
+
+def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
+    """Three clients that pause and a client that reads at once all get the whole file."""
+    server = start()
+    count = 1 if server.kind.is_stalled_by_one else 3
+    slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]
+    for client in slow:
+        client.send(request("GET", "/t/big.bin", (("Range", f"bytes=0-{PART - 1}"),)))
+        wait_until(lambda c=client: not c.is_quiet(0), "the answer has begun")
+    if count > 1:
+        assert fetch(server, "/t/digits.txt").status == 200
+    with ThreadPoolExecutor(count) as pool:
+        hashes = list(pool.map(_download, slow, [PART] * count))
+    for client in slow:
+        client.close()
+    assert hashes == [_expected_hash(PART)] * count
+
+
+@of_kind("keeps_alive")
+def test_slow_reader_of_many_small_answers(start: Start) -> None:
+    """A client that pipelines without reading is not read on; it gets all responses later."""
+    server = start()
+    count = 400
+    with Client(server, receive_buffer=1 << 16) as client:
+        sender = threading.Thread(target=client.send, args=(request("GET", "/t/80k.bin") * count,))
+        sender.start()
+        time.sleep(0.5)
+        statuses = {client.read().status for _ in range(count - 1)}
+        sender.join()
+        peaks = [processes.status_number(pid, "VmHWM") for pid in server.pids()]
+        statuses.add(client.read().status)
+    assert statuses == {200}
+    assert is_sanitized(server.binary) or max(peaks) < MEMORY_LIMIT_KB

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
+from bench.host.project import ROOT
 from bench.timeline import command
 from bench.timeline.command import for_viewers, kept, make
 from bench.timeline.page import picture, viewer_trace
 from bench.timeline.recording import Recording
 from bench.timeline.scenarios import SCENARIOS
+
+INSTALL = "npm install --prefix build/tools speedscope@1.25.0"
+SPEEDSCOPE = ROOT / "build/tools/node_modules/speedscope/dist/release/index.html"
 
 
 def test_a_further_server_does_not_replace_the_page_of_the_seven(
@@ -98,6 +103,22 @@ def test_calls_do_not_overlap_and_hold_the_ends_of_arrows(exported: Exported) ->
         assert begin["ts"] < end["ts"]
         for event in (begin, end):
             assert any(one <= event["ts"] <= other for one, other in calls[event["tid"]]), event
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not SPEEDSCOPE.exists(), reason=f"speedscope is not installed: {INSTALL}")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_speedscope_shows_each_task(browser: Browser, scenario: str, tmp_path: Path) -> None:
+    """Real speedscope finds a profile for each task that has calls. 2 s for each scenario."""
+    viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
+    events = json.loads(viewers.read_text())["traceEvents"]
+    tasks = {event["tid"] for event in events if event["ph"] == "X"}
+    page = browser.new_page()
+    page.goto(f"{SPEEDSCOPE.as_uri()}#")
+    page.set_input_files("input[type=file]", viewers)
+    expect(page).to_have_title(f"{viewers.name} - speedscope")
+    expect(page.get_by_text(f"(1/{len(tasks)})")).to_be_visible()
+    page.close()
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:

@@ -134,8 +134,11 @@ void redis_client_close(struct redis_client *client) {
     redis_pipeline_close(&pipeline);
 }
 
-/* The pipeline notices a reply that was not requested before it appends a
-   command. */
+/* The loop resumes coroutines before it calls serve_redis(): Redis may have
+   closed the connection.  If it has sent something that was not requested,
+   redis_pipeline_append() closes the connection. */
 void redis_client_check_before_use(struct redis_client *client) {
     (void)client;
+    if (pipeline.due == 0 && coroutine_may_receive(pipeline.source.descriptor))
+        redis_pipeline_fill(&pipeline, MSG_DONTWAIT, clock_milliseconds());
 }

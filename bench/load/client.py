@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
 from typing import TypeVar
 
 RESET = struct.pack("ii", 1, 0)
@@ -61,6 +62,13 @@ class Response:
             if key.strip().lower() == name.lower():
                 return value.strip()
         return None
+
+    @property
+    def date(self) -> int | None:
+        """Return the Date as a Unix time (RFC 9110, section 6.6.1); None if there is no valid
+        one."""
+        found = parsedate_tz(self.field("Date") or "")
+        return mktime_tz(found) if found else None
 
     @property
     def closes(self) -> bool:

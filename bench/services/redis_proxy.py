@@ -7,6 +7,9 @@ together is sent a little later); it prints its port when it listens, and runs u
 delays without limiting the rate: replies that arrive together also leave together, so a pipelined
 connection is delayed once, not once for each reply.
 
+A command with the word MISMATCHED gets a reply of a wrong type. If a client sends another command
+on that connection, it gets an unexpected reply first, as after a timeout.
+
 After SIGUSR1 it lies. It cuts all connections, so that no false reply overtakes a true one. On new
 connections no command reaches Redis, and each gets the next false reply. SIGUSR2 ends this. No
 false reply can be taken for a successful RPUSH. A server that reports a stored remark meanwhile has
@@ -34,6 +37,7 @@ WRONG_TYPE_AND_MORE = {b"RPUSH": b"$2\r\nno\r\n:99\r\n", b"GET": b"*0\r\n:99\r\n
 OTHERWISE = b"$2\r\nno\r\n:99\r\n"
 REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+MISMATCHED, MISMATCH, LATE = b"mismatched", b"*0\r\n", b":99\r\n"
 HALF = b"*2\r\n$5\r\nhal"
 """The connection ends after it."""
 
@@ -57,6 +61,8 @@ class Proxy:
         """The delayed replies in the order of their times (all have the same delay)."""
         self._lying = False
         self._number = itertools.count()
+        self._mismatched: set[socket.socket] = set()
+        """The connections of clients with a late reply that is still to be sent."""
 
     def lie(self, *_: object) -> None:
         """Cut all connections, and send false replies from now on."""
@@ -106,7 +112,14 @@ class Proxy:
     def _ask(self, client: socket.socket, redis: socket.socket, commands: bytes) -> None:
         """Forward a client's commands to Redis, or answer them with false replies."""
         if not self._lying:
-            send(redis, commands)
+            if client in self._mismatched:
+                self._mismatched.remove(client)
+                send(client, LATE)
+            if MISMATCHED in commands:
+                self._mismatched.add(client)
+                send(client, MISMATCH)
+            else:
+                send(redis, commands)
             return
         for command in commands_in(commands):
             wrong = WRONG_TYPE_AND_MORE.get(command, OTHERWISE)
@@ -133,6 +146,7 @@ class Proxy:
     def _close(self, *pair: socket.socket) -> None:
         for one in pair:
             self._partners.pop(one.fileno(), None)
+            self._mismatched.discard(one)
             one.close()
 
 

@@ -39,7 +39,9 @@ DRIP_SECONDS = 0.06
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
 """A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
 server's send buffer (4 MB at most) has room again within this timeout."""
-USES, USE_SECONDS = 5, 0.2
+CLOCK_SECONDS = 0.05
+"""More than a tick of the kernel, by which the server's time(2) may be late."""
+USES, USE_SECONDS = 7, 0.2
 """Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
 FIRST_SECONDS = 0.6
 """The pause before the first sip. A blocking server's send(2) returns EAGAIN meanwhile: it is
@@ -315,15 +317,20 @@ def cut_off(scene: Scene) -> str | None:
 
 def in_use(scene: Scene) -> None:
     """A connection on which requests come one after another is kept, for longer than an idle one
-    is."""
+    is. Each response has the date of its own request."""
     path = next(iter(scene.site.small))
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
             seen = f"requests came {USE_SECONDS} s one after another; number {number + 1}"
             fault: FaultName = "not-kept" if number else "no-answer"
+            sent = int(time.time() - CLOCK_SECONDS)
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
                 answer = scene.talk(client, request("GET", path))
+            if answer.date is None or answer.date < sent:
+                old = f"{seen} was answered with Date: {answer.field('Date')}"
+                now = time.strftime("%H:%M:%S", time.gmtime(sent))
+                raise Failed("bad-head", f"{old}; it was sent after {now} GMT", client.port)
             if answer.closes:
                 return
             scene.watch.sleep(USE_SECONDS)

@@ -229,7 +229,8 @@ def _remark(dice: Random) -> tuple[str, bytes]:
     return f"{text} - {name}", form.encode()
 
 
-def _form(_: SeededSite, dice: Random) -> Expected:
+def new_remark(_: SeededSite, dice: Random) -> Expected:
+    """Return a form with a random remark."""
     remark, form = _remark(dice)
     data = request("POST", "/guestbook", FORM, body=form)
     return Expected("a remark", data, 303, remark=remark)
@@ -254,4 +255,4 @@ def _too_large() -> Expected:
 
 
 MAKERS: tuple[Callable[[SeededSite, Random], Expected], ...]
-MAKERS = (_file, _file, _part, missing, moved, _page, _form, _form, chunks)
+MAKERS = (_file, _file, _part, missing, moved, _page, new_remark, new_remark, chunks)

@@ -3,7 +3,8 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from redis import Redis
@@ -12,9 +13,10 @@ from bench.grade.building import Expected, word
 from bench.grade.sandbox import REDIS_PASSWORD
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
-from bench.grade.stages.mixing import Manner, ask, leave, mixture, page
+from bench.grade.stages.mixing import Manner, ask, leave, mixture, new_remark, page
 from bench.grade.trying import Stage, Trial
 from bench.load.client import request
+from bench.services.redis_proxy import MISMATCHED
 from bench.services.redis_server import connect
 
 REDIRECTS = (302, 303, 307)
@@ -26,7 +28,7 @@ UNUSED_SECONDS = 0.3
 """Longer than a connection is used again without a look at it (REDIS_CHECK_AFTER)."""
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
-ROUNDS = 4
+ROUNDS, CUTS = 4, 3
 STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
@@ -141,7 +143,14 @@ def back(scene: Scene) -> None:
 
 
 def idle_cut(scene: Scene) -> None:
-    """Redis closes connections that the server does not use now; the next pages are served."""
+    """Redis closes connections that the server does not use now; the next pages are served, and a
+    remark that is sent at once is saved."""
+    for _ in range(CUTS):
+        page(scene)
+        cut_redis(scene)
+        name = "a remark, sent after Redis had closed its connections,"
+        one = replace(new_remark(scene.site, scene.dice), name=name)
+        ask(scene, one, how=Manner(wrong="redis-not-back"))
     scene.together([lambda: scene.get("/guestbook")] * AT_ONCE)
     cut_redis(scene)
     scene.watch.sleep(UNUSED_SECONDS)
@@ -204,6 +213,22 @@ def connections(scene: Scene) -> int:
         return int(client.info("stats")["total_connections_received"])
 
 
+def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]) -> None:
+    """Redis sends a reply of a wrong type, and later another one. The next clients must not get
+    that: the server has closed the connection."""
+    status = scene.get(f"/go/{MISMATCHED.decode()}").status
+    try:
+        scene.together([partial(follow, name) for name in names])
+    except Failed as failed:
+        if failed.fault == "no-answer":
+            raise
+        raise Failed(
+            "wrong-reply",
+            f"a reply of Redis had the wrong type, and the client got {status}; an unexpected "
+            f"reply followed on this connection, and a later command got it: {failed.seen}",
+        ) from failed
+
+
 def own_replies(scene: Scene) -> None:
     """Short links that many clients request at once lead to their targets, over few connections to
     Redis."""
@@ -225,6 +250,7 @@ def own_replies(scene: Scene) -> None:
                     f"once, and one was sent to {target} (status {answer.status})",
                 )
 
+    mismatched(scene, follow, list(links))
     # These leave before their reply comes.
     leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)
     before = connections(scene)

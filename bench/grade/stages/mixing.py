@@ -132,7 +132,8 @@ def require_saved(
     """Raise Failed unless each remark that was answered 303 is in Redis once, and no other is there
     twice. `posted`: the status that was answered to each remark."""
     with connect(scene.redis.url) as redis:
-        there = Counter(text.decode() for text in redis.lrange("guestbook_remarks", 0, -1))
+        saved = redis.lrange("guestbook_remarks", 0, -1)
+    there = Counter(remark.decode(errors="replace") for remark in saved)
     for remark, status in posted.items():
         # If the connection was cut after it was saved, it is there, though 503 was answered.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):

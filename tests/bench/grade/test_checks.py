@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The catalogue of faults, and how checks are run: at the same time, again, and not too late."""
 
+import contextlib
 import re
 import threading
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,12 @@ from bench.grade.faults import FAULTS, TEXTS, FaultFile
 from bench.grade.scene import PATIENCE
 from bench.grade.stage import OVER, Failed
 from bench.grade.stages import STAGES
+from bench.grade.stages.mixing import require_saved
 from bench.grade.stages.racing import MORE_PATIENCE
 from bench.grade.trying import Stage, Trial, World
 from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
+from tests.e2e.redisbox import PrivateRedis
 
 
 def test_each_fault_is_named_in_the_code() -> None:
@@ -61,6 +65,16 @@ def test_what_is_to_be_read_is_there(fault: object) -> None:
         assert (ROOT / name).is_file(), name
     for word, file in re.findall(r"`(\w+)` in ((?:lib|ops|0\d_)[\w./-]+\w)", read):
         assert word in (ROOT / file).read_text(), f"{file} has no {word}"
+
+
+def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
+    """0.3 s."""
+    with PrivateRedis() as redis:
+        with contextlib.closing(redis.client()) as client:
+            client.do("RPUSH", "guestbook_remarks", b"\xff")
+        scene: Any = SimpleNamespace(redis=SimpleNamespace(url=redis.url()))
+        with pytest.raises(Failed, match="is in Redis 0 times"):
+            require_saved(scene, {"mine": 303})
 
 
 def test_no_client_waits_as_long_as_the_server_may() -> None:

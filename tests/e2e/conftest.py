@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.accounting import adopt_orphans
 from bench.host.project import toml_of
 
-from . import processes
 from .harness import (
     REPOSITORY,
     Server,
@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if any(is_sanitized(path) for path in binaries):
         PACE.sanitized = True
         PACE.slowness = 6
-    processes.become_subreaper()
+    adopt_orphans()  # to detect a server that leaves one
     # nohup(1) ignores SIGHUP, and the servers would inherit that; they do not inherit a handler.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
@@ -89,15 +89,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for kind in metafunc.definition.iter_markers("of_kind"):
             fact, is_so = kind.args[0].removeprefix("not "), not kind.args[0].startswith("not ")
             names = [name for name in names if getattr(architecture(name), fact) == is_so]
-        if metafunc.definition.get_closest_marker("shared_code") is not None:
-            names = representatives(metafunc.config, names)
         groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
         values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
         metafunc.parametrize("arch", values, scope="module")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what a sanitizer prevents, and in servers of `make plain` the promises of ops/."""
+    """Leave out shared code in most servers. Skip what a sanitizer prevents, and in servers of
+    `make plain` the promises of ops/."""
+    few = representatives(config, chosen_servers(config))
+    shared = {item for item in items if item.get_closest_marker("shared_code") is not None}
+    left_out = {item for item in shared if item.callspec.params["arch"] not in few}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
     for item in items if PACE.sanitized else ():
         marker = item.get_closest_marker("plain_build")
         if marker is not None:
@@ -171,10 +175,16 @@ def binary(request: pytest.FixtureRequest, arch: str) -> Path:
 
 @pytest.fixture(scope="module")
 def server(
-    binary: Path, site: Path, redis: PrivateRedis, database: RedisClient
+    request: pytest.FixtureRequest,
+    binary: Path,
+    site: Path,
+    redis: PrivateRedis,
+    database: RedisClient,
 ) -> Iterator[Server]:
-    """Yield a running server that the tests of one file share and do not disturb."""
-    with Server(binary, site, redis.url(database.database), WORKERS) as running:
+    """Yield a running server that the tests of one file share and do not disturb. Its options are
+    the file's SERVER_OPTIONS."""
+    options = getattr(request.module, "SERVER_OPTIONS", WORKERS)
+    with Server(binary, site, redis.url(database.database), options) as running:
         yield running
 
 

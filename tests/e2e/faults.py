@@ -7,6 +7,9 @@ import struct
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from bench.host.project import toml_of
 from bench.host.sockets import LISTEN, tcp_sockets
@@ -19,14 +22,16 @@ SHORT = 0
 """Used instead of an errno: the call succeeds, with one byte."""
 
 
-def faults(part: str) -> dict[str, tuple[int, ...]]:
-    """Return the calls of a part of faults.toml, each with its errors."""
-    table = toml_of(Path(__file__).parent / "limits" / "faults.toml")[part]
-
-    def error(word: str) -> int:
-        return SHORT if word == "SHORT" else int(getattr(errno, word))
-
-    return {call: tuple(map(error, words.split())) for call, words in table.items()}
+def faults(part: str) -> list[Any]:
+    """Return the calls of a part of faults.toml, each with its errors, as parameters of a test.
+    Those of the part shared_... are of shared code."""
+    tables = toml_of(Path(__file__).parent / "limits" / "faults.toml")
+    found = []
+    for table, marks in ((part, ()), (f"shared_{part}", pytest.mark.shared_code)):
+        for call, words in tables[table].items():
+            errors = [SHORT if word == "SHORT" else getattr(errno, word) for word in words.split()]
+            found.append(pytest.param(call, errors, marks=marks, id=call))
+    return found
 
 
 class Plan:

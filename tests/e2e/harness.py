@@ -6,23 +6,19 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from urllib.parse import urlsplit
 
 from typing_extensions import Self
 
+from bench.host.process import guarded
+from bench.host.project import toml_of
+
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZER_REPORTS = (
@@ -94,7 +90,7 @@ def architecture(name: str) -> Architecture:
     """Return what a server's folder says about it."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
     file = folder / "tests.toml"
-    said = tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    said = toml_of(file) if file.exists() else {}
     known = Architecture(name, **said)
     assert known.stalled_by in ("nobody", "one", "workers"), f"{file}: stalled_by"
     assert known.workers in ("", "processes", "threads"), f"{file}: workers"
@@ -179,7 +175,7 @@ class Server:
             Path(self._folder.name, "stderr").open("wb") as err,
         ):
             self._process = subprocess.Popen(
-                processes.mortal(self.command()),
+                guarded(self.command()),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -313,12 +309,7 @@ class Server:
     def __enter__(self) -> Self:
         return self if self.pid else self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self.finish()
         else:
@@ -334,7 +325,7 @@ def environment() -> dict[str, str]:
 def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
     """Run a server that is expected to exit; return status, stdout, stderr."""
     done = subprocess.run(
-        processes.mortal([str(binary), *arguments]),
+        guarded([str(binary), *arguments]),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment(),

@@ -1,25 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Find processes in /proc, end them, and kill them with the tests. Linux only."""
+"""Find processes in /proc, and end them. Linux only."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-
-PR_SET_CHILD_SUBREAPER = 36
-
-
-def mortal(command: list[str]) -> list[str]:
-    """Return a command line whose process is killed when the tests die, however they die."""
-    return ["setpriv", "--pdeathsig", "KILL", "--", *command]
-
-
-def become_subreaper() -> None:
-    """Inherit orphaned grandchildren, to detect a server that leaves one."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -95,24 +82,24 @@ def reap_orphans(session: int) -> None:
                 os.waitpid(process.pid, os.WNOHANG)
 
 
-def status_number(pid: int, key: str) -> int:
-    """Return a figure of a process or thread (VmHWM, VmRSS, ... in kB); 0 if it has ended."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    for line in lines.splitlines():
-        if line.startswith(key + ":"):
-            return int(line.split()[1])
-    return 0
-
-
-def catches(pid: int, number: int) -> bool:
-    """Return whether a process has a handler for a signal."""
+def status(pid: int, key: str) -> list[str]:
+    """Return the words of a line of /proc/PID/status, of a process or thread; none if it has ended
+    or has no such line."""
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
-        return bool(int(text.partition("\nSigCgt:\t")[2].split("\n")[0], 16) >> (number - 1) & 1)
-    return False
+        return text.partition(f"\n{key}:")[2].partition("\n")[0].split()
+    return []
+
+
+def status_number(pid: int, key: str) -> int:
+    """Return a figure of a process or thread (VmHWM, VmRSS, ... in kB); 0 if it has ended."""
+    return int((status(pid, key) or "0")[0])
+
+
+def has_signal(pid: int, mask: str, number: int) -> bool:
+    """Return whether a mask of a process or thread has a signal: SigCgt (it has a handler), SigBlk
+    (it is blocked), ShdPnd (it is pending). False if it has ended."""
+    return bool(int((status(pid, mask) or "0")[0], 16) >> (number - 1) & 1)
 
 
 def tasks(pid: int) -> list[int]:
@@ -127,13 +114,8 @@ def own_threads(pid: int) -> int:
     """Return the number of threads of a process without that of ThreadSanitizer; 0 if it has ended.
     ThreadSanitizer starts a thread with all signals blocked: in a process that starts threads, and
     in each forked child, but not in a parent that has no threads."""
-    found = 0
-    for task in tasks(pid):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            text = Path(f"/proc/{pid}/task/{task}/status").read_text(encoding="ascii")
-            blocked = int(text.partition("\nSigBlk:\t")[2].split("\n")[0], 16)
-            found += not blocked >> (signal.SIGTERM - 1) & 1
-    return found
+    masks = [status(task, "SigBlk") for task in tasks(pid)]
+    return sum(not int(mask[0], 16) >> (signal.SIGTERM - 1) & 1 for mask in masks if mask)
 
 
 def descriptors(pid: int) -> list[str]:

@@ -11,18 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from typing_extensions import Self
 
-from .processes import mortal
+from bench.host.process import guarded
+
 from .sockets import free_port
 from .timing import PATIENCE, deadline_in, wait_until
-
-Value = int | bytes | list["Value"] | None
 
 
 def encode(*words: str | bytes | int) -> bytes:
@@ -31,15 +29,17 @@ def encode(*words: str | bytes | int) -> bytes:
     return b"*%d\r\n" % len(raw) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w) for w in raw)
 
 
-class RedisClient:
+class RedisClient(redis.Redis):
     """A client of one database with one connection, which it opens again if it was closed."""
+
+    do = redis.Redis.execute_command
 
     def __init__(self, port: int, database: int = 0) -> None:
         self.port = port
         self.database = database
         # One more try at once: by default redis-py pauses for seconds between three tries.
         tries = Retry(NoBackoff(), 1)
-        self._redis = redis.Redis(
+        super().__init__(
             port=port,
             db=database,
             protocol=2,
@@ -47,39 +47,22 @@ class RedisClient:
             driver_info=None,
             retry=tries,
         )
-        self._redis.response_callbacks.clear()  # replies as they came
-
-    def do(self, *words: str | bytes | int) -> Value:
-        """Run one command and return its reply. Raise redis.RedisError."""
-        reply: Value = self._redis.execute_command(*words)
-        return reply
 
     def number(self, key: str) -> int:
         """Return the number that a key holds, 0 if it does not exist."""
-        value = self.do("GET", key)
-        return int(value) if isinstance(value, bytes) else 0
+        return int(self.get(key) or 0)
 
     def remarks(self) -> list[bytes]:
         """Return all remarks in the order in which they were stored."""
-        found = self.do("LRANGE", "guestbook_remarks", 0, -1)
-        assert isinstance(found, list)
-        return [item for item in found if isinstance(item, bytes)]
-
-    def info(self, section: str) -> dict[str, str]:
-        text = self.do("INFO", section)
-        assert isinstance(text, bytes)
-        lines = text.decode().split("\r\n")
-        return dict(line.split(":", 1) for line in lines if ":" in line)
+        return self.lrange("guestbook_remarks", 0, -1)
 
     def connections(self) -> int:
         """Return how many connections this Redis has accepted so far."""
-        return int(self.info("stats")["total_connections_received"])
+        return self.info("stats")["total_connections_received"]
 
     def connected(self) -> int:
         """Return how many connections this Redis has now, without our own."""
-        clients = self.do("CLIENT", "LIST")
-        assert isinstance(clients, bytes)
-        return clients.count(b"\n") - 1
+        return len(self.client_list()) - 1
 
     def commands(self) -> dict[str, int]:
         """Return how often each command ran since the last CONFIG RESETSTAT, without our own."""
@@ -88,12 +71,8 @@ class RedisClient:
             name = key.removeprefix("cmdstat_")
             # "config|resetstat" since Redis 7, "config" before.
             if name.partition("|")[0] not in ("info", "config", "select"):
-                counts[name] = int(value.split(",")[0].removeprefix("calls="))
+                counts[name] = value["calls"]
         return counts
-
-    def close(self) -> None:
-        """Close the connection; the next command opens another."""
-        self._redis.close()
 
 
 class PrivateRedis:
@@ -130,7 +109,7 @@ class PrivateRedis:
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
         with self._log.open("wb") as log:
             process = subprocess.Popen(
-                mortal(["redis-server", *fixed, *place, *quiet, *self.options]),
+                guarded(["redis-server", *fixed, *place, *quiet, *self.options]),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -147,7 +126,7 @@ class PrivateRedis:
     def _answers(self, port: int) -> bool:
         client = RedisClient(port)
         try:
-            return client.do("PING") == b"PONG"
+            return client.ping()
         except redis.AuthenticationError:
             return "--requirepass" in self.options
         except redis.RedisError:
@@ -183,12 +162,7 @@ class PrivateRedis:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.kill()
         self._folder.cleanup()
 

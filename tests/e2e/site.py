@@ -83,16 +83,10 @@ def _write_files(folder: Path) -> None:
     _write(folder / "digits.txt", b"0123456789")
     _write(folder / "empty.txt", b"")
     _write(folder / "80k.bin", eighty_kilobytes())
-    _write(folder / "with space.txt", INSIDE)
-    _write(folder / "plus+sign.txt", INSIDE)
-    _write(folder / "percent%41.txt", INSIDE)
-    _write(folder / "ünïcode.txt", INSIDE)
+    for name in DATA["inside"]:
+        _write(folder / name, INSIDE)
     _write(folder / "sub" / "index.html", b"<!DOCTYPE html><title>sub</title>")
     _write(folder / "sub" / "page.html", b"<!DOCTYPE html><title>page</title>")
-    _write(folder / "white space" / "index.html", INSIDE)
-    _write(folder / "cr\r\nX-Injected: 1" / "index.html", INSIDE)
-    (folder / "no-index").mkdir()
-    _write(folder / "no-index" / "file.txt", INSIDE)
     _write_sparse(folder / "big.bin", BIG_SIZE)
     with (folder / "big.bin").open("r+b") as big:
         for number in range(BIG_SIZE // MB):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.process import guarded
 from bench.live.tasks import CALLS, call_in
 
 from . import processes
@@ -63,7 +64,7 @@ def skip_unless_traceable(attached: bool = True) -> None:
 @functools.cache
 def _refusal() -> str:
     """Return what strace prints if it may not attach to another process; empty if it may."""
-    with subprocess.Popen(processes.mortal(["cat"]), stdin=subprocess.PIPE) as other:
+    with subprocess.Popen(guarded(["cat"]), stdin=subprocess.PIPE) as other:
         words = ["strace", "-qq", "-o", "/dev/null", f"-p{other.pid}"]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
             wait_until(lambda: strace.poll() or _is_traced(other.pid), "strace is attached, or not")
@@ -98,7 +99,7 @@ class Trace:
         follow = [] if alone else ["-f"]
         words = ["strace", *follow, *options, "-qq", "-o", str(path)]
         words += [f"-p{pid}" for pid in pids]
-        self._process = subprocess.Popen(processes.mortal(words), stderr=subprocess.PIPE)
+        self._process = subprocess.Popen(guarded(words), stderr=subprocess.PIPE)
         wait_until(lambda: all(_is_traced(pid) for pid in pids), "strace is attached")
 
     def calls(self) -> Counter[str]:

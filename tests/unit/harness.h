@@ -2,14 +2,13 @@
 /*
  * Shared code of all unit tests.
  *
- *   - A suite: each row of a table becomes a test of its own, with a name.  -
- *   Guarded bytes: a vector is copied next to a page without access rights, so
- *   that reading one byte too many ends the program at that instruction.  -
- *   feed(): the ways in which a parser gets its bytes from a network: all at
- *   once, in two pieces cut anywhere, byte by byte, and with bytes of another
- *   message after them.
- *
- * A program builds its suite in main and ends with suite_run.
+ *   - A suite: each function TEST and each row of a TEST_TABLE is a test of its
+ *     own, with a name.  main() runs all of them.
+ *   - Guarded bytes: a vector is copied next to a page without access rights,
+ *     so that reading one byte too many ends the program at that instruction.
+ *   - feed(): the ways in which a parser gets its bytes from a network: all at
+ *     once, in two pieces cut anywhere, byte by byte, and with bytes of another
+ *     message after them.
  */
 #ifndef UNIT_HARNESS_H
 #define UNIT_HARNESS_H
@@ -30,17 +29,23 @@
 /* Views for tables of vectors; a byte string is never just a C string here. */
 #define V(literal) VIEW_INITIALIZER(literal)
 
-/* Adds one test.  The row, if any, reaches the function as *state. */
+/* Begins a test with the name of its function, which is added before main. */
+#define TEST(function)                                                         \
+    static void function(void **state);                                        \
+    __attribute__((constructor)) static void add_##function(void) {            \
+        suite_add(#function, function, NULL);                                  \
+    }                                                                          \
+    static void function(__attribute__((unused)) void **state)
+
+/* Adds a test for each row of a table; a row's first member is its name.  The
+   row reaches the function as *state. */
+#define TEST_TABLE(function, table)                                            \
+    __attribute__((constructor)) static void add_##function##_##table(void) {  \
+        for (size_t i = 0; i < ROWS(table); i++)                               \
+            suite_add((table)[i].name, function, &(table)[i]);                 \
+    }
+
 void suite_add(const char *name, CMUnitTestFunction function, const void *row);
-
-/* Adds a test for each row of a table; a row's first member is its name. */
-#define SUITE_ADD_TABLE(function, table)                                       \
-    suite_add_rows(function, table, ROWS(table), sizeof((table)[0]))
-void suite_add_rows(CMUnitTestFunction function, const void *rows, size_t count,
-                    size_t size);
-
-/* Runs what was added.  Returns what main should: 0 if all passed. */
-int suite_run(const char *name);
 
 /* The most that can be guarded, bytes. */
 #define GUARDED_LIMIT ((size_t)4 * 1024 * 1024)

@@ -9,9 +9,8 @@ static const struct view nothing = {NULL, 0};
 
 /* ---- Views ---- */
 
-static void views_of_literals_and_strings(void **state) {
+TEST(views_of_literals_and_strings) {
     static const struct view constant = V("a\0b");
-    (void)state;
 
     assert_int_equal(VIEW("").length, 0);
     assert_int_equal(VIEW("a\0b").length, 3);
@@ -20,9 +19,8 @@ static void views_of_literals_and_strings(void **state) {
     assert_view_equal(view_of(""), nothing);
 }
 
-static void parts_of_a_view(void **state) {
+TEST(parts_of_a_view) {
     struct view view = guarded(VIEW("abcdef"), GUARD_BEHIND);
-    (void)state;
 
     assert_view_equal(view_skip(view, 0), VIEW("abcdef"));
     assert_view_equal(view_skip(view, 4), VIEW("ef"));
@@ -58,8 +56,7 @@ static void trim(void **state) {
         assert_view_equal(view_trim(guarded(row->view, guard)), row->trimmed);
 }
 
-static void trim_of_null(void **state) {
-    (void)state;
+TEST(trim_of_null) {
     assert_view_equal(view_trim(nothing), nothing);
 }
 
@@ -98,8 +95,7 @@ static void equal(void **state) {
     }
 }
 
-static void equal_with_null(void **state) {
-    (void)state;
+TEST(equal_with_null) {
     assert_true(view_equal(nothing, VIEW("")));
     assert_true(view_equal_ignoring_case(VIEW(""), nothing));
     assert_true(view_starts_with(nothing, nothing));
@@ -111,9 +107,8 @@ static void equal_with_null(void **state) {
     assert_false(view_equal(nothing, VIEW("a")));
 }
 
-static void find(void **state) {
+TEST(find) {
     struct view view = guarded(VIEW("ab\0c\xff"), GUARD_BEHIND);
-    (void)state;
 
     assert_int_equal(view_find(view, 'a'), 0);
     assert_int_equal(view_find(view, '\0'), 2);
@@ -148,9 +143,8 @@ static void cut(void **state) {
     }
 }
 
-static void cut_of_null(void **state) {
+TEST(cut_of_null) {
     struct view rest = nothing;
-    (void)state;
 
     assert_view_equal(view_cut(&rest, ','), nothing);
     assert_view_equal(rest, nothing);
@@ -209,16 +203,14 @@ static void number(void **state) {
     }
 }
 
-static void number_of_null(void **state) {
+TEST(number_of_null) {
     uint64_t got = 77;
-    (void)state;
 
     assert_false(view_number(nothing, UINT64_MAX, &got));
     assert_int_equal(got, 77);
 }
 
-static void hex_digits(void **state) {
-    (void)state;
+TEST(hex_digits) {
     for (int byte = 0; byte < 256; byte++) {
         int expected = -1;
         if (byte < 128 && isdigit(byte))
@@ -265,9 +257,8 @@ static void assert_empty(const struct buffer *buffer) {
     assert_false(buffer->failed);
 }
 
-static void buffer_of_zeros_is_empty(void **state) {
+TEST(buffer_of_zeros_is_empty) {
     struct buffer buffer = {0};
-    (void)state;
 
     assert_view_equal(buffer_view(&buffer), nothing);
     buffer_append(&buffer, nothing);
@@ -280,11 +271,10 @@ static void buffer_of_zeros_is_empty(void **state) {
     buffer_free(&buffer);
 }
 
-static void buffer_keeps_every_byte_while_it_grows(void **state) {
+TEST(buffer_keeps_every_byte_while_it_grows) {
     struct buffer buffer = {0};
     size_t moves = 0;
     size_t capacity = 0;
-    (void)state;
 
     for (size_t i = 0; i < 300000; i++) {
         char byte = (char)(i * 7 % 251);
@@ -302,9 +292,8 @@ static void buffer_keeps_every_byte_while_it_grows(void **state) {
     assert_empty(&buffer);
 }
 
-static void reserve_makes_room_and_no_more(void **state) {
+TEST(reserve_makes_room_and_no_more) {
     struct buffer buffer = {0};
-    (void)state;
 
     assert_non_null(buffer_reserve(&buffer, 0)); /* a place, even for none */
     buffer_append(&buffer, VIEW("head"));
@@ -321,9 +310,8 @@ static void reserve_makes_room_and_no_more(void **state) {
     buffer_free(&buffer);
 }
 
-static void consume_drops_the_first_bytes(void **state) {
+TEST(consume_drops_the_first_bytes) {
     struct buffer buffer = {0};
-    (void)state;
 
     buffer_append(&buffer, VIEW("0123456789"));
     buffer_consume(&buffer, 0);
@@ -340,9 +328,8 @@ static void consume_drops_the_first_bytes(void **state) {
     buffer_free(&buffer);
 }
 
-static void clear_keeps_the_memory(void **state) {
+TEST(clear_keeps_the_memory) {
     struct buffer buffer = {0};
-    (void)state;
 
     append_times(&buffer, VIEW("0123456789"), 100);
     const char *data = buffer.data;
@@ -355,9 +342,8 @@ static void clear_keeps_the_memory(void **state) {
     buffer_free(&buffer);
 }
 
-static void failure_is_sticky_until_cleared(void **state) {
+TEST(failure_is_sticky_until_cleared) {
     struct buffer buffer = {0};
-    (void)state;
 
     buffer_append(&buffer, VIEW("before"));
     assert_null(buffer_reserve(&buffer, SIZE_MAX));
@@ -375,25 +361,8 @@ static void failure_is_sticky_until_cleared(void **state) {
     assert_empty(&buffer);
 }
 
-int main(void) {
-    suite_add("views of literals", views_of_literals_and_strings, NULL);
-    suite_add("parts of a view", parts_of_a_view, NULL);
-    SUITE_ADD_TABLE(trim, trims);
-    suite_add("trim: NULL", trim_of_null, NULL);
-    SUITE_ADD_TABLE(equal, equals);
-    suite_add("equal: NULL", equal_with_null, NULL);
-    suite_add("find", find, NULL);
-    SUITE_ADD_TABLE(cut, cuts);
-    suite_add("cut: NULL", cut_of_null, NULL);
-    SUITE_ADD_TABLE(number, numbers);
-    suite_add("number: NULL", number_of_null, NULL);
-    suite_add("hexadecimal digits, all bytes", hex_digits, NULL);
-    SUITE_ADD_TABLE(append_number, digits);
-    suite_add("buffer: zeros", buffer_of_zeros_is_empty, NULL);
-    suite_add("buffer: growth", buffer_keeps_every_byte_while_it_grows, NULL);
-    suite_add("buffer: reserve", reserve_makes_room_and_no_more, NULL);
-    suite_add("buffer: consume", consume_drops_the_first_bytes, NULL);
-    suite_add("buffer: clear", clear_keeps_the_memory, NULL);
-    suite_add("buffer: failure", failure_is_sticky_until_cleared, NULL);
-    return suite_run("bytes");
-}
+TEST_TABLE(trim, trims)
+TEST_TABLE(equal, equals)
+TEST_TABLE(cut, cuts)
+TEST_TABLE(number, numbers)
+TEST_TABLE(append_number, digits)

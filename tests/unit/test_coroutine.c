@@ -47,10 +47,9 @@ static void count(void) {
     }
 }
 
-static void a_function_finds_its_variables_after_a_switch(void **state) {
+TEST(a_function_finds_its_variables_after_a_switch) {
     char *memory[STACKS];
     double own = 0.25;
-    (void)state;
 
     main_stack = (struct stack){0};
     for (int i = 0; i < STACKS; i++) {
@@ -110,9 +109,8 @@ static void sleep_for(void *argument) {
 }
 
 /* A heap in which one is misplaced wakes some too late. */
-static void deadlines_are_kept_in_order(void **state) {
+TEST(deadlines_are_kept_in_order) {
     int times[MANY];
-    (void)state;
 
     begin(MANY);
     for (int i = 0; i < MANY; i++) {
@@ -137,9 +135,8 @@ static void receive(void *argument) {
         *(char *)argument = byte;
 }
 
-static void who_waits_for_a_descriptor_is_woken_by_it(void **state) {
+TEST(who_waits_for_a_descriptor_is_woken_by_it) {
     char got = 0;
-    (void)state;
 
     begin(1);
     start(receive, &got);
@@ -160,9 +157,7 @@ static void receive_all(void) {
 }
 
 /* The end of the stream comes with the last bytes: it is still to be read. */
-static void an_empty_socket_is_known(void **state) {
-    (void)state;
-
+TEST(an_empty_socket_is_known) {
     begin(1);
     assert_int_equal(send(sockets[0], "x", 1, 0), 1);
     assert_int_equal(
@@ -191,9 +186,8 @@ static void wait_twice(void *argument) {
             order[ended++] = number;
 }
 
-static void waits_are_ended_by_others(void **state) {
+TEST(waits_are_ended_by_others) {
     int numbers[] = {0, 1};
-    (void)state;
 
     begin(2);
     start(wait_twice, &numbers[0]);
@@ -215,9 +209,8 @@ static int64_t resume_first(void) {
 }
 
 /* It is called before each sleep, which it limits. */
-static void a_service_resumes_others(void **state) {
+TEST(a_service_resumes_others) {
     int number = 0;
-    (void)state;
 
     begin(1);
     start(wait_twice, &number);
@@ -235,9 +228,8 @@ static void go_on(void *argument) {
     *(bool *)argument = true;
 }
 
-static void who_never_waits_shares_its_turn(void **state) {
+TEST(who_never_waits_shares_its_turn) {
     bool first = false, second = false;
-    (void)state;
 
     begin(2);
     start(go_on, &first);
@@ -271,9 +263,8 @@ static void overflow(void *argument) {
 }
 
 /* In a child, which ends by SIGSEGV. */
-static void a_stack_that_overflows_ends_the_program(void **state) {
+TEST(a_stack_that_overflows_ends_the_program) {
     int status, result = 0;
-    (void)state;
 
     depth = mmap(NULL, sizeof *depth, PROT_READ | PROT_WRITE,
                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -292,16 +283,4 @@ static void a_stack_that_overflows_ends_the_program(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     assert_in_range(*depth, 2, COROUTINE_STACK / FRAME + 1);
-}
-
-int main(void) {
-    suite_add("variables", a_function_finds_its_variables_after_a_switch, NULL);
-    suite_add("deadlines", deadlines_are_kept_in_order, NULL);
-    suite_add("descriptor", who_waits_for_a_descriptor_is_woken_by_it, NULL);
-    suite_add("empty socket", an_empty_socket_is_known, NULL);
-    suite_add("resume", waits_are_ended_by_others, NULL);
-    suite_add("service", a_service_resumes_others, NULL);
-    suite_add("turns", who_never_waits_shares_its_turn, NULL);
-    suite_add("overflow", a_stack_that_overflows_ends_the_program, NULL);
-    return suite_run("coroutine");
 }

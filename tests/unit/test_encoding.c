@@ -42,9 +42,8 @@ static void escape(void **state) {
         assert_int_equal(percent_decode(guarded(row->text, guard)), row->byte);
 }
 
-static void every_byte_can_be_escaped(void **state) {
+TEST(every_byte_can_be_escaped) {
     char text[4];
-    (void)state;
 
     for (int byte = 0; byte < 256; byte++) {
         snprintf(text, sizeof text, "%%%02x", (unsigned)byte);
@@ -158,11 +157,10 @@ static size_t reference_length(const unsigned char *bytes, size_t length) {
 
 /* All first and second bytes, with third and fourth ones from both sides of
    every border, in all lengths. */
-static void utf8_agrees_with_its_definition(void **state) {
+TEST(utf8_agrees_with_its_definition) {
     static const unsigned char borders[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
                                             0x9f, 0xa0, 0xbf, 0xc0, 0xff};
     unsigned char bytes[4];
-    (void)state;
 
     for (unsigned pair = 0; pair < 0x10000; pair++)
         for (size_t i = 0; i < ROWS(borders); i++)
@@ -180,17 +178,10 @@ static void utf8_agrees_with_its_definition(void **state) {
             }
 }
 
-static void utf8_of_null(void **state) {
-    (void)state;
+TEST(utf8_of_null) {
     assert_int_equal(utf8_character((struct view){NULL, 0}), 0);
     assert_int_equal(utf8_count((struct view){NULL, 0}), 0);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(escape, escapes);
-    suite_add("escape: every byte", every_byte_can_be_escaped, NULL);
-    SUITE_ADD_TABLE(utf8, utf8_rows);
-    suite_add("utf8: its definition", utf8_agrees_with_its_definition, NULL);
-    suite_add("utf8: NULL", utf8_of_null, NULL);
-    return suite_run("encoding");
-}
+TEST_TABLE(escape, escapes)
+TEST_TABLE(utf8, utf8_rows)

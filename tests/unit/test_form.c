@@ -96,11 +96,10 @@ static void field(void **state) {
 }
 
 /* All typed text comes back, even if much of it is escaped. */
-static void every_byte_comes_back(void **state) {
+TEST(every_byte_comes_back) {
     struct buffer body = {0};
     struct buffer value = {0};
     char escape_text[4];
-    (void)state;
 
     buffer_append(&body, VIEW("e=1&f="));
     for (int byte = 0; byte < 256; byte++) {
@@ -117,8 +116,4 @@ static void every_byte_comes_back(void **state) {
     buffer_free(&value);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(field, fields);
-    suite_add("form: every byte", every_byte_comes_back, NULL);
-    return suite_run("form");
-}
+TEST_TABLE(field, fields)

@@ -93,9 +93,8 @@ static void text(void **state) {
 
 /* For every two bytes: the output is UTF-8, has no markup, and valid text comes
    out again when its references are resolved. */
-static void every_pair_of_bytes_is_safe(void **state) {
+TEST(every_pair_of_bytes_is_safe) {
     struct buffer html = {0};
-    (void)state;
 
     for (unsigned pair = 0; pair < 0x10000; pair++) {
         char bytes[2] = {(char)(pair >> 8), (char)(pair & 0xff)};
@@ -120,8 +119,4 @@ static void every_pair_of_bytes_is_safe(void **state) {
     buffer_free(&html);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(text, texts);
-    suite_add("text: every pair of bytes", every_pair_of_bytes_is_safe, NULL);
-    return suite_run("html");
-}
+TEST_TABLE(text, texts)

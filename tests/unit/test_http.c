@@ -158,9 +158,8 @@ static void request_line(void **state) {
 }
 
 /* RFC 9112, section 2.2: SHOULD ignore blank lines before a request. */
-static void blank_lines_before(void **state) {
+TEST(blank_lines_before) {
     struct http_request expected = plain_request();
-    (void)state;
 
     feed_head(VIEW("\r\n"), VIEW("Host: a\r\n"), &expected);
     feed_head(VIEW("\r\n\r\n\r\n"), VIEW("Host: a\r\n"), &expected);
@@ -276,9 +275,8 @@ static void persistence(void **state) {
     feed_head(VIEW(""), row->fields, &expected);
 }
 
-static void http_1_0_needs_no_host(void **state) {
+TEST(http_1_0_needs_no_host) {
     struct http_request expected = plain_request();
-    (void)state;
 
     expected.line = VIEW("GET / HTTP/1.0");
     expected.minor_version = 0;
@@ -418,7 +416,7 @@ static void method_is_known(void **state) {
 
 /* ---- What is not whole ---- */
 
-static void unfinished_heads_need_more(void **state) {
+TEST(unfinished_heads_need_more) {
     static const struct view heads[] = {
         V(""),
         V("\r"),
@@ -430,21 +428,14 @@ static void unfinished_heads_need_more(void **state) {
         V("GET / HTTP/1.1\r\nHost: a\r\n\r"),
         V("\r\nGET / HTTP/1.1\r\nHost: a\r\n\r"),
     };
-    (void)state;
 
     for (size_t i = 0; i < ROWS(heads); i++)
         feed(parse, NULL, heads[i], 0);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(request_line, lines);
-    suite_add("blank lines before", blank_lines_before, NULL);
-    SUITE_ADD_TABLE(field, fields);
-    SUITE_ADD_TABLE(persistence, persistences);
-    suite_add("1.0 needs no Host", http_1_0_needs_no_host, NULL);
-    SUITE_ADD_TABLE(body, bodies);
-    SUITE_ADD_TABLE(lines_of_a_list, several);
-    SUITE_ADD_TABLE(method_is_known, methods);
-    suite_add("unfinished heads", unfinished_heads_need_more, NULL);
-    return suite_run("http");
-}
+TEST_TABLE(request_line, lines)
+TEST_TABLE(field, fields)
+TEST_TABLE(persistence, persistences)
+TEST_TABLE(body, bodies)
+TEST_TABLE(lines_of_a_list, several)
+TEST_TABLE(method_is_known, methods)

@@ -151,11 +151,10 @@ static void decode(void **state) {
     buffer_free(&body);
 }
 
-static void empty_pieces_change_nothing(void **state) {
+TEST(empty_pieces_change_nothing) {
     struct http_chunks chunks = {0};
     struct buffer body = {0};
     struct view input = VIEW("5\r\nhello\r\n0\r\nX: b\r\n\r\n");
-    (void)state;
 
     for (size_t i = 0; i < input.length; i++) {
         assert_int_equal(decode_piece(&chunks, VIEW(""), &body), 0);
@@ -167,11 +166,10 @@ static void empty_pieces_change_nothing(void **state) {
 }
 
 /* The next request may follow the body, in the same buffer. */
-static void what_follows_is_not_touched(void **state) {
+TEST(what_follows_is_not_touched) {
     struct http_chunks chunks = {0};
     char bytes[] = "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n5\r\nGET / HTTP/1.1\r\n";
     size_t decoded;
-    (void)state;
 
     ssize_t used =
         http_decode_chunks(&chunks, bytes, sizeof bytes - 1, &decoded);
@@ -222,28 +220,25 @@ static void body_of(size_t first, size_t second, bool good) {
     decode_buffer(&input, good ? (ssize_t)input.length : -413, first + second);
 }
 
-static void body_at_the_limit(void **state) {
-    (void)state;
+TEST(body_at_the_limit) {
     body_of(BODY_LIMIT, 0, true);
     body_of(BODY_LIMIT - 1, 1, true);
     body_of(1, BODY_LIMIT - 1, true);
 }
 
-static void body_one_beyond(void **state) {
-    (void)state;
+TEST(body_one_beyond) {
     body_of(BODY_LIMIT + 1, 0, false);
     body_of(BODY_LIMIT, 1, false);
     body_of(1, BODY_LIMIT, false);
 }
 
 /* Rejected when the size is read, before any byte of it comes. */
-static void sizes_beyond_are_refused_at_once(void **state) {
+TEST(sizes_beyond_are_refused_at_once) {
     static const struct view sizes[] = {
         V("10001\r\n"),        V("ffffffff\r\n"),      V("fffffffff"),
         V("FFFFFFFFFFFFFFFF"), V("10000000000000005"), V("1\r\na\r\n10000\r\n"),
     };
     struct buffer body = {0};
-    (void)state;
 
     for (size_t i = 0; i < ROWS(sizes); i++) {
         assert_int_equal(decode_pieces(sizes[i], 100, 100, &body), -413);
@@ -262,23 +257,20 @@ static void overhead_of(struct view before, struct view after, size_t overhead,
     decode_buffer(&input, good ? (ssize_t)input.length : -413, 0);
 }
 
-static void extension_at_the_limit(void **state) {
-    (void)state;
+TEST(extension_at_the_limit) {
     overhead_of(VIEW("0;"), VIEW("\r\n\r\n"), CHUNK_OVERHEAD_LIMIT, true);
     overhead_of(VIEW("0;"), VIEW("\r\n\r\n"), CHUNK_OVERHEAD_LIMIT + 1, false);
 }
 
-static void trailer_at_the_limit(void **state) {
-    (void)state;
+TEST(trailer_at_the_limit) {
     overhead_of(VIEW("0\r\nX:"), VIEW("\r\n\r\n"), CHUNK_OVERHEAD_LIMIT, true);
     overhead_of(VIEW("0\r\nX:"), VIEW("\r\n\r\n"), CHUNK_OVERHEAD_LIMIT + 1,
                 false);
 }
 
 /* Chunks of one byte cost five more each, and the last one five. */
-static void many_small_chunks(void **state) {
+TEST(many_small_chunks) {
     size_t most = (CHUNK_OVERHEAD_LIMIT - 5) / 5;
-    (void)state;
 
     for (size_t beyond = 0; beyond < 3; beyond++) {
         struct buffer input = {0};
@@ -292,15 +284,4 @@ static void many_small_chunks(void **state) {
     }
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(decode, rows);
-    suite_add("empty pieces", empty_pieces_change_nothing, NULL);
-    suite_add("what follows is not touched", what_follows_is_not_touched, NULL);
-    suite_add("body of the limit", body_at_the_limit, NULL);
-    suite_add("body one beyond", body_one_beyond, NULL);
-    suite_add("sizes beyond", sizes_beyond_are_refused_at_once, NULL);
-    suite_add("extension at the limit", extension_at_the_limit, NULL);
-    suite_add("trailer at the limit", trailer_at_the_limit, NULL);
-    suite_add("many small chunks", many_small_chunks, NULL);
-    return suite_run("http_chunks");
-}
+TEST_TABLE(decode, rows)

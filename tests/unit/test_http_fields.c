@@ -81,14 +81,13 @@ static void parse_date(void **state) {
     }
 }
 
-static void prefixes_are_no_dates(void **state) {
+TEST(prefixes_are_no_dates) {
     static const struct view forms[] = {
         V("Sun, 06 Nov 1994 08:49:37 GMT"),
         V("Sunday, 06-Nov-94 08:49:37 GMT"),
         V("Sun Nov  6 08:49:37 199"), /* a shorter year is a year */
     };
     time_t time;
-    (void)state;
 
     for (size_t i = 0; i < ROWS(forms); i++)
         for (size_t length = 0; length < forms[i].length; length++)
@@ -97,9 +96,8 @@ static void prefixes_are_no_dates(void **state) {
     assert_false(http_parse_date((struct view){NULL, 0}, &time));
 }
 
-static void format_and_parse_are_inverse(void **state) {
+TEST(format_and_parse_are_inverse) {
     char text[HTTP_DATE_SIZE];
-    (void)state;
 
     /* A step of many days, hours, minutes and seconds, up to year 9999. */
     for (time_t time = 0; time <= 253402300799; time += 12345671) {
@@ -113,12 +111,11 @@ static void format_and_parse_are_inverse(void **state) {
 }
 
 /* For any time of a file, the text is a date and fits. */
-static void every_time_has_a_date(void **state) {
+TEST(every_time_has_a_date) {
     static const time_t times[] = {INT64_MAX,    INT64_MIN,     -1,
                                    253402300800, -62167219200L, 1LL << 40};
     char text[HTTP_DATE_SIZE + 1];
     time_t time;
-    (void)state;
 
     for (size_t i = 0; i < ROWS(times); i++) {
         memset(text, 'x', sizeof text);
@@ -287,10 +284,9 @@ static void parse_range(void **state) {
 
 /* Numbers too big to hold must not cause a response with wrong bytes: the whole
    or nothing at all, but never a part. */
-static void huge_numbers_do_not_wrap(void **state) {
+TEST(huge_numbers_do_not_wrap) {
     uint64_t first;
     uint64_t last;
-    (void)state;
 
     assert_int_not_equal(http_parse_range(VIEW("bytes=18446744073709551616-"),
                                           10, &first, &last),
@@ -308,13 +304,6 @@ static void huge_numbers_do_not_wrap(void **state) {
                          HTTP_RANGE_OK); /* there is no byte to send */
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(parse_date, dates);
-    suite_add("prefixes of dates", prefixes_are_no_dates, NULL);
-    suite_add("dates there and back", format_and_parse_are_inverse, NULL);
-    suite_add("every time has a date", every_time_has_a_date, NULL);
-    SUITE_ADD_TABLE(lists_etag, etags);
-    SUITE_ADD_TABLE(parse_range, ranges);
-    suite_add("range: huge numbers", huge_numbers_do_not_wrap, NULL);
-    return suite_run("http_fields");
-}
+TEST_TABLE(parse_date, dates)
+TEST_TABLE(lists_etag, etags)
+TEST_TABLE(parse_range, ranges)

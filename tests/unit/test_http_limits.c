@@ -32,44 +32,35 @@ static void append_request_line(struct buffer *head, size_t length) {
 
 /* ---- The request line: RFC 9112, section 3, wants 8,000 bytes ---- */
 
-static void line_of(struct view before, size_t length, bool good) {
+struct limited {
+    const char *name;
+    struct view before;
+    size_t length;
+    bool good;
+};
+
+static const struct limited lines[] = {
+    {"line one below", V(""), REQUEST_LINE_LIMIT - 1, true},
+    {"line of the limit", V(""), REQUEST_LINE_LIMIT, true},
+    {"line one beyond", V(""), REQUEST_LINE_LIMIT + 1, false},
+    {"line far beyond", V(""), HEAD_LIMIT + 1000, false},
+    {"blank lines, one below", V("\r\n\r\n"), REQUEST_LINE_LIMIT - 1, true},
+    {"blank lines, one beyond", V("\r\n\r\n"), REQUEST_LINE_LIMIT + 1, false},
+};
+
+static void line(void **state) {
+    const struct limited *row = *state;
     struct buffer head = {0};
 
-    buffer_append(&head, before);
-    append_request_line(&head, length);
+    buffer_append(&head, row->before);
+    append_request_line(&head, row->length);
     buffer_append(&head, VIEW("\r\nHost: a\r\n\r\n"));
-    feed_buffer(&head, good ? (ssize_t)head.length : -414);
+    feed_buffer(&head, row->good ? (ssize_t)head.length : -414);
 }
+TEST_TABLE(line, lines)
 
-static void line_one_below(void **state) {
-    (void)state;
-    line_of(VIEW(""), REQUEST_LINE_LIMIT - 1, true);
-}
-
-static void line_at_the_limit(void **state) {
-    (void)state;
-    line_of(VIEW(""), REQUEST_LINE_LIMIT, true);
-}
-
-static void line_one_beyond(void **state) {
-    (void)state;
-    line_of(VIEW(""), REQUEST_LINE_LIMIT + 1, false);
-}
-
-static void line_far_beyond(void **state) {
-    (void)state;
-    line_of(VIEW(""), HEAD_LIMIT + 1000, false);
-}
-
-static void blank_lines_do_not_count(void **state) {
-    (void)state;
-    line_of(VIEW("\r\n\r\n"), REQUEST_LINE_LIMIT - 1, true);
-    line_of(VIEW("\r\n\r\n"), REQUEST_LINE_LIMIT + 1, false);
-}
-
-static void line_without_end(void **state) {
+TEST(line_without_end) {
     struct buffer head = {0};
-    (void)state;
 
     append_times(&head, VIEW("a"), REQUEST_LINE_LIMIT);
     feed_buffer(&head, 0);
@@ -79,42 +70,30 @@ static void line_without_end(void **state) {
 
 /* ---- The whole head ---- */
 
-static void head_of(struct view before, size_t length, bool good) {
+static const struct limited heads[] = {
+    {"head of the limit", V(""), HEAD_LIMIT, true},
+    {"head one beyond", V(""), HEAD_LIMIT + 1, false},
+    {"head far beyond", V(""), 4 * HEAD_LIMIT, false},
+    {"blank lines, head of the limit", V("\r\n\r\n"), HEAD_LIMIT, true},
+    {"blank lines, head one beyond", V("\r\n\r\n"), HEAD_LIMIT + 1, false},
+};
+
+static void whole_head(void **state) {
+    const struct limited *row = *state;
     struct buffer head = {0};
 
-    buffer_append(&head, before);
+    buffer_append(&head, row->before);
     buffer_append(&head, VIEW("GET / HTTP/1.1\r\nHost: a\r\nX:"));
-    append_times(&head, VIEW("b"), length - head.length - 4);
+    append_times(&head, VIEW("b"), row->length - head.length - 4);
     buffer_append(&head, VIEW("\r\n\r\n"));
-    assert_int_equal(head.length, length);
-    feed_buffer(&head, good ? (ssize_t)length : -431);
+    assert_int_equal(head.length, row->length);
+    feed_buffer(&head, row->good ? (ssize_t)head.length : -431);
 }
-
-static void head_at_the_limit(void **state) {
-    (void)state;
-    head_of(VIEW(""), HEAD_LIMIT, true);
-}
-
-static void head_one_beyond(void **state) {
-    (void)state;
-    head_of(VIEW(""), HEAD_LIMIT + 1, false);
-}
-
-static void head_far_beyond(void **state) {
-    (void)state;
-    head_of(VIEW(""), 4 * HEAD_LIMIT, false);
-}
-
-static void head_with_blank_lines(void **state) {
-    (void)state;
-    head_of(VIEW("\r\n\r\n"), HEAD_LIMIT, true);
-    head_of(VIEW("\r\n\r\n"), HEAD_LIMIT + 1, false);
-}
+TEST_TABLE(whole_head, heads)
 
 /* A head that cannot be whole within the limit is rejected before it ends. */
-static void head_without_end(void **state) {
+TEST(head_without_end) {
     struct buffer head = {0};
-    (void)state;
 
     buffer_append(&head, VIEW("GET / HTTP/1.1\r\nX:"));
     append_times(&head, VIEW("b"), HEAD_LIMIT - 1 - head.length);
@@ -124,9 +103,8 @@ static void head_without_end(void **state) {
     feed_buffer(&head, -431);
 }
 
-static void blank_lines_without_end(void **state) {
+TEST(blank_lines_without_end) {
     struct buffer head = {0};
-    (void)state;
 
     append_times(&head, VIEW("\r\n"), HEAD_LIMIT / 2 - 1);
     feed_buffer(&head, 0);
@@ -145,21 +123,18 @@ static void head_with_fields(size_t fields, bool good) {
     feed_buffer(&head, good ? (ssize_t)head.length : -431);
 }
 
-static void fields_at_the_limit(void **state) {
-    (void)state;
+TEST(fields_at_the_limit) {
     head_with_fields(HEAD_FIELDS_LIMIT, true);
 }
 
-static void fields_one_beyond(void **state) {
-    (void)state;
+TEST(fields_one_beyond) {
     head_with_fields(HEAD_FIELDS_LIMIT + 1, false);
 }
 
 /* ---- The view that comes out ---- */
 
-static void longest_path_comes_out_whole(void **state) {
+TEST(longest_path_comes_out_whole) {
     struct buffer head = {0};
-    (void)state;
 
     append_request_line(&head, REQUEST_LINE_LIMIT - 1);
     buffer_append(&head, VIEW("\r\nHost: a\r\n\r\n"));
@@ -171,24 +146,4 @@ static void longest_path_comes_out_whole(void **state) {
     feed(parse, &expected, buffer_view(&head), (ssize_t)head.length);
     buffer_free(&path);
     buffer_free(&head);
-}
-
-int main(void) {
-    suite_add("request line one below the limit", line_one_below, NULL);
-    suite_add("request line of the limit", line_at_the_limit, NULL);
-    suite_add("request line one beyond", line_one_beyond, NULL);
-    suite_add("request line far beyond", line_far_beyond, NULL);
-    suite_add("request line, blank lines before", blank_lines_do_not_count,
-              NULL);
-    suite_add("request line without end", line_without_end, NULL);
-    suite_add("head of the limit", head_at_the_limit, NULL);
-    suite_add("head one beyond", head_one_beyond, NULL);
-    suite_add("head far beyond", head_far_beyond, NULL);
-    suite_add("head, blank lines before", head_with_blank_lines, NULL);
-    suite_add("head without end", head_without_end, NULL);
-    suite_add("blank lines without end", blank_lines_without_end, NULL);
-    suite_add("fields at the limit", fields_at_the_limit, NULL);
-    suite_add("fields one beyond", fields_one_beyond, NULL);
-    suite_add("longest path", longest_path_comes_out_whole, NULL);
-    return suite_run("http_limits");
 }

@@ -264,11 +264,10 @@ static void reject(void **state) {
 }
 
 /* A control byte at any place makes the head invalid. */
-static void control_bytes_anywhere(void **state) {
+TEST(control_bytes_anywhere) {
     static const struct view head = V("GET /a?b HTTP/1.1\r\nHost: a\r\n"
                                       "X-Y: cd\r\n\r\n");
     char bytes[64];
-    (void)state;
 
     for (int byte = 0; byte <= 0x7f; byte++) {
         if ((byte >= 0x20 && byte != 0x7f) || byte == '\t')
@@ -284,12 +283,8 @@ static void control_bytes_anywhere(void **state) {
     }
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(reject, lines);
-    SUITE_ADD_TABLE(reject, targets);
-    SUITE_ADD_TABLE(reject, fields);
-    SUITE_ADD_TABLE(reject, hosts);
-    SUITE_ADD_TABLE(reject, bodies);
-    suite_add("control bytes anywhere", control_bytes_anywhere, NULL);
-    return suite_run("http_reject");
-}
+TEST_TABLE(reject, lines)
+TEST_TABLE(reject, targets)
+TEST_TABLE(reject, fields)
+TEST_TABLE(reject, hosts)
+TEST_TABLE(reject, bodies)

@@ -30,9 +30,8 @@ static void put(const char *name, const char *text) {
     assert_int_equal(fclose(file), 0);
 }
 
-static void the_least_limit_holds(void **state) {
+TEST(the_least_limit_holds) {
     char command[64];
-    (void)state;
 
     assert_non_null(mkdtemp(root));
     uint64_t machine = memory_granted(root); /* no files: no group */
@@ -65,9 +64,8 @@ static bool take(size_t slot, size_t bytes) {
     return budget_take(bytes);
 }
 
-static void processes_share_one_budget(void **state) {
+TEST(processes_share_one_budget) {
     static _Atomic size_t taken[3];
-    (void)state;
 
     assert_true(budget_take(SIZE_MAX)); /* no limit yet */
     budget_init(100, 100, taken, 3);
@@ -85,10 +83,4 @@ static void processes_share_one_budget(void **state) {
     assert_false(take(0, 51));
     assert_true(take(0, 50));
     assert_true(take(2, 50));
-}
-
-int main(void) {
-    suite_add("the least limit holds", the_least_limit_holds, NULL);
-    suite_add("one budget", processes_share_one_budget, NULL);
-    return suite_run("memory");
 }

@@ -209,7 +209,7 @@ static bool reference(struct view decoded, struct buffer *path) {
     return true;
 }
 
-static void all_short_paths(void **state) {
+TEST(all_short_paths) {
     static const struct view pieces[][2] = {
         {V("/"), V("/")},   {V("."), V(".")},   {V(".."), V("..")},
         {V("%2e"), V(".")}, {V("%2F"), V("/")}, {V("a"), V("a")},
@@ -220,7 +220,6 @@ static void all_short_paths(void **state) {
     struct buffer expected = {0};
     char path_text[PATH_SIZE];
     struct path path = {.text = path_text};
-    (void)state;
 
     for (size_t number = 0; number < 7 * 7 * 7 * 7 * 7 * 7; number++) {
         buffer_clear(&encoded);
@@ -246,8 +245,7 @@ static void all_short_paths(void **state) {
 }
 
 /* A decoded path, decoded again, is itself: nothing is left to remove. */
-static void decoding_twice_changes_nothing(void **state) {
-    (void)state;
+TEST(decoding_twice_changes_nothing) {
     for (size_t i = 0; i < ROWS(rows); i++) {
         char path_text[PATH_SIZE];
         struct path path = {.text = path_text};
@@ -283,9 +281,8 @@ static void expect_long(struct view piece, size_t pieces, struct view tail,
     buffer_free(&encoded);
 }
 
-static void paths_at_the_limit(void **state) {
+TEST(paths_at_the_limit) {
     size_t most = PATH_SIZE - 1;
-    (void)state;
 
     expect_long(VIEW("a"), most - 1, VIEW(""), 0, most);
     expect_long(VIEW("a"), most, VIEW(""), -414, 0);
@@ -299,10 +296,4 @@ static void paths_at_the_limit(void **state) {
     expect_long(VIEW("a"), 100000, VIEW(""), -414, 0);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(decode, rows);
-    suite_add("all short paths", all_short_paths, NULL);
-    suite_add("decoding twice", decoding_twice_changes_nothing, NULL);
-    suite_add("paths at the limit", paths_at_the_limit, NULL);
-    return suite_run("path");
-}
+TEST_TABLE(decode, rows)

@@ -38,12 +38,11 @@ static unsigned count_borrowing(struct redis_pool *pool) {
 
 /* The return of a new connection helps two threads: one takes it, and the other
    may now connect.  No other return wakes the second thread. */
-static void one_return_serves_two_borrowers(void **state) {
+TEST(one_return_serves_two_borrowers) {
     struct redis_server server;
     struct redis_pool pool;
     struct redis_client *clients[REDIS_NEW_AT_ONCE];
     struct borrower borrowers[BORROWERS];
-    (void)state;
 
     redis_parse(&server, "unix:/none");
     redis_pool_init(&pool, &server, true);
@@ -68,9 +67,4 @@ static void one_return_serves_two_borrowers(void **state) {
     for (size_t i = 1; i < REDIS_NEW_AT_ONCE; i++)
         redis_pool_return(&pool, clients[i]);
     redis_pool_destroy(&pool);
-}
-
-int main(void) {
-    suite_add("one return serves two", one_return_serves_two_borrowers, NULL);
-    return suite_run("redis");
 }

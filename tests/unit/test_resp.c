@@ -226,9 +226,8 @@ static void skipped(void **state) {
                                            : (ssize_t)row->input.length);
 }
 
-static void numbers_without_end_are_not_skipped(void **state) {
+TEST(numbers_without_end_are_not_skipped) {
     struct buffer input = {0};
-    (void)state;
 
     buffer_append(&input, VIEW("$"));
     append_times(&input, VIEW("0"), 100);
@@ -268,10 +267,9 @@ static void expect_large_and_seven(struct buffer *all) {
     buffer_free(all);
 }
 
-static void read_behind_large_replies(void **state) {
+TEST(read_behind_large_replies) {
     static const struct view behind = V("$2\r\nab\r\n:7\r\n");
     struct buffer all = {0};
-    (void)state;
 
     append_string(&all, 3 * REDIS_REPLY_LIMIT);
     buffer_append(&all, VIEW(":7\r\n"));
@@ -290,11 +288,10 @@ static void read_behind_large_replies(void **state) {
 
 /* ---- Commands ---- */
 
-static void commands(void **state) {
+TEST(commands) {
     static const struct view words[] = {V("RPUSH"), V("guestbook_remarks"),
                                         V("a\r\n\0b"), V("")};
     struct buffer command = {0};
-    (void)state;
 
     resp_append_command(&command, words, ROWS(words));
     assert_view_equal(buffer_view(&command),
@@ -308,12 +305,11 @@ static void commands(void **state) {
 }
 
 /* Any typed text becomes one array of the same words. */
-static void commands_come_back_as_arrays(void **state) {
+TEST(commands_come_back_as_arrays) {
     char bytes[256];
     struct buffer command = {0};
     struct resp_reply reply_read;
     struct resp_reply item;
-    (void)state;
 
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (char)i;
@@ -356,10 +352,9 @@ static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     buffer_free(input);
 }
 
-static void replies_at_the_limit(void **state) {
+TEST(replies_at_the_limit) {
     size_t around = sizeof "$1000000\r\n\r\n" - 1;
     struct buffer input = {0};
-    (void)state;
 
     append_string(&input, REDIS_REPLY_LIMIT - around);
     assert_int_equal(input.length, REDIS_REPLY_LIMIT);
@@ -370,9 +365,8 @@ static void replies_at_the_limit(void **state) {
     expect_at_every_length(&input, RESP_TOO_LARGE);
 }
 
-static void lines_without_end(void **state) {
+TEST(lines_without_end) {
     struct buffer input = {0};
-    (void)state;
 
     buffer_append(&input, VIEW("+"));
     append_times(&input, VIEW("x"), REDIS_REPLY_LIMIT - 1);
@@ -384,10 +378,9 @@ static void lines_without_end(void **state) {
 
 /* Known when the number is read, not when memory is full.  Beyond any length
    that Redis has, there is nothing to skip. */
-static void huge_lengths_are_found_at_once(void **state) {
+TEST(huge_lengths_are_found_at_once) {
     struct buffer input = {0};
     struct resp_reply reply_read;
-    (void)state;
 
     for (int array = 0; array < 2; array++) {
         buffer_clear(&input);
@@ -408,10 +401,9 @@ static void huge_lengths_are_found_at_once(void **state) {
     buffer_free(&input);
 }
 
-static void towers_do_not_reach_the_stack(void **state) {
+TEST(towers_do_not_reach_the_stack) {
     struct buffer input = {0};
     struct resp_reply reply_read;
-    (void)state;
 
     append_times(&input, VIEW("*1\r\n"), 200000);
     assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
@@ -419,16 +411,5 @@ static void towers_do_not_reach_the_stack(void **state) {
     buffer_free(&input);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(reply, rows);
-    SUITE_ADD_TABLE(skipped, rows);
-    suite_add("numbers without end", numbers_without_end_are_not_skipped, NULL);
-    suite_add("behind large replies", read_behind_large_replies, NULL);
-    suite_add("commands", commands, NULL);
-    suite_add("commands come back", commands_come_back_as_arrays, NULL);
-    suite_add("replies at the limit", replies_at_the_limit, NULL);
-    suite_add("lines without end", lines_without_end, NULL);
-    suite_add("huge lengths", huge_lengths_are_found_at_once, NULL);
-    suite_add("towers of arrays", towers_do_not_reach_the_stack, NULL);
-    return suite_run("resp");
-}
+TEST_TABLE(reply, rows)
+TEST_TABLE(skipped, rows)

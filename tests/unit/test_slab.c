@@ -22,10 +22,9 @@ static void fill(struct slab *slab, char *places[PLACES]) {
     }
 }
 
-static void slots_do_not_overlap(void **state) {
+TEST(slots_do_not_overlap) {
     char *places[PLACES];
     struct slab slab;
-    (void)state;
 
     slab_init(&slab, SIZE, PER_BLOCK);
     fill(&slab, places);
@@ -36,10 +35,9 @@ static void slots_do_not_overlap(void **state) {
 }
 
 /* Returned slots are used again, all zero, before a new block is allocated. */
-static void places_are_used_again(void **state) {
+TEST(places_are_used_again) {
     char *places[PLACES], *again[PLACES];
     struct slab slab;
-    (void)state;
 
     slab_init(&slab, SIZE, PER_BLOCK);
     fill(&slab, places);
@@ -56,8 +54,7 @@ static void places_are_used_again(void **state) {
 }
 
 /* Only in a build for the address sanitizer; otherwise there is no check. */
-static void a_free_place_is_poisoned(void **state) {
-    (void)state;
+TEST(a_free_place_is_poisoned) {
 #ifdef __SANITIZE_ADDRESS__
     struct slab slab;
 
@@ -73,10 +70,9 @@ static void a_free_place_is_poisoned(void **state) {
 }
 
 /* The slab can be used again after slab_free(). */
-static void after_the_end_it_is_as_at_the_start(void **state) {
+TEST(after_the_end_it_is_as_at_the_start) {
     char *places[PLACES];
     struct slab slab;
-    (void)state;
 
     slab_init(&slab, SIZE, PER_BLOCK);
     slab_free(&slab);
@@ -85,13 +81,4 @@ static void after_the_end_it_is_as_at_the_start(void **state) {
     slab_free(&slab);
     fill(&slab, places);
     slab_free(&slab);
-}
-
-int main(void) {
-    suite_add("slots do not overlap", slots_do_not_overlap, NULL);
-    suite_add("used again", places_are_used_again, NULL);
-    suite_add("a read of a free slot is reported", a_free_place_is_poisoned,
-              NULL);
-    suite_add("anew", after_the_end_it_is_as_at_the_start, NULL);
-    return suite_run("slab");
 }

@@ -11,9 +11,8 @@ static void count(struct counters *counters, int status) {
 }
 
 /* Each status is counted in one of the five classes. */
-static void any_status_has_its_class(void **state) {
+TEST(any_status_has_its_class) {
     struct counters *counters = statistics_create(1);
-    (void)state;
 
     assert_non_null(counters);
     for (int digit = 1; digit <= 5; digit++)
@@ -30,11 +29,4 @@ static void any_status_has_its_class(void **state) {
     assert_int_equal(counters->responses[5], 7);
     assert_int_equal(counters->bytes, 0);
     assert_int_equal(counters->requests, 11);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_status_has_its_class),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,9 +76,8 @@ static void append(void **state) {
     buffer_free(&html);
 }
 
-static void without_values_the_text_stays(void **state) {
+TEST(without_values_the_text_stays) {
     struct buffer html = {0};
-    (void)state;
 
     template_append(&html, VIEW("$A$ $$ $"), NULL, 0);
     assert_view_equal(buffer_view(&html), VIEW("$A$ $$ $"));
@@ -88,12 +87,11 @@ static void without_values_the_text_stays(void **state) {
 }
 
 /* Values may have any length and come any number of times. */
-static void large_values_come_in_whole(void **state) {
+TEST(large_values_come_in_whole) {
     struct buffer large = {0};
     struct buffer html = {0};
     struct buffer text = {0};
     struct buffer expected = {0};
-    (void)state;
 
     append_times(&large, VIEW("$LARGE$ <li>"), 5000);
     struct template_value value = {VIEW("LARGE"), buffer_view(&large)};
@@ -111,9 +109,4 @@ static void large_values_come_in_whole(void **state) {
     buffer_free(&expected);
 }
 
-int main(void) {
-    SUITE_ADD_TABLE(append, rows);
-    suite_add("without values", without_values_the_text_stays, NULL);
-    suite_add("large values", large_values_come_in_whole, NULL);
-    return suite_run("template");
-}
+TEST_TABLE(append, rows)

@@ -85,20 +85,25 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
     assert faulty.plan.disarm()
 
 
-@pytest.mark.parametrize("late", [b"\r\n", KEPT])
+@pytest.mark.parametrize(("late", "stops"), [(b"\r\n", False), (KEPT, False), (KEPT, True)])
 @undisturbed_test(REDIS_TIME)
-def test_bytes_that_nobody_reads(start: Start, late: bytes) -> None:
-    """A client that asked for close and sends more, even an empty line (RFC 9112, section 2.2),
-    resets its connection, but only after the response."""
+def test_bytes_that_nobody_reads(start: Start, late: bytes, stops: bool) -> None:
+    """A client that sends more after its last request, even an empty line (RFC 9112, section 2.2),
+    resets its connection, but only after the response. The request is the last because it asks for
+    close, or because the server stops; then the client cannot know it."""
     with PrivateRedis() as redis:
         server = start(redis=redis.url())
         right = fetch(server, "/guestbook", *CLOSE)
         with Client(server) as client:
             with redis.paused():
-                client.send_read(request("GET", "/guestbook", CLOSE))
+                client.send_read(request("GET", "/guestbook", () if stops else CLOSE))
+                if stops:
+                    server.begin_to_stop(busy=1)
                 client.send(late)
             response = client.read()
         assert (response.status, len(response.body)) == (200, len(right.body))
+        assert response.closes
+        assert not stops or server.wait() == 0
 
 
 @of_kind("keeps_alive")
@@ -116,24 +121,6 @@ def test_empty_line_is_no_request(start: Start) -> None:
         client.send_read(b"\r\n")
         assert server.stop() == 0
         assert client.read_to_end() == b""
-
-
-@undisturbed_test(REDIS_TIME)
-def test_next_request_has_come(start: Start) -> None:
-    """A client gets its response although its next request is never read, and it is reset."""
-    with PrivateRedis() as redis:
-        server = start(redis=redis.url())
-        fetch(server, "/guestbook")
-        redis.pause()
-        with Client(server) as client:
-            client.send_read(request("GET", "/guestbook"))
-            server.begin_to_stop(busy=1)  # so it is the last response here; the client cannot know
-            client.send(KEPT)
-            redis.resume()
-            response = client.read()
-        assert response.status == 200
-        assert response.closes
-        assert server.wait() == 0
 
 
 def test_bytes_behind_a_long_response(start: Start) -> None:

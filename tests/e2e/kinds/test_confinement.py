@@ -24,6 +24,7 @@ from ..claims import CLOSE, crowd, of
 from ..client import FORM, Client, fetch, form, request, send_to_end, sign
 from ..conftest import Start
 from ..harness import REPOSITORY, Server, run_to_end
+from ..processes import status
 from ..redisbox import PrivateRedis
 from ..site import build_project_site
 from ..sockets import free_port
@@ -48,16 +49,10 @@ def landlock_version() -> int:
     return max(0, int(libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, LANDLOCK_VERSION)))
 
 
-def _status(pid: int, key: str) -> list[str]:
-    """Return the words of a line of /proc/PID/status."""
-    text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
-    return next(line.split()[1:] for line in text.splitlines() if line.startswith(key + ":"))
-
-
 def listed(binary: Path) -> set[str]:
     """Return the calls that --print-syscalls prints, one name a line, each once."""
-    status, out, err = run_to_end(binary, "--print-syscalls")
-    assert (status, err) == (0, "")
+    code, out, err = run_to_end(binary, "--print-syscalls")
+    assert (code, err) == (0, "")
     names = out.split()
     assert len(names) == len(set(names))
     return set(names)
@@ -228,13 +223,13 @@ def test_banner(start: Start) -> None:
     calls = len(listed(server.binary))
     assert server.banner["confined"].startswith(f"to {calls} system calls, ")
     for pid in server.pids():
-        assert _status(pid, "NoNewPrivs") == ["1"]
-        assert _status(pid, "Seccomp") == ["2"]
+        assert status(pid, "NoNewPrivs") == ["1"]
+        assert status(pid, "Seccomp") == ["2"]
     server = start("--no-confinement")
     assert server.banner["confined"] == "no"
-    ours = _status(os.getpid(), "Seccomp")  # in a container this process has a filter, too
+    ours = status(os.getpid(), "Seccomp")  # in a container this process has a filter, too
     for pid in server.pids():
-        assert _status(pid, "Seccomp") == ours
+        assert status(pid, "Seccomp") == ours
 
 
 @pytest.fixture
@@ -254,10 +249,10 @@ def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
     nobody = pwd.getpwnam("nobody")
     server = start("--user", "nobody", root=open_site, redis=redis.url(4050))
     for pid in server.pids():
-        assert _status(pid, "Uid") == [str(nobody.pw_uid)] * 4
-        assert _status(pid, "Gid") == [str(nobody.pw_gid)] * 4
-        assert "0" not in _status(pid, "Groups")
-        assert int(_status(pid, "CapEff")[0], 16) == int(_status(pid, "CapPrm")[0], 16) == 0
+        assert status(pid, "Uid") == [str(nobody.pw_uid)] * 4
+        assert status(pid, "Gid") == [str(nobody.pw_gid)] * 4
+        assert "0" not in status(pid, "Groups")
+        assert int(status(pid, "CapEff")[0], 16) == int(status(pid, "CapPrm")[0], 16) == 0
     assert fetch(server, "/").status == 200
     assert sign(server, "Ann", "as nobody").status == 303
     # A file that only root may read does not exist for it.
@@ -273,8 +268,8 @@ def test_user_errors(binary: Path, open_site: Path) -> None:
     """An unknown user, or a user that only root may change to, ends the start with one line."""
     shutil.copy(binary, open_site / binary.name)
     options = ("--port", str(free_port()), "--root", str(open_site))
-    status, out, err = run_to_end(binary, *options, "--user", "no-such-user")
-    assert (status, out, err.count("\n")) == (1, "", 1)
+    code, out, err = run_to_end(binary, *options, "--user", "no-such-user")
+    assert (code, out, err.count("\n")) == (1, "", 1)
     assert "no-such-user" in err
     words = ["setpriv", "--reuid=65534", "--clear-groups", str(open_site / binary.name)]
     done = subprocess.run(

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ..claims import KEPT, REQUEST_TIME, WORKERS, answer, crowd, of, silent
+from ..claims import KEPT, WORKERS, crowd, of
 from ..client import Client, fetch
 from ..conftest import Start
-from ..harness import Server, architecture, run_to_end
+from ..harness import Server
 from ..processes import sleeps, stands_still
-from ..timing import undisturbed_test, wait_until
+from ..timing import wait_until
 
+pytestmark = of("multicore")
 CLIENTS = 24
 """The probability that a hash assigns all of them to one of two workers is 1 : 8 million."""
 
@@ -25,7 +26,6 @@ def _shares(server: Server) -> list[int]:
     return [int(count) for name, count in server.statistics().items() if name[:7] == "worker "]
 
 
-@of("multicore")
 def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
     """Only the cores that the process may use count."""
     core = str(min(os.sched_getaffinity(0)))
@@ -36,34 +36,6 @@ def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
         assert server.banner["workers"] == str(len(os.sched_getaffinity(0)))
 
 
-def test_the_option_is_of_one_server(binary: Path, arch: str) -> None:
-    """A server whose workers share a listener rejects --listener-each."""
-    if arch == "multicore" or architecture(arch).listener_each:
-        pytest.skip("its workers can have a listener each")
-    status, out, err = run_to_end(binary, "--listener-each")
-    assert (status, out) == (1, "")
-    assert err.startswith(f"{arch}: --listener-each ")
-
-
-@of("multicore")
-@undisturbed_test(REQUEST_TIME)
-def test_crash_of_a_worker(start: Start) -> None:
-    """A crash ends the connections of one worker, and the parent forks another."""
-    server = start("--workers", str(WORKERS), "--listener-each")
-    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
-    with silent(server, CLIENTS) as clients:
-        crashed, *_ = server.children()
-        os.kill(crashed, signal.SIGKILL)
-        wait_until(lambda: crashed not in server.children(), "its connections are closed")
-        kept = [client for client in clients if client.is_quiet(0)]
-        assert 0 < len(kept) < CLIENTS
-        answer(kept)
-    wait_until(lambda: server.is_at_rest(WORKERS), "there are as many workers as before")
-    line = f"child {crashed} was ended by signal 9"
-    wait_until(lambda: line in server.stderr, "the log has it")
-
-
-@of("multicore")
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> None:
     """With one listener the same worker gets nearly all connections, otherwise each gets some."""
@@ -79,7 +51,6 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
     assert least > 0 if options else most > 0.8 * CLIENTS
 
 
-@of("multicore")
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     """A connection waits for a busy worker only if each worker has a listener."""
@@ -97,7 +68,6 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     assert bool(waiting) == bool(options)
 
 
-@of("multicore")
 def test_a_listener_outlives_its_worker(start: Start) -> None:
     """A new worker gets the listener of the old one, and no connection is lost between."""
     server = start("--workers", str(WORKERS), "--each-worker", "--listener-each")

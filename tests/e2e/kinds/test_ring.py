@@ -3,7 +3,6 @@
 
 import contextlib
 import errno
-import os
 import signal
 import socket
 import time
@@ -16,19 +15,17 @@ from .. import processes
 from ..claims import CLOSE, of
 from ..client import Client, fetch, request
 from ..conftest import Start
-from ..faults import FaultyServer
 from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..timing import wait_until
 from ..tracing import Trace, skip_unless_traceable
 from .test_confinement import intrude
 
-pytestmark = pytest.mark.plain_build("sanitizers make calls of their own")
+pytestmark = [of("io_uring"), pytest.mark.plain_build("sanitizers make calls of their own")]
 REQUESTS = 20
 MOVES_BYTES = {"accept4", "recvfrom", "sendto", "sendmsg", "epoll_wait", "poll"}
 
 
-@of("io_uring")
 @pytest.mark.parametrize("fields", [(), CLOSE], ids=["kept", "closed"])
 def test_calls_of_a_request(
     start: Start, tmp_path: Path, fields: tuple[tuple[str, str], ...]
@@ -53,7 +50,6 @@ def test_calls_of_a_request(
     assert (ends >= REQUESTS) == bool(fields)
 
 
-@of("io_uring")
 def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """What seccomp cannot see, the ring refuses: the operations of the ring that would open a file,
     make a socket or connect. With --no-confinement too, because the server needs none of them."""
@@ -63,21 +59,6 @@ def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> 
         assert tried == dict.fromkeys(("ring_open", "ring_socket", "ring_connect"), errno.EACCES)
 
 
-@of("io_uring")
-@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS, errno.EINVAL, errno.ENOMEM])
-def test_where_io_uring_is_refused(binary: Path, site: Path, error: int) -> None:
-    """Where the kernel is too old or a container forbids io_uring, the start fails with one line
-    that names the call and the reason."""
-    server = FaultyServer(binary, site, "redis://127.0.0.1:1")
-    server.plan.arm("io_uring_queue_init_params", 1, error)
-    with pytest.raises(AssertionError):
-        server.start()
-    assert server.wait() == 1
-    assert server.stderr.count("\n") == 1
-    assert f"io_uring_setup(2) failed ({os.strerror(error)}); " in server.stderr
-
-
-@of("io_uring")
 def test_urgent_data(server: Server) -> None:
     """Each urgent byte (MSG_OOB) wakes a receive operation for nothing, and after 128 times the
     kernel gives it to a worker thread, which sleeps. Only one such thread may exist (2 s)."""
@@ -93,7 +74,6 @@ def test_urgent_data(server: Server) -> None:
         assert fetch(server, "/t/digits.txt").status == 200
 
 
-@of("io_uring")
 def test_stop_while_a_client_reads_slowly(start: Start) -> None:
     """A cancelled send operation may have sent a part. Nothing may be begun after that: the server
     ends when its time to stop is over (7 s)."""

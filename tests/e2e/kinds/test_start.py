@@ -14,7 +14,7 @@ from bench.host.project import toml_of
 from ..claims import CLOSE
 from ..client import fetch, request, send, send_to_end, sign
 from ..conftest import SECOND_STOREY, Start
-from ..harness import REPOSITORY, Server, run_to_end
+from ..harness import REPOSITORY, Server, architecture, run_to_end
 from ..redisbox import PrivateRedis
 from ..sockets import can_listen, free_port
 from ..timing import PATIENCE
@@ -81,6 +81,13 @@ def test_wrong_options(binary: Path, site: Path, words: str) -> None:
     letter = f"'-{words.strip('-l')}' is not understood"
     about = arguments[0].strip("-").split("=")[0] if words[:2] == "--" else arguments[-1]
     assert (letter if re.fullmatch("-[xl]+", words) else about) in line
+
+
+def test_an_option_of_one_server(binary: Path, arch: str) -> None:
+    """A server whose workers share a listener rejects --listener-each."""
+    if arch == "multicore" or architecture(arch).listener_each:
+        pytest.skip("its workers can have a listener each")
+    assert _fails(binary, "--listener-each").startswith(f"{arch}: --listener-each ")
 
 
 @pytest.mark.shared_code

@@ -4,13 +4,12 @@
 import itertools
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from ..harness import Server
-from ..redisbox import PrivateRedis, RedisClient
+from ..redisbox import RedisClient
 from ..site import eighty_kilobytes
 from ..sockets import forgotten_connections
 from ..timing import PACE, PATIENCE, TRIES, undisturbed
@@ -19,16 +18,9 @@ from ..timing import PACE, PATIENCE, TRIES, undisturbed
 LINGER = 1.5
 
 
-@pytest.fixture(scope="module")
-def server(
-    binary: Path, site: Path, redis: PrivateRedis, database: RedisClient
-) -> Iterator[Server]:
-    """Yield a server with a worker for each of ab's connections. With fewer, the idle connections
-    that `ab -k` leaves open hold all workers at its end, and the other connections wait for the
-    idle timeout."""
-    options = ("--workers", "60")
-    with Server(binary, site, redis.url(database.database), options) as running:
-        yield running
+SERVER_OPTIONS = ("--workers", "60")
+"""A worker for each of ab's connections. With fewer, the idle connections that `ab -k` leaves open
+hold all workers at its end, and the other connections wait for the idle timeout."""
 
 
 def _run(*command: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
@@ -107,19 +99,21 @@ def test_upload_too_large(server: Server) -> None:
         assert out == b"413", more
 
 
-def _bench(server: Server, target: str, *options: str) -> str:
-    """Run Apache Bench; return what it prints. Lengths may differ: the count grows. With much other
-    traffic the kernel may have reset a client. Such a failure is not the server's, and ab is run
-    again."""
+def apache_bench(server: Server, target: str, count: int, *options: str) -> dict[str, str]:
+    """Send requests, fifty at once; return the figures that ab prints. None fails. Lengths may
+    differ: the count grows. With much other traffic the kernel may have reset a client. Such a
+    failure is not the server's, and ab is run again."""
     url = server.url.rstrip("/") + target
     patience = str(int(PATIENCE * PACE.slowness))
     for _ in range(TRIES):
         before = forgotten_connections()
-        command = ("ab", "-q", "-l", "-n", "1000", "-c", "50", "-s", patience, *options, url)
+        command = ("ab", "-q", "-l", "-n", str(count), "-c", "50", "-s", patience, *options, url)
         out = _run(*command).stdout.decode()
         if re.search(r"^Failed requests: +0$", out, re.M) or forgotten_connections() == before:
             break
-    return out
+    figures = dict(re.findall(r"^([A-Z][^:\n]+): +(\S+)", out, re.MULTILINE))
+    assert (figures["Complete requests"], figures["Failed requests"]) == (str(count), "0"), out
+    return figures
 
 
 @pytest.mark.parametrize("target", ["/guestbook", "/t/digits.txt", "/t/80k.bin", "/go/name"])
@@ -128,11 +122,8 @@ def test_apache_bench(
     server: Server, store: RedisClient, target: str, options: tuple[str, ...]
 ) -> None:
     """A thousand requests, fifty at once, are all complete, and none fails."""
-    printed = _bench(server, target, *options)
-    figures = dict(re.findall(r"^([A-Z][^:\n]+): +(\S+)", printed, re.MULTILINE))
-    assert figures["Complete requests"] == "1000", printed
-    assert figures["Failed requests"] == "0", printed
-    assert figures.get("Write errors", "0") == "0", printed
+    figures = apache_bench(server, target, 1000, *options)
+    assert figures.get("Write errors", "0") == "0"
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])

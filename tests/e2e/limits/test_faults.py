@@ -31,7 +31,6 @@ PAGE = "the page of the guestbook"
 
 # Faults that are no failure: an interrupted or short call is continued.
 HARMLESS = (errno.EINTR, errno.EBUSY, SHORT)
-OWN, SHARED = faults("session"), faults("shared_session")
 # A short or interrupted call of these may be an error, if the response says so.
 MAY_REFUSE = ("openat2", "read")
 
@@ -134,23 +133,11 @@ def _assert_nothing_is_left(server: FaultyServer, store: RedisClient) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", OWN)
-def test_own_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
-    """Each call of a kind fails in turn, in each way, as the head of this file says."""
-    _fail_in_turn(faulty, lone_store, call, OWN[call])
-
-
-@pytest.mark.slow
-@pytest.mark.shared_code
-@pytest.mark.parametrize("call", SHARED)
-def test_faults(faulty: FaultyServer, lone_store: RedisClient, call: str) -> None:
-    """Calls of lib/ and ops/ fail in the same way."""
-    _fail_in_turn(faulty, lone_store, call, SHARED[call])
-
-
-def _fail_in_turn(
-    faulty: FaultyServer, lone_store: RedisClient, call: str, errors: tuple[int, ...]
+@pytest.mark.parametrize(("call", "errors"), faults("session"))
+def test_faults(
+    faulty: FaultyServer, lone_store: RedisClient, call: str, errors: list[int]
 ) -> None:
+    """Each call of a kind fails in turn, in each way, as the head of this file says."""
     plan = faulty.plan
     session = Session(faulty, lone_store)
     for _ in range(3):

@@ -16,6 +16,7 @@ import pytest
 
 from ..client import EndOfStreamError, fetch
 from ..faults import FaultyServer, faults
+from ..harness import architecture
 from ..redisbox import RedisClient
 from ..timing import wait_until
 
@@ -23,7 +24,6 @@ pytestmark = pytest.mark.plain_build("a sanitizer's own library must be the firs
 
 MOST = 400
 WORKERS = 2
-OWN, SHARED = faults("start"), faults("shared_start")
 
 
 def _ask_redis(server: FaultyServer) -> None:
@@ -72,21 +72,9 @@ def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("call", OWN)
-def test_faults_at_start(make: Make, lone_store: RedisClient, call: str) -> None:
+@pytest.mark.parametrize(("call", "errors"), faults("start"))
+def test_faults_at_start(make: Make, lone_store: RedisClient, call: str, errors: list[int]) -> None:
     """Make the first call of a kind fail, then the second, and so on to the last of the start."""
-    _fail_in_turn(make, lone_store, call, OWN[call])
-
-
-@pytest.mark.slow
-@pytest.mark.shared_code
-@pytest.mark.parametrize("call", SHARED)
-def test_faults_at_the_shared_start(make: Make, lone_store: RedisClient, call: str) -> None:
-    """Calls of lib/ and ops/ fail in the same way."""
-    _fail_in_turn(make, lone_store, call, SHARED[call])
-
-
-def _fail_in_turn(make: Make, store: RedisClient, call: str, errors: tuple[int, ...]) -> None:
     for error in errors:
         for nth in range(1, MOST):
             server = make(call, nth, error)
@@ -94,7 +82,7 @@ def _fail_in_turn(make: Make, store: RedisClient, call: str, errors: tuple[int, 
                 _ask_redis(server)
                 # Later calls of this kind belong to test_faults.py.
                 failed = server.plan.disarm()
-                _assert_whole(server, store)
+                _assert_whole(server, lone_store)
                 if not failed:
                     break
             assert server.plan.crashes == 0
@@ -102,14 +90,26 @@ def _fail_in_turn(make: Make, store: RedisClient, call: str, errors: tuple[int, 
             pytest.fail(f"more than {MOST} calls of {call} at the start")
 
 
+NEEDED = {
+    "openat2": "openat2 ENOSYS EPERM",
+    "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
+}
+"""Calls without which no server starts: their names, and reasons for their refusal."""
+
+
 @pytest.mark.shared_code
-@pytest.mark.parametrize("refusal", [errno.ENOSYS, errno.EPERM])
-def test_openat2_is_refused(make: Make, refusal: int) -> None:
-    """On Linux before 5.6, or with a filter of a container, the message names openat2."""
-    server = make("openat2", 1, refusal)
-    assert _fails_at_start(server)
-    assert "openat2(2)" in server.stderr
-    assert os.strerror(refusal) in server.stderr
+@pytest.mark.parametrize("call", NEEDED)
+def test_a_needed_call_is_refused(make: Make, arch: str, call: str) -> None:
+    """On an old kernel, or with a filter of a container, the message names the call and the
+    reason."""
+    if call.startswith("io_uring") and not architecture(arch).completes:
+        pytest.skip("it does not use io_uring")
+    name, *errors = NEEDED[call].split()
+    for error in errors:
+        server = make(call, 1, getattr(errno, error))
+        assert _fails_at_start(server)
+        assert f"{name}(2)" in server.stderr
+        assert os.strerror(getattr(errno, error)) in server.stderr
 
 
 OLD = {

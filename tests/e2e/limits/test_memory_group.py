@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ..claims import of
-from ..client import fetch, request
+from ..client import Client, fetch, request
 from ..conftest import Start
 from ..redisbox import PrivateRedis, RedisClient
 from ..timing import wait_until
@@ -41,15 +41,6 @@ def group() -> Iterator[Path]:
     folder.rmdir()
 
 
-def _asking(address: tuple[str, int]) -> socket.socket:
-    """Connect, request the guestbook, and read nothing."""
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    client.connect(address)
-    client.sendall(request("GET", "/guestbook"))
-    return client
-
-
 @pytest.mark.slow
 @pytest.mark.plain_build("sanitizers need more memory than that")
 def test_readers_that_do_not_read(
@@ -61,12 +52,13 @@ def test_readers_that_do_not_read(
     join = f'echo $$ > {group}/cgroup.procs && exec "$@"'
     url = redis.url(store.database)
     server = start("--workers", "100", redis=url, prefix=("sh", "-c", join, "sh"))
-    crowd = [_asking((server.host, server.port)) for _ in range(CLIENTS)]
-    time.sleep(SECONDS)
-    most = int((group / "memory.max_usage_in_bytes").read_text(encoding="ascii"))
+    with contextlib.ExitStack() as stack:
+        for _ in range(CLIENTS):
+            client = stack.enter_context(Client(server, receive_buffer=2048))
+            client.send(request("GET", "/guestbook"))
+        time.sleep(SECONDS)
+        most = int((group / "memory.max_usage_in_bytes").read_text(encoding="ascii"))
     assert most < LIMIT, f"{most} bytes"
-    for client in crowd:
-        client.close()
     wait_until(lambda: fetch(server, "/guestbook").status == 200, "the page is served again")
     assert server.running()
     assert "signal" not in server.stderr, server.stderr

@@ -17,6 +17,7 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from ..claims import of
 from ..client import fetch
 from ..conftest import Start
 from ..harness import Server
-from ..processes import catches
+from ..processes import has_signal
 from ..redisbox import PrivateRedis
 from ..small import redirected
 from ..timing import PACE, PATIENCE, wait_until
@@ -204,7 +205,8 @@ def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
     whole = [*server.command(), "--log"]
     shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:
-        wait_until(lambda: catches(process.pid, signal.SIGTERM), "the server has its handler")
+        has_handler = partial(has_signal, process.pid, "SigCgt", signal.SIGTERM)
+        wait_until(has_handler, "the server has its handler")
         process.terminate()
         assert process.wait(PATIENCE * PACE.slowness) == 0
 

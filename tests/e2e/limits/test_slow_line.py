@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.process import guarded
+
 from ..client import Client, request
 from ..conftest import Start
 from ..harness import Server
 from ..namespaces import namespaces, run
-from ..processes import mortal
 from ..redisbox import PrivateRedis
 from ..sockets import is_given_up
 from ..timing import PATIENCE, TRIES
@@ -65,12 +66,12 @@ def _is_served(server: Server, rate: int, seconds: float) -> tuple[bool, float]:
 def test_program_that_reads_slowly(start: Start) -> None:
     """On loopback, where the window opens in steps of 64 KB, a slow reader is not cut off. Each
     step takes half the time after which a stalled client is cut off."""
-    server = start("--time-scale", "2")
+    server = start("--time-scale", "4")
     for _ in range(TRIES):
-        served, pause = _is_served(server, rate=26_000, seconds=12)
+        served, pause = _is_served(server, rate=52_000, seconds=6)
         if served:
             return
-        assert pause > 1, "a client that read all the time was cut off"
+        assert pause > 0.5, "a client that read all the time was cut off"
     raise AssertionError("the machine paused in each try")
 
 
@@ -86,5 +87,5 @@ def test_refusal_reaches_a_slow_sender(
         command = f"ip netns exec {far} curl -s -m {PATIENCE} -o /dev/null -w %{{http_code}}"
         command += f" -H Expect: --data-binary @{body} {server.url}guestbook"
         words = command.split(" ")
-        done = subprocess.run(mortal(words), capture_output=True, text=True, check=False)
+        done = subprocess.run(guarded(words), capture_output=True, text=True, check=False)
         assert done.stdout == "413"

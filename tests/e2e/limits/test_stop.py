@@ -130,23 +130,20 @@ def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
     assert server.wait() == 0
 
 
-def _is_told(pid: int) -> bool:
-    """Return whether SIGTERM is pending for a process that is stopped."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    pending = int(status.partition("\nShdPnd:\t")[2].split("\n")[0], 16)
-    return bool(pending >> (signal.SIGTERM - 1) & 1)
-
-
 @of("preforking", "multicore")
 def test_who_leaves_shuts_the_door(start: Start) -> None:
     """Each process that leaves shuts the socket down, because the parent may be late."""
     server = start("--workers", "2")
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+
+    def is_told(pid: int) -> bool:
+        return processes.has_signal(pid, "ShdPnd", signal.SIGTERM)
+
     with Client(server) as slow, server.suspended():
         slow.send(b"GET / HT")
         server.send_signal(signal.SIGTERM)
         server.send_signal(signal.SIGCONT)
-        wait_until(lambda: all(map(_is_told, server.children())), "its workers have SIGTERM")
+        wait_until(lambda: all(map(is_told, server.children())), "its workers have SIGTERM")
         server.send_signal(signal.SIGSTOP)
         wait_until(lambda: processes.stands_still(server.pid), "it is stopped again")
         for worker in server.children():
@@ -284,12 +281,10 @@ def test_terminal_signals_everyone(start: Start) -> None:
     assert not processes.session_processes(server.pid)
 
 
-@pytest.mark.slow
-@pytest.mark.waits
 @pytest.mark.shared_code
 def test_started_where_signals_are_blocked(start: Start) -> None:
     """Signals that were blocked before exec still stop the server."""
-    server = start(prefix=("env", "--block-signal"))
+    server = start("--time-scale", "20", prefix=("env", "--block-signal"))
     with Client(server) as client:
         client.send_read(b"GET / HT")
         assert server.stop() == 0

@@ -9,9 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.bench.accessible import opened
 
-from ..conftest import WORKERS
 from ..harness import REPOSITORY, Server
-from ..redisbox import PrivateRedis, RedisClient
+from ..redisbox import RedisClient
 from ..site import build_project_site
 from ..timing import PACE, PATIENCE
 
@@ -21,30 +20,22 @@ pytestmark = [pytest.mark.browser, pytest.mark.of_servers("epoll")]
 SCREENSHOTS = REPOSITORY / "build" / "screenshots"
 
 
-@pytest.fixture(scope="session")
-def project_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the project's own site, which `server` has here."""
     return build_project_site(tmp_path_factory.mktemp("project"), REPOSITORY)
 
 
-@pytest.fixture(scope="module")
-def project_server(
-    binary: Path, project_site: Path, redis: PrivateRedis, database: RedisClient
-) -> Iterator[Server]:
-    with Server(binary, project_site, redis.url(database.database), WORKERS) as running:
-        yield running
-
-
 @pytest.fixture
-def page(browser: Browser, project_server: Server, database: RedisClient) -> Iterator[Page]:
+def page(browser: Browser, server: Server, store: RedisClient) -> Iterator[Page]:
     """Yield the page of an empty guestbook. It has no error, and asks no other host."""
-    database.do("FLUSHDB")
     with opened(browser, viewport={"width": 1100, "height": 900}) as (page, events):
         page.set_default_timeout(PATIENCE * 1000 * PACE.slowness)
-        page.goto(f"{project_server.url}guestbook")
+        page.goto(f"{server.url}guestbook")
         yield page
     # A refused form is a 400 on purpose, and Chromium reports it.
     events = [event for event in events if "400 (Bad Request)" not in event]
-    assert [event for event in events if not event.startswith((project_server.url, "data:"))] == []
+    assert [event for event in events if not event.startswith((server.url, "data:"))] == []
 
 
 def _write(page: Page, name: str, text: str) -> None:
@@ -62,20 +53,20 @@ def _submit(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_write_a_remark(page: Page, project_server: Server) -> None:
+def test_write_a_remark(page: Page, server: Server) -> None:
     """A remark written in the form appears on the page; a picture of it is saved."""
     expect(page.locator("li.remark.none")).to_have_count(1)
     _write(page, "Ann", "What a nice page 🐧")
     expect(page.locator("li.remark")).to_have_count(1)
     expect(page.locator("li.remark").first).to_contain_text("What a nice page 🐧 - Ann")
-    assert page.url == f"{project_server.url}guestbook"
+    assert page.url == f"{server.url}guestbook"
     _write(page, "Bob", "So it is.\nWith two lines.")
     expect(page.locator("li.remark")).to_have_count(2)
     expect(page.locator("li.remark").first).to_contain_text("So it is.")
     page.reload()
     expect(page.locator("li.remark")).to_have_count(2)
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    picture = SCREENSHOTS / f"{project_server.name}.png"
+    picture = SCREENSHOTS / f"{server.name}.png"
     page.screenshot(path=picture, full_page=True)
     assert picture.stat().st_size > 5000
 
@@ -134,11 +125,11 @@ def test_text_from_right_to_left(page: Page, database: RedisClient) -> None:
 
 
 @pytest.mark.slow
-def test_on_a_phone(page: Page, project_server: Server) -> None:
+def test_on_a_phone(page: Page, server: Server) -> None:
     """On a narrow screen nothing is wider than the screen, also no long word."""
     page.set_viewport_size({"width": 360, "height": 740})
     for target in ("", "guestbook"):
-        page.goto(project_server.url + target)
+        page.goto(server.url + target)
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width <= 360, f"/{target} is {width} pixels wide"
     assert page.locator("meta[name=viewport]").count() == 1

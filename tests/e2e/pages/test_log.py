@@ -2,8 +2,8 @@
 """The access log: one line in Common Log Format for each response."""
 
 import re
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 
 import pytest
@@ -110,14 +110,11 @@ def test_whole_lines_from_many(start: Start) -> None:
     server = start("--log", "--workers", "8")
     target = "/t/none-" + "x" * 500
 
-    def work() -> None:
+    def work(_number: int) -> None:
         for _ in range(50):
             with Client(server) as client:
                 client.exchange(request("GET", target))
 
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
     assert {m["request"] for m in _lines(server, 300)} == {f"GET {target} HTTP/1.1"}

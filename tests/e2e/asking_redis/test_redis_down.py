@@ -11,7 +11,7 @@ import pytest
 
 from .. import processes
 from ..claims import CLOSE, HALF, crowd, of, of_kind
-from ..client import Client, Response, fetch, request, sign
+from ..client import FORM, Client, Response, fetch, form, request, sign
 from ..conftest import Start
 from ..harness import Server
 from ..markup import assert_well_formed
@@ -130,14 +130,22 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
 
 
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
-    """If Redis closes idle connections (its timeout, CLIENT KILL), the next request still works."""
+    """If Redis closes idle connections (its timeout, CLIENT KILL), the next request still works. A
+    remark that comes at once is stored."""
     server = start(redis=own.url())
     client = own.client()
+    remark = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="a", guest_remarks="b"))
     for _ in range(3):
         assert _is_back(server)
         client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
         time.sleep(0.2)  # only a connection that has been idle is checked
-    assert _is_back(server)
+        assert _is_back(server)
+        with Client(server) as visitor:
+            with server.suspended():  # so that one loop iteration sees both
+                client.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+                visitor.send(remark)
+            assert visitor.read().status == 303
+        time.sleep(0.2)
     assert _said(server, AWAY) == 0, server.stderr
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 from bench.records.errors import UserError
 
+TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin"
+"""The folder of programs that scripts/setup.sh compiles."""
+
 
 def compiler_of(executable: Path) -> str | None:
     """Return the compiler that a program was built with, from its .comment section."""
@@ -69,5 +72,6 @@ def require(name: str, found: str | None, group: str) -> str:
 
 def search_path() -> str:
     """Return PATH with more folders of programs."""
-    # nginx (Debian) and Go (its own installer) are often not in PATH.
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/go/bin"])
+    # Often not in PATH: nginx (Debian), Go (its own installer), oha (scripts/setup.sh, or cargo).
+    others = ("/usr/sbin", "/usr/local/go/bin", str(TOOLS), str(Path.home() / ".cargo" / "bin"))
+    return os.pathsep.join([os.environ.get("PATH", ""), *others])

@@ -44,17 +44,26 @@ def first_line(command: Sequence[str]) -> str | None:
 def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     """Run a command; return None if it is not installed, takes over 10 s, or fails."""
     try:
-        done = subprocess.run(
-            [find_program(command[0]) or command[0], *command[1:]],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PATH": search_path()},
-        )
+        done = completed(command, 10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done if done.returncode == 0 else None
+
+
+def completed(
+    command: Sequence[str], seconds: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in this folder. Raises OSError if it is not installed, and
+    TimeoutExpired after so many seconds."""
+    return subprocess.run(
+        [find_program(command[0]) or command[0], *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, "PATH": search_path()},
+    )
 
 
 def find_program(name: str) -> str | None:

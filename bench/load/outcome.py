@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.kernel import difference
 from bench.host.process import Child
 from bench.host.programs import find_program, require
 from bench.host.signals import SignalWatch
@@ -107,7 +108,7 @@ def run_measured(
         message=child.stderr,
         report=child.stdout,
         wall_seconds=wall,
-        cpu=rusage_of_buried() - before,
+        cpu=difference(rusage_of_buried(), before),
         demand=min(1.0, wanted / max(wall - idle, 0.01)) if wanted else None,
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 from bench.host.accounting import CpuTime
+from bench.host.kernel import difference
 from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.outcome import Load, Outcome, WarmUpFailed
@@ -105,7 +106,7 @@ class Loader:
             wall = time.monotonic() - begin
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
-            used = redis.use() - use
+            used = difference(redis.use(), use)
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)

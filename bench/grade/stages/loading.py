@@ -91,10 +91,11 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
                 f"{before} processes and threads, afterwards {scene.tasks()}",
             )
         # From the kernel (getrusage(2)), not from the server's own output.
-        used = rusage_of_buried()
+        used = rusage_of_buried().total
         scene.end_by_itself(END_SECONDS)
         scene.stop()
-        return (rusage_of_buried() - used).total / (answered or REQUESTS), failure
+        took = rusage_of_buried().total - used
+        return took / (answered or REQUESTS), failure
     finally:
         scene.stop()
 

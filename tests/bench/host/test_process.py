@@ -31,9 +31,9 @@ adopt_orphans()
 child = Child(["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", {USES!r}])
 while not child.stdout:
     time.sleep(0.01)
-before = rusage_of_buried()
+before = rusage_of_buried().total
 child.end()
-print((rusage_of_buried() - before).total)
+print(rusage_of_buried().total - before)
 """
 """A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
 for its child."""

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NamedTuple
 
-from bench.records.errors import Interrupted, UserError
+from bench.records.errors import Interrupted, NoFigure, UserError
 from bench.records.inherited import forget_foreign_variables
 
 USAGE_ERROR = 2
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except Interrupted as interrupted:  # from a SignalWatch: the command has cleaned up
         return interrupted.exit_status
-    except UserError as error:
+    except (UserError, NoFigure) as error:
         print(f"{MADE_AS.get(name, name)}: {error}", file=sys.stderr)
         return USAGE_ERROR
     except OSError as error:

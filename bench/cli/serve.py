@@ -14,18 +14,17 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from bench.host.process import Child
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.live.look import Look
 from bench.live.look import Server as Looked
-from bench.live.room_page import RoomPage, room_page
+from bench.live.room_page import room_page
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
 from bench.records.values import add_value, milliseconds, positive
 from bench.services.redis_server import ExistingRedis, PrivateRedis, SlowRedis
-from bench.subjects.running import STOP_SECONDS, lines_of, url_in
-from bench.subjects.subject import Subject, select, server_names
+from bench.subjects.running import RunningServer, lines_of
+from bench.subjects.subject import NO_CONDITIONS, Place, Subject, select, server_names
 
 ADDRESS = "127.0.0.1"
 LIVE_PORT = 8090
@@ -52,29 +51,50 @@ def run(words: Sequence[str]) -> int:
                 _started(server, port, options, watch, stack)
                 for server, port in zip(servers, ports, strict=True)
             ]
-            return _Foreground(running, watch, options.live_port, room).run()
+            live = Live([one.look() for one in running], options.live_port, room)
+            stack.callback(live.close)
+            _say_where(running, live)
+            while all(one.server.running() for one in running):
+                for one in running:
+                    one.pass_on()
+                watch.sleep(LOOK_SECONDS)
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
+    ended = next(one for one in running if one.ended_early)
+    print(f"{ended.name} ended by itself with status {ended.status}.", file=sys.stderr)
+    return 1
 
 
 def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
 ) -> "_Running":
-    """Start a server and its Redis; both end with the stack. May raise UserError, Interrupted."""
+    """Start a server and its Redis; both end with the stack. May raise UserError, NoFigure or
+    Interrupted."""
     redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
     own = stack.enter_context(redis)
     own.prepare()
     url = own.url
     if options.redis_delay:
-        slow = SlowRedis(url, options.redis_delay, (), watch)
-        stack.callback(slow.close)
-        url = slow.url
-    command = [str(server.executable), "--port", str(port), "--redis", url]
-    if options.workers:
-        command += ["--workers", str(options.workers)]
-    child = Child(command, cwd=ROOT)
-    stack.callback(child.end, STOP_SECONDS)  # if the next one cannot be started
-    return _Running(server.name, child, url, own.private)
+        url = stack.enter_context(SlowRedis(url, options.redis_delay, (), watch)).url
+    conditions = NO_CONDITIONS._replace(workers=options.workers or 0)
+    place = Place(url, ROOT, port, conditions)
+    one = _Running(server.name, RunningServer(server, place, (), watch), url, own.private)
+    stack.callback(one.end)
+    one.pass_on()
+    return one
+
+
+def _say_where(running: Sequence["_Running"], live: Live) -> None:
+    """Print the addresses, which end the servers' own lines."""
+    urls = " and ".join(one.server.url for one in running)
+    ends = "the server and its" if len(running) == 1 else "the servers and their"
+    students = f"Students predict at {live.room.url}\n" if live.room else ""
+    print(
+        f"\nOpen {urls} in a browser. "
+        f"What each process and connection waits for: {live.url}\n{students}"
+        f"Ctrl-C ends {ends} Redis.\n",
+        flush=True,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,82 +144,39 @@ class _Running:
     """A server that has been started, and how much of its output has been printed."""
 
     name: str
-    child: Child
+    server: RunningServer
     redis_url: str
     """Where it finds Redis."""
     redis_is_ours: bool
     shown: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
-
-    @property
-    def banner(self) -> str:
-        """What it has said, and we have printed: our own text comes after it."""
-        return self.child.stdout[: self.shown["stdout"]]
+    ended_early: bool = False
+    status: int | None = None
 
     def pass_on(self) -> None:
         """Print its new output."""
         for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-            text = getattr(self.child, name)
+            text = getattr(self.server, name)
             print(text[self.shown[name] :], end="", file=stream, flush=True)
             self.shown[name] = len(text)
 
+    def end(self) -> None:
+        """End it and print the rest of its output."""
+        self.ended_early = not self.server.running()
+        self.status = self.server.stop().status
+        self.pass_on()
+
     def look(self) -> Look:
-        """Return what looks at it for the live page, once it listens."""
-        url = url_in(self.banner) or ""
-        said = lines_of(self.banner).get("architecture", self.name)
+        """Return what looks at it for the live page."""
+        said = lines_of(self.server.stdout).get("architecture", self.name)
         server = Looked(
             name=self.name,
             summary=said.removeprefix(f"{self.name}: "),
-            url=url,
-            pid=self.child.pid,
-            port=urlsplit(url).port or 80,
+            url=self.server.url,
+            pid=self.server.pid,
+            port=urlsplit(self.server.url).port or 80,
             redis_port=urlsplit(self.redis_url).port or 0,
         )
         return Look(server, self.redis_url if self.redis_is_ours else None)
-
-
-class _Foreground:
-    """Child processes whose output is copied to ours while they run."""
-
-    def __init__(
-        self, running: list[_Running], watch: SignalWatch, live_port: int, room: RoomPage | None
-    ) -> None:
-        self._running, self._watch = running, watch
-        self._live_port, self._room = live_port, room
-        self._live: Live | None = None
-
-    def run(self) -> int:
-        """Run until Ctrl-C, or until a server ends by itself. May raise Interrupted."""
-        try:
-            while all(one.child.running() for one in self._running):
-                self._pass_on()
-                self._watch.sleep(LOOK_SECONDS)
-            ended = next(one for one in self._running if not one.child.running())
-        finally:
-            if self._live:
-                self._live.close()
-            for one in self._running:
-                one.child.end(STOP_SECONDS)
-                one.pass_on()
-        status = ended.child.exit_status
-        print(f"{ended.name} ended by itself with status {status}.", file=sys.stderr)
-        return 1
-
-    def _pass_on(self) -> None:
-        """Print new output, and the addresses as soon as all listen. May raise OSError."""
-        for one in self._running:
-            one.pass_on()
-        urls = [url_in(one.banner) for one in self._running]
-        if self._live or not all(urls):
-            return
-        self._live = Live([one.look() for one in self._running], self._live_port, self._room)
-        ends = "the server and its" if len(urls) == 1 else "the servers and their"
-        students = f"Students predict at {self._room.url}\n" if self._room else ""
-        print(
-            f"\nOpen {' and '.join(map(str, urls))} in a browser. "
-            f"What each process and connection waits for: {self._live.url}\n{students}"
-            f"Ctrl-C ends {ends} Redis.\n",
-            flush=True,
-        )
 
 
 def require_free(port: int) -> None:

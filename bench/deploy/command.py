@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict
 from bench.host.process import POLL_SECONDS, guarded
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
-from bench.load import open_loop
+from bench.load.open_loop import OHA
 from bench.records import store
 from bench.records.errors import UserError
 from bench.records.values import words_of
@@ -278,8 +278,7 @@ def parse(arguments: Sequence[str]) -> DeployOptions:
             raise UserError(f"{resume} has no results.json: nothing to resume")
     oha = None
     if theirs.rate:
-        open_loop.require_oha()
-        oha = open_loop.program()
+        oha = OHA.require()
     where = find(own.inventory)
     by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
     return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)

@@ -17,7 +17,6 @@ from bench.doctor.limits import (
     limits_here,
     why_impossible,
 )
-from bench.load import open_loop
 from bench.readers.console import Table, say
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
 from bench.records.figures import Role
@@ -82,7 +81,9 @@ def examine(
         lines += _server_lines(facts)
     lines.append(_tool("ab (Apache Bench)", facts.ab, "any", SETUP))
     if any(run.conditions.mode == "open" for run in runs):
-        lines.append(_tool("oha (open loop)", facts.oha, "1.4 or newer", open_loop.SETUP))
+        lines.append(
+            _tool("oha (open loop)", facts.oha, "1.4 or newer", "scripts/setup.sh openloop")
+        )
     if not load_only:
         lines.append(_tool("redis-server", facts.redis_server, "6 or newer", SETUP))
         lines += _redis_lines(runs, limits, facts)

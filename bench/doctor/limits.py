@@ -7,7 +7,6 @@ impossible are skipped; for the other levels a warning is printed before the run
 
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,9 +16,11 @@ import psutil
 from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
-from bench.host.programs import output_of, require
+from bench.host.programs import output_of
 from bench.host.quota import read_limits
-from bench.load import ab, open_loop
+from bench.load.ab import AB, concurrency_ceiling
+from bench.load.open_loop import OHA
+from bench.load.wrk import WRK
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
 from bench.records.figures import Role
 from bench.records.plan import RunSpec
@@ -239,16 +240,14 @@ class Facts:
 
 def limits_here() -> SystemLimits:
     """Return this machine's limits, with that of ab if it is installed."""
-    return read_limits(ab.concurrency_ceiling() if shutil.which("ab") else None)
+    return read_limits(concurrency_ceiling())
 
 
 def require_tools(by_oha: bool, by_wrk: bool) -> None:
     """Raise UserError if a load generator is not installed."""
-    ab.require_ab()
-    if by_wrk:
-        require("wrk", shutil.which("wrk"), "peers")
-    if by_oha:
-        open_loop.require_oha()
+    for tool, needed in ((AB, True), (WRK, by_wrk), (OHA, by_oha)):
+        if needed:
+            tool.require()
 
 
 def look() -> Facts:
@@ -261,9 +260,9 @@ def look() -> Facts:
         busiest=busiest,
         time_wait=resting.now if (resting := kernel.memory()) else None,
         conntrack=conntrack(),
-        ab=ab.version(),
+        ab=AB.version(),
         redis_server=redis_server_version(),
-        oha=open_loop.version(),
+        oha=OHA.version(),
         groups=parent_of_groups(),
     )
 

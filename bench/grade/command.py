@@ -14,7 +14,7 @@ from bench.grade.stage import CheckOutcome, Grade, StageOutcome
 from bench.grade.stages import STAGES
 from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
-from bench.load.ab import require_ab
+from bench.load.ab import AB
 from bench.records.errors import UserError
 from bench.records.values import each_of
 from bench.subjects.subject import said_of
@@ -34,7 +34,7 @@ def run(words: Sequence[str]) -> int:
         raise UserError("no server is named; give its folder, e.g. zerohttpd grade 08_mine")
     only = each_of("stage", options.only, NAMES)
     source = folder_of(options.server)
-    require_ab()
+    AB.require()
     sandbox.enter(["-m", "bench", "grade", *words])
     raise_descriptors()  # the clients of one check need more than the usual 1,024
     require_limits()

@@ -71,9 +71,6 @@ class CpuTime(NamedTuple):
     def total(self) -> float:
         return self.user + self.system
 
-    def __sub__(self, other: "CpuTime") -> "CpuTime":
-        return CpuTime(self.user - other.user, self.system - other.system)
-
     @classmethod
     def of_all(cls, times: Sequence["CpuTime | None"]) -> "CpuTime | None":
         """Return the sum of several times; None unless all are known."""
@@ -88,9 +85,6 @@ class Periods(NamedTuple):
 
     all: int
     throttled: int
-
-    def __sub__(self, other: "Periods") -> "Periods":
-        return Periods(self.all - other.all, self.throttled - other.throttled)
 
 
 class Group:

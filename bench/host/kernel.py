@@ -5,9 +5,24 @@ import re
 import resource
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 from bench.host.signals import SignalWatch
+
+Reading = TypeVar("Reading")
+
+
+def difference(after: Reading, before: Reading) -> Reading:
+    """Return the difference of two readings of counters: of numbers, or of tuples and lists of them
+    item by item. An item is None if one of the two readings does not have it."""
+    last: Any = after
+    first: Any = before
+    if last is None or first is None:
+        return cast("Reading", None)
+    if isinstance(last, (tuple, list)):
+        items, kind = map(difference, last, first), type(last)
+        return cast("Reading", kind(*items) if hasattr(last, "_fields") else kind(items))
+    return cast("Reading", last - first)
 
 
 class TcpCounters(NamedTuple):
@@ -17,9 +32,6 @@ class TcpCounters(NamedTuple):
     listen_drops: int
     retransmits: int
     time_wait_overflows: int
-
-    def __sub__(self, other: "TcpCounters") -> "TcpCounters":
-        return TcpCounters(*(a - b for a, b in zip(self, other, strict=True)))
 
 
 class CpuTicks(NamedTuple):

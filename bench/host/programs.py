@@ -10,6 +10,9 @@ from pathlib import Path
 
 from bench.records.errors import UserError
 
+TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin"
+"""The folder of programs that scripts/setup.sh compiles."""
+
 
 def compiler_of(executable: Path) -> str | None:
     """Return the compiler that a program was built with, from its .comment section."""
@@ -41,17 +44,26 @@ def first_line(command: Sequence[str]) -> str | None:
 def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
     """Run a command; return None if it is not installed, takes over 10 s, or fails."""
     try:
-        done = subprocess.run(
-            [find_program(command[0]) or command[0], *command[1:]],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            stdin=subprocess.DEVNULL,
-            env={**os.environ, "PATH": search_path()},
-        )
+        done = completed(command, 10)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done if done.returncode == 0 else None
+
+
+def completed(
+    command: Sequence[str], seconds: float, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in this folder. Raises OSError if it is not installed, and
+    TimeoutExpired after so many seconds."""
+    return subprocess.run(
+        [find_program(command[0]) or command[0], *command[1:]],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        stdin=subprocess.DEVNULL,
+        cwd=cwd,
+        env={**os.environ, "PATH": search_path()},
+    )
 
 
 def find_program(name: str) -> str | None:
@@ -69,5 +81,6 @@ def require(name: str, found: str | None, group: str) -> str:
 
 def search_path() -> str:
     """Return PATH with more folders of programs."""
-    # nginx (Debian) and Go (its own installer) are often not in PATH.
-    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/usr/local/go/bin"])
+    # Often not in PATH: nginx (Debian), Go (its own installer), oha (scripts/setup.sh, or cargo).
+    others = ("/usr/sbin", "/usr/local/go/bin", str(TOOLS), str(Path.home() / ".cargo" / "bin"))
+    return os.pathsep.join([os.environ.get("PATH", ""), *others])

@@ -115,14 +115,6 @@ class HostCount(NamedTuple):
     throttled: int | None
     tcp: TcpCounters | None
 
-    def __sub__(self, other: "HostCount") -> "HostCount":
-        return HostCount(
-            self.cpu_s - other.cpu_s,
-            _difference(self.periods, other.periods),
-            _difference(self.throttled, other.throttled),
-            self.tcp - other.tcp if self.tcp and other.tcp else None,
-        )
-
 
 class Host:
     """The host on which this process runs."""
@@ -248,7 +240,3 @@ def _usage_beside(mounts: list[Mount], folder: Path) -> Path:
     own = next(m for m in mounts if m.version == V1 and folder.is_relative_to(m.point))
     other = next((m for m in mounts if m.version == V1 and "cpuacct" in m.controllers), own)
     return other.point / folder.relative_to(own.point) / "cpuacct.usage"
-
-
-def _difference(after: int | None, before: int | None) -> int | None:
-    return None if after is None or before is None else after - before

@@ -9,10 +9,13 @@ interrupt the cleanup.
 
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
+from typing import TypeVar
 
 from bench.records.errors import Interrupted
 
+Found = TypeVar("Found")
 WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -53,3 +56,11 @@ class SignalWatch:
         """Sleep, then check for signals."""
         time.sleep(seconds)
         self.check()
+
+    def until(self, ready: Callable[[], Found], seconds: float, pause: float = 0.02) -> Found:
+        """Call `ready` until its result is true, at most for so many seconds, with a pause between
+        two calls. Return its last result. May raise Interrupted."""
+        deadline = time.monotonic() + seconds
+        while not (found := ready()) and time.monotonic() < deadline:
+            self.sleep(pause)
+        return found

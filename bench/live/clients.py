@@ -5,7 +5,6 @@ Every count and every time is bounded here, whatever the page asks for, and `sto
 """
 
 import contextlib
-import http.client
 import select
 import socket
 import threading
@@ -13,11 +12,13 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from enum import Enum
+from http import HTTPStatus
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
 
+from bench.load.client import Client, Connection, NoAnswer, request
 from bench.records.store import Json
 from bench.services.redis_server import connect
 
@@ -87,8 +88,7 @@ class Silent:
     """A client that has sent half a request."""
 
     number: int
-    connection: socket.socket
-    port: int
+    connection: Connection
     begin: float
 
 
@@ -112,7 +112,7 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[int, tuple[OwnClient, http.client.HTTPConnection]] = {}
+        self._open: dict[int, tuple[OwnClient, Client]] = {}
         """By their own port, the connections of visitors and of a burst, and who they are."""
         self._silent: list[Silent] = []
         self._visits: deque[Visit] = deque()
@@ -132,13 +132,12 @@ class Clients:
                 self._silents += 1
                 number = self._silents
             try:
-                connection = socket.create_connection(self._address, timeout=2)
-                connection.sendall(HALF_A_REQUEST)
+                connection = Connection(self._address, 2)
+                connection.send(HALF_A_REQUEST)
             except OSError:
                 return
-            one = Silent(number, connection, connection.getsockname()[1], time.monotonic())
             with self._lock:
-                self._silent.append(one)
+                self._silent.append(Silent(number, connection, time.monotonic()))
 
     def burst(self) -> None:
         """BURST_REQUESTS requests, BURST_AT_ONCE at a time; one burst at a time."""
@@ -221,7 +220,7 @@ class Clients:
         """By their port."""
         with self._lock:
             found = {
-                one.port: OwnClient(Who.SILENT, one.number, GUESTBOOK, one.begin)
+                one.connection.port: OwnClient(Who.SILENT, one.number, GUESTBOOK, one.begin)
                 for one in self._silent
             }
             return found | {port: known for port, (known, _) in self._open.items()}
@@ -265,38 +264,36 @@ class Clients:
         with self._lock:
             watch = select.poll()
             for one in self._silent:
-                watch.register(one.connection, select.POLLIN | select.POLLRDHUP)
+                watch.register(one.connection.socket, select.POLLIN | select.POLLRDHUP)
             ended = {descriptor for descriptor, _ in watch.poll(0)}
             self._cut_off += len(ended)
             for one in list(self._silent):
-                if one.connection.fileno() in ended or now - one.begin > SILENT_SECONDS:
+                if one.connection.socket.fileno() in ended or now - one.begin > SILENT_SECONDS:
                     self._silent.remove(one)
                     one.connection.close()
 
     # ---- Threads ----
 
     def _ask(self, visit: Visit, who: Who) -> None:
-        client = http.client.HTTPConnection(*self._address, timeout=VISITOR_PATIENCE)
         port = 0
         try:
-            client.connect()
-            port = client.sock.getsockname()[1]
-            with self._lock:
-                self._open[port] = OwnClient(who, 0, visit.path, visit.begin), client
-            client.request("GET", visit.path, headers={"Connection": "close"})
-            response = client.getresponse()
-            response.read()
-            visit.answer = f"{response.status} {response.reason}"
-            visit.good = response.status == http.HTTPStatus.OK
-        except TimeoutError:
-            visit.answer = f"no answer within {VISITOR_PATIENCE:.0f} s"
-        except (OSError, http.client.HTTPException) as error:
-            visit.answer = str(error) or type(error).__name__
+            with Client(self._address, VISITOR_PATIENCE) as client:
+                port = client.port
+                with self._lock:
+                    self._open[port] = OwnClient(who, 0, visit.path, visit.begin), client
+                response = client.ask(request("GET", visit.path, "Connection: close"))
+            visit.good = response.status == HTTPStatus.OK
+            visit.answer = response.head.split(b"\r\n")[0].decode("latin-1").partition(" ")[2]
+        except (OSError, NoAnswer) as error:
+            late = isinstance(error, TimeoutError) or (
+                isinstance(error, NoAnswer) and not error.in_time
+            )
+            why = f"no answer within {VISITOR_PATIENCE:.0f} s" if late else str(error)
+            visit.answer = why or type(error).__name__
         finally:
             visit.end = time.monotonic()
             with self._lock:
                 self._open.pop(port, None)
-            client.close()
 
     def _part_of_burst(self, waiting: deque[Visit]) -> None:
         with contextlib.suppress(IndexError):  # none is left
@@ -316,9 +313,9 @@ class Clients:
 
     def _hang_up(self, who: Who) -> None:
         for known, client in self._open.values():
-            if known.who == who and client.sock is not None:
+            if known.who == who:
                 with contextlib.suppress(OSError):
-                    client.sock.shutdown(socket.SHUT_RDWR)
+                    client.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _age(now: float, when: float | None) -> float | None:

@@ -12,17 +12,14 @@ Its counts of failures include more than their names say (see the source of vers
 """
 
 import re
-import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
-from bench.host.programs import first_line, require
-from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome, run_measured
+from bench.host.kernel import text_of
+from bench.host.programs import find_program
+from bench.load.outcome import Generator, Load, Outcome
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import FORM
 
@@ -160,15 +157,6 @@ START_SECONDS = 0.03
 which we check for its end."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class AbOutcome(Outcome):
-    """The outcome of a load by ab."""
-
-    figures: AbFigures | None
-    completed: int | None
-    """Requests completed, also when there are no figures; None if ab did not say."""
-
-
 def command(load: Load, folder: Path) -> list[str]:
     """Return ab's command line for a load; ab writes its data into `folder`.
 
@@ -193,52 +181,22 @@ def command(load: Load, folder: Path) -> list[str]:
     ]
 
 
-def run(
-    load: Load,
-    cpus: Sequence[int],
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None = None,
-) -> AbOutcome:
-    """Run ab to its end, or to the load's timeout, calling `meanwhile` several times a second.
-    May raise Interrupted; ab has ended then, too."""
-    with tempfile.TemporaryDirectory(prefix="zerohttpd-ab-") as name:
-        folder = Path(name)
-        if load.form is not None:
-            (folder / "form").write_text(load.form)
-        words = command(load, folder)
-        ran = run_measured(words, cpus, load.timeout, watch, meanwhile, START_SECONDS)
-        return _outcome(ran, load, folder)
-
-
-def _outcome(ran: Outcome, load: Load, folder: Path) -> AbOutcome:
-    """Return the outcome from the output and the files of an ab that has ended."""
+def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
+    """Return the outcome with the figures from the output and the files of an ab that has ended."""
     figures = parse_report(ran.report)
-    precise = parse_percentile_file(_text(folder / "percentiles.csv"))
+    precise = parse_percentile_file(text_of(folder / "percentiles.csv"))
     if figures and precise:
         figures.percentiles_ms = {p: precise[p] for p in KEPT_PERCENTILES if p in precise}
-    known = {
-        **vars(ran),
-        "command": command(load, Path()),  # without the temporary folder
-        "message": abort_message(ran.message),
-        "latency": latency_from(precise, parse_request_times(_text(folder / "requests.tsv"))),
-    }
-    completed = figures.complete if figures else completed_before_abort(ran.report)
-    return AbOutcome(**known, figures=figures, completed=completed)
+    return replace(
+        ran,
+        message=abort_message(ran.message),
+        figures=figures,
+        completed=figures.complete if figures else completed_before_abort(ran.report),
+        latency=latency_from(precise, parse_request_times(text_of(folder / "requests.tsv"))),
+    )
 
 
-def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
-
-
-def require_ab() -> None:
-    """Raise UserError unless ab is installed."""
-    require("ab (Apache Bench)", shutil.which("ab"), "bench")
-
-
-def version() -> str | None:
-    """Return ab's name and version, without its copyright; None if it is not installed."""
-    said = first_line(["ab", "-V"])
-    return said.removeprefix("This is ").split(" <")[0] if said else None
+AB = Generator("ab", "bench", "-V", command, read, START_SECONDS)
 
 
 def concurrency_ceiling() -> int | None:
@@ -246,6 +204,8 @@ def concurrency_ceiling() -> int | None:
 
     ab prints its limit if a higher one is requested; it does not connect.
     """
+    if find_program("ab") is None:
+        return None
     absurd = "2000000000"
     said = subprocess.run(
         ["ab", "-n", absurd, "-c", absurd, "http://127.0.0.1:1/"], capture_output=True, text=True

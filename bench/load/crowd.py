@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from bench.load.client import RESET, Response, request
+from bench.load.client import RESET, Connection, Response, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
 """good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
@@ -407,14 +407,9 @@ def pause(seconds: float, ended: Ended) -> None:
 
 def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
     """Return a new non-blocking connection, or None if it is not made within CONNECT_SECONDS."""
-    connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    if receive_buffer:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    connection.settimeout(CONNECT_SECONDS)
     try:
-        connection.connect(order.address)
+        connection = Connection(order.address, CONNECT_SECONDS, receive_buffer).socket
     except OSError:
-        connection.close()
         return None
     connection.setblocking(False)
     return connection

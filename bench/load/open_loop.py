@@ -9,28 +9,21 @@ the uncorrected latencies are computed from it, for the same requests.
 """
 
 import math
-import os
-import shutil
 import sqlite3
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import BaseModel, Field
 
 from bench.host.process import last_line
-from bench.host.programs import output_of
-from bench.host.project import ROOT
-from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome, run_measured
-from bench.records.errors import UserError
+from bench.load.outcome import Generator, Load, Outcome
 from bench.records.figures import Latency, OpenLoopFigures
 from bench.records.workloads import FORM
 
-SETUP = "scripts/setup.sh openloop"
+DATABASE = "requests.sqlite"
 PROGRESS = "Storing results to"
 """The beginning of a line of oha that is not an error."""
 
@@ -62,35 +55,7 @@ class Times(NamedTuple):
     end: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class OpenOutcome(Outcome):
-    """The outcome of a load by oha. Its latency is corrected: from when each request was due."""
-
-    figures: OpenLoopFigures | None
-    body_bytes: int | None = None
-    """The bodies of all answers."""
-
-
-def program() -> str | None:
-    """Return the path of oha; None if it is not installed."""
-    ours, cargo = ROOT / "build" / "tools" / "bin", Path.home() / ".cargo" / "bin"
-    places = [os.environ.get("PATH", ""), str(ours), str(cargo)]
-    return shutil.which("oha", path=os.pathsep.join(places))
-
-
-def require_oha() -> None:
-    """Raise UserError unless oha is installed."""
-    if program() is None:
-        raise UserError(f"the open loop (--rate) needs oha. Run: {SETUP}")
-
-
-def version() -> str | None:
-    """Return oha's name and version; None if it is not installed."""
-    found = program()
-    return output_of([found, "--version"]).strip() if found else None
-
-
-def command(load: Load, database: Path) -> list[str]:
+def command(load: Load, folder: Path) -> list[str]:
     """Return oha's command line. oha does not follow redirects."""
     return [
         "oha",
@@ -101,7 +66,7 @@ def command(load: Load, database: Path) -> list[str]:
         *("-c", str(load.connections)),
         *("-q", f"{load.rate:g}"),
         "--latency-correction",
-        *("--db-url", str(database)),
+        *("--db-url", str(folder / DATABASE)),
         *([] if load.keep_alive else ["--disable-keepalive"]),
         *("-t", f"{math.ceil(load.timeout)}s"),
         *(["-m", "POST", "-T", FORM, "-d", load.form] if load.form is not None else []),
@@ -109,31 +74,27 @@ def command(load: Load, database: Path) -> list[str]:
     ]
 
 
-def run(
-    load: Load,
-    cpus: Sequence[int],
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None = None,
-) -> OpenOutcome:
-    """Run oha to its end, or to the load's timeout. May raise Interrupted; oha has ended then."""
-    with tempfile.TemporaryDirectory(prefix="zerohttpd-oha-") as folder:
-        database = Path(folder, "requests.sqlite")
-        words = [program() or "oha", *command(load, database)[1:]]
-        ran = run_measured(words, cpus, load.timeout, watch, meanwhile)
-        figures, latency, body = parse(ran.report, load.rate)
-        if figures:
-            figures.uncorrected = latency_of(
-                [times.end - times.sent for times in requests_in(database)],
-                "oha --db-url: from when a request was sent",
-            )
-        said = [line for line in ran.message.splitlines() if not line.startswith(PROGRESS)]
-        known = {
-            **vars(ran),
-            "command": command(load, Path(database.name)),  # without the temporary folder
-            "message": last_line("\n".join(said)),
-            "latency": latency,
-        }
-        return OpenOutcome(**known, figures=figures, body_bytes=body)
+def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
+    """Return the outcome with the figures from the output and the database of an oha that has
+    ended. Its latency is corrected: from when each request was due."""
+    figures, latency, body = parse(ran.report, load.rate)
+    if figures:
+        figures.uncorrected = latency_of(
+            [times.end - times.sent for times in requests_in(folder / DATABASE)],
+            "oha --db-url: from when a request was sent",
+        )
+    said = [line for line in ran.message.splitlines() if not line.startswith(PROGRESS)]
+    return replace(
+        ran,
+        message=last_line("\n".join(said)),
+        figures=figures,
+        completed=figures.succeeded if figures else None,
+        body_bytes=body,
+        latency=latency,
+    )
+
+
+OHA = Generator("oha", "openloop", "--version", command, read)
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:

@@ -14,17 +14,13 @@ sent meanwhile (its correction of "coordinated omission"). So their source is re
 law is not checked with them.
 """
 
-import shutil
-import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import BaseModel
 
 from bench.host.process import last_line
-from bench.host.signals import SignalWatch
-from bench.load.outcome import Load, Outcome, run_measured
+from bench.load.outcome import Generator, Load, Outcome
 from bench.records.figures import Latency, WrkFigures
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
@@ -32,13 +28,6 @@ BEGINS = "JSON "
 """The beginning of wrk.lua's line in wrk's output."""
 SPARE_SECONDS = 5.0
 """wrk's own time limit is longer than our timeout by this; we stop it first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WrkOutcome(Outcome):
-    """The outcome of a load by wrk."""
-
-    figures: WrkFigures | None
 
 
 class WrkTimes(BaseModel):
@@ -49,7 +38,7 @@ class WrkTimes(BaseModel):
     mean_us: float
 
 
-def command(load: Load) -> list[str]:
+def command(load: Load, _folder: Path) -> list[str]:
     """Return wrk's command line for a load."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
@@ -67,18 +56,12 @@ def command(load: Load) -> list[str]:
     ]
 
 
-def run(
-    load: Load,
-    cpus: Sequence[int],
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None = None,
-) -> WrkOutcome:
-    """Run wrk to its end, or to the load's timeout. May raise Interrupted; wrk has ended then."""
-    words = command(load)
-    ran = run_measured(words, cpus, load.timeout, watch, meanwhile)
+def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
+    """Return the outcome with the figures from the output of a wrk that has ended."""
     figures, latency = parse(ran.report)
-    said = {"command": words, "message": last_line(ran.message), "latency": latency}
-    return WrkOutcome(**{**vars(ran), **said}, figures=figures)
+    completed = figures.complete if figures else None
+    said = last_line(ran.message)
+    return replace(ran, message=said, figures=figures, completed=completed, latency=latency)
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
@@ -108,10 +91,4 @@ def _latency(said: WrkTimes, count: int) -> Latency | None:
     )
 
 
-def version() -> str | None:
-    """Return wrk's name and version, without its copyright; None if it is not installed. (wrk
-    prints them with its usage, and exits with status 1.)"""
-    if shutil.which("wrk") is None:
-        return None
-    said = subprocess.run(["wrk", "-v"], capture_output=True, text=True).stdout
-    return said.splitlines()[0].split(" Copyright")[0] if said else "unknown"
+WRK = Generator("wrk", "peers", "-v", command, read)

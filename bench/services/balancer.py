@@ -22,6 +22,7 @@ from jinja2 import StrictUndefined, Template
 from pydantic import BaseModel, Field
 
 from bench.host.accounting import CpuTime
+from bench.host.kernel import difference
 from bench.host.process import (
     Child,
     StartError,
@@ -81,9 +82,9 @@ runnable."""
 
 def used_between(before: Used, after: Used) -> BalancerUse:
     """Return what was used between two readings. nginx starts and ends no process in this time."""
-    pairs = [(before[pid], after[pid]) for pid in before.keys() & after.keys()]
-    cpu = CpuTime.of_all([now[0] - old[0] for old, now in pairs]) or CpuTime(0.0, 0.0)
-    waits = [b[1] - a[1] for a, b in pairs if a[1] is not None and b[1] is not None]
+    used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
+    cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
+    waits = [wanted for _, wanted in used if wanted is not None]
     return BalancerUse(cpu=cpu, wanted_s=max(waits, default=None))
 
 

@@ -13,7 +13,6 @@ import secrets
 import shutil
 import signal
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -178,19 +177,18 @@ class PrivateRedis(RunRedis):
 
     def start_again(self) -> None:
         """Restart it after `kill`, with the data that its settings made it keep. Raises UserError,
-        Interrupted, or redis.RedisError if it has not loaded them within LOAD_SECONDS."""
+        also if it has not loaded them within LOAD_SECONDS, Interrupted, or redis.RedisError."""
         self._child.end()
         if not self._comes_up():
             raise self._failure()
-        deadline = time.monotonic() + LOAD_SECONDS
-        while True:
-            try:
-                self._client.ping()
-                return
-            except redis.BusyLoadingError:
-                if time.monotonic() > deadline:
-                    raise
-            self._watch.sleep(0.005)
+
+        def has_loaded() -> bool:
+            with contextlib.suppress(redis.BusyLoadingError):
+                return bool(self._client.ping())
+            return False
+
+        if not self._watch.until(has_loaded, LOAD_SECONDS, 0.005):
+            raise self._failure()
 
     def stop(self) -> None:
         """Stop it with SIGSTOP; its connections stay open."""

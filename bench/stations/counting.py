@@ -10,14 +10,13 @@ appears only as the function that makes the system call.
 `tree` merges call stacks into a tree for a flame graph; `sampling` uses it, too.
 """
 
-import os
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bench.host.process import StartError, last_line
-from bench.host.programs import find_program, search_path
+from bench.host.programs import completed
 from bench.records.figures import Frame, StackFigures
 from bench.subjects.running import CALLGRIND_FILE
 
@@ -161,10 +160,8 @@ def stacks_by(
 ) -> list[tuple[Stack, int]]:
     """Return the stacks in the output of a tool; `read` parses its lines. Raise StartError if there
     are none."""
-    tool = [find_program(command[0]) or command[0], *command[1:]]
-    path = {**os.environ, "PATH": search_path()}
     try:
-        done = subprocess.run(tool, capture_output=True, text=True, timeout=READ_SECONDS, env=path)
+        done = completed(command, READ_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise StartError(f"{command[0]} cannot read the profile: {error}") from None
     stacks = list(read(done.stdout.splitlines()))

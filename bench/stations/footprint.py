@@ -19,11 +19,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, Periods, rusage_of_buried
-from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, tcp_counters, text_of
+from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference, tcp_counters, text_of
 from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
 from bench.subjects.running import RunningServer
@@ -107,9 +107,9 @@ class Footprint:
             self._next_look = 0.0
             self.look()
         before, after, looks = self._before, self._moment(), self._looks
-        spent = _differences(after.cpu, before.cpu)
-        starved = _differences(after.starved_us, before.starved_us)
-        periods = _differences(after.periods, before.periods)
+        spent = difference(after.cpu, before.cpu)
+        starved = difference(after.starved_us, before.starved_us)
+        periods = difference(after.periods, before.periods)
         return ServersUse(
             alive=[server.running() for server in self._servers],
             cpu=CpuTime.of_all(spent),
@@ -126,7 +126,7 @@ class Footprint:
             cpus=len(self._cpus),
             spread=self._spread,
             own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
-            tcp=after.tcp - before.tcp if before.tcp and after.tcp else None,
+            tcp=difference(after.tcp, before.tcp),
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),
             threads_peak=max((look.threads for look in looks), default=None),
@@ -151,14 +151,6 @@ class Footprint:
         )
 
 
-Read = TypeVar("Read", CpuTime, float, Periods)
-
-
-def _differences(after: Sequence[Read | None], before: Sequence[Read | None]) -> list[Read | None]:
-    pairs = zip(after, before, strict=True)
-    return [None if a is None or b is None else a - b for a, b in pairs]
-
-
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
@@ -169,7 +161,7 @@ def switches_between(
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
     if ran < ALL_THE_WORK * spent.total:
         return None
-    switches = [after[task].switches - before[task].switches for task in after]
+    switches = [difference(after[task].switches, before[task].switches) for task in after]
     return Switches(sum(s.voluntary for s in switches), sum(s.involuntary for s in switches))
 
 

@@ -52,18 +52,12 @@ class Switches(NamedTuple):
     voluntary: int
     involuntary: int
 
-    def __sub__(self, other: "Switches") -> "Switches":
-        return Switches(self.voluntary - other.voluntary, self.involuntary - other.involuntary)
-
 
 class Lifetime(NamedTuple):
     """What the kernel reports for reaped servers and their reaped children."""
 
     cpu: CpuTime
     switches: Switches
-
-    def __sub__(self, other: "Lifetime") -> "Lifetime":
-        return Lifetime(self.cpu - other.cpu, self.switches - other.switches)
 
 
 class ServersUse(BaseModel):

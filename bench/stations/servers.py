@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from bench.host.accounting import adopt_orphans, find_slicing, parent_of_groups, remove_stale_groups
+from bench.host.kernel import difference
 from bench.host.signals import SignalWatch
 from bench.records.figures import Mode
 from bench.stations import footprint, orders
@@ -111,7 +112,7 @@ class Servers:
             for server in self._running[1:]:
                 server.ask_to_stop()  # so that they all end at the same time
             found.servers = [server.stop() for server in self._running]
-            found.life = footprint.lives_buried() - before
+            found.life = difference(footprint.lives_buried(), before)
             self._running = []
             found.stacks = what_was_counted(Path(self._folders[0]))
         for folder in self._folders:

@@ -11,7 +11,7 @@ begin, the load (with any number of `look`), end, stop_run. Redis runs until `cl
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.host.kernel import raise_descriptors, wait_for_room
+from bench.host.kernel import difference, raise_descriptors, wait_for_room
 from bench.host.project import ROOT, source_digest
 from bench.host.quota import Host
 from bench.host.signals import SignalWatch
@@ -118,13 +118,13 @@ class LocalStation:
 
     def end(self) -> orders.Report:
         """Stop observing and return what was used during the load. Raises StartError."""
-        balancer = None
+        balancer, wanted = None, difference(self._redis_wanted(), self._redis_before)
         if self._balancer and self._balancer_before:
             balancer = used_between(self._balancer_before, self._balancer.use())
         report = orders.Report(
             balancer=balancer,
-            redis_wanted_s=_busiest(self._redis_before, self._redis_wanted()),
-            host=self._host.count() - self._host_before,
+            redis_wanted_s=max((s for s in wanted if s is not None), default=None),
+            host=difference(self._host.count(), self._host_before),
             allowed=self._host.allowed,
         )
         self._servers.end(report)
@@ -154,9 +154,3 @@ class LocalStation:
     def _redis_wanted(self) -> list[float | None]:
         running = [self._redis, self._slow]
         return [one.demand_seconds() if one else None for one in running]
-
-
-def _busiest(before: list[float | None], after: list[float | None]) -> float | None:
-    """Return the largest difference of two readings; None if none is known."""
-    pairs = zip(before, after, strict=True)
-    return max((b - a for a, b in pairs if a is not None and b is not None), default=None)

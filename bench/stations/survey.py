@@ -8,7 +8,9 @@ from pathlib import Path
 from bench.host import machine, programs
 from bench.host.project import git_state, source_digest
 from bench.host.quota import Host, read_limits
-from bench.load import ab, open_loop, wrk
+from bench.load.ab import AB
+from bench.load.open_loop import OHA
+from bench.load.wrk import WRK
 from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import Surveyed
 from bench.subjects import declared
@@ -39,9 +41,7 @@ def survey(
 def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
     """Return the versions with those of the tools and of this project."""
     tools = {
-        "ab": ab.version(),
-        "oha": open_loop.version(),
-        "wrk": wrk.version(),
+        **{tool.name: tool.version() for tool in (AB, OHA, WRK)},
         "redis": redis_version,
         "python": platform.python_version(),
         "sources": source_digest(),

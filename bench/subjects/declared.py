@@ -6,7 +6,6 @@ workloads, the settings for a fair comparison, and its expected processes and sy
 bench/strangers/nginx/ explains all keys.
 """
 
-import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.host.process import last_line
-from bench.host.programs import find_program, search_path
+from bench.host.programs import completed, find_program
 from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
 from bench.records.results import Peer
@@ -163,19 +162,13 @@ class Stranger:
 
     def _sees(self, command: Sequence[str]) -> bool:
         try:
-            return self._run(fill(command, OUR_BUILD), LOOK_SECONDS).returncode == 0
+            return completed(fill(command, OUR_BUILD), LOOK_SECONDS, self.folder).returncode == 0
         except (OSError, subprocess.TimeoutExpired):
             return False
 
-    def _run(self, command: Sequence[str], seconds: float) -> subprocess.CompletedProcess[str]:
-        where = {**os.environ, "PATH": search_path()}
-        return subprocess.run(
-            command, cwd=self.folder, capture_output=True, text=True, timeout=seconds, env=where
-        )
-
     def _build(self, command: list[str]) -> None:
         try:
-            done = self._run(command, self.said.build_seconds)
+            done = completed(command, self.said.build_seconds, self.folder)
         except subprocess.TimeoutExpired:
             took = f"longer than {self.said.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None

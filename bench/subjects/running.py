@@ -188,6 +188,11 @@ class RunningServer:
         return self._child.pid
 
     @property
+    def stdout(self) -> str:
+        """Everything that it has written to standard output so far."""
+        return self._child.stdout
+
+    @property
     def stderr(self) -> str:
         """Everything that it has written to standard error so far."""
         return self._child.stderr

@@ -19,7 +19,7 @@ from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Generator
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Loader
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
@@ -112,8 +112,8 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
         if subject.kind != "floor":
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer.size)
-        generator = Generator(spec, workload, site, bench.redis)
-        loaded = generator.run(url, generator.warm_up(url, subject.warm_up))
+        loader = Loader(spec, workload, site, bench.redis)
+        loaded = loader.run(url, loader.warm_up(url, subject.warm_up))
         stopped = site.stop_run()
     finally:
         site.stop_run()

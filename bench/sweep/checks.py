@@ -9,16 +9,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
-from bench.load.ab import AbOutcome
-from bench.load.open_loop import OpenOutcome
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
-from bench.load.wrk import WrkOutcome
-from bench.records.figures import LittlesLaw, ServerStatistics
+from bench.records.figures import (
+    AbFigures,
+    LittlesLaw,
+    OpenLoopFigures,
+    ServerStatistics,
+    WrkFigures,
+)
 from bench.records.run import Check
 from bench.services.balancer import BalancerEnd
-
-Reported = AbOutcome | WrkOutcome | OpenOutcome
 
 LABELS = {
     "reset by peer": "reset",
@@ -139,12 +140,8 @@ def first_failure(checks: list[Check]) -> Check | None:
 def _checks(seen: Evidence) -> Iterator[Check]:
     died = f"the server {seen.died}, {_progress(seen)}"
     yield _check("server alive", not seen.died, "died", died)
-    if isinstance(seen.load, AbOutcome):
-        yield from _check_ab(seen, seen.load)
-    elif isinstance(seen.load, WrkOutcome):
-        yield from _check_wrk(seen, seen.load)
-    elif isinstance(seen.load, OpenOutcome):
-        yield from _check_open(seen, seen.load)
+    if seen.load and seen.load.tool:
+        yield from _check_load(seen, seen.load)
     for count in seen.counts:
         yield _check_count(count)
     yield from _check_statistics(seen)
@@ -155,28 +152,53 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield _check("server's end", not seen.stopped, "bad end", f"the server {seen.stopped}")
 
 
-def _check_end(seen: Evidence, load: Reported, tool: str, done: str) -> Iterator[Check]:
-    """Check that a load generator ended by itself, in time, with status 0 and with a report."""
+def _check_load(seen: Evidence, load: Outcome) -> Iterator[Check]:
+    """Check that the load generator ended by itself, in time, with status 0 and with a report;
+    then its figures."""
+    tool, done, figures = load.tool, _progress(seen), load.figures
     limit = f"not done after {seen.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
     said = load.message or f"{tool} ended with status {load.status}"
     ended = load.timed_out or load.status == 0
     yield _check(f"{tool}'s status", ended, _label(said, tool), f"{said}, {done}")
-    if load.figures is None:
-        yield _check("completed", False, "no report", f"{tool} wrote no report, {done}")
-
-
-def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
-    done, figures = _progress(seen), ab.figures
-    yield from _check_end(seen, ab, "ab", done)
-    # With -r ab would continue after errors, even without a server, and report success.
-    yield _check("ab without -r", "-r" not in ab.command, "ab -r", "ab -r hides errors")
+    if tool == "ab":
+        # With -r ab would continue after errors, even without a server, and report success.
+        yield _check("ab without -r", "-r" not in load.command, "ab -r", "ab -r hides errors")
     if figures is None:
-        return
-    yield _check("completed", figures.complete == seen.asked, "incomplete", done)
-    kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.failures.items() if n)
+        yield _check("completed", False, "no report", f"{tool} wrote no report, {done}")
+    elif isinstance(figures, AbFigures):
+        yield from _check_ab(seen, figures)
+    elif isinstance(figures, WrkFigures):
+        yield from _check_wrk(seen, figures)
+    else:
+        yield from _check_open(seen, figures)
+    if load.body_bytes is not None:
+        yield from _check_bytes(seen, load.body_bytes)
+
+
+def _check_completed(seen: Evidence, done: int) -> Check:
+    return _check("completed", done == seen.asked, "incomplete", _of(done, seen.asked))
+
+
+def _check_failures(count: int, detail: str) -> Check:
+    return _check("none failed", not count, f"{count:,} failed", detail)
+
+
+def _check_kept(seen: Evidence, kept: int) -> Iterator[Check]:
+    if seen.keep_alive:
+        detail = f"only {kept:,} of {seen.asked:,} responses kept the connection"
+        yield _check("kept alive", kept >= KEPT_SHARE * seen.asked, "closes", detail)
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{kind} {n:,}" for kind, n in counts.items() if n)
+
+
+def _check_ab(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
+    yield _check_completed(seen, figures.complete)
+    kinds = _listed(figures.failures)
     failed = f"{figures.failed:,} of {seen.asked:,} requests failed" + (kinds and f" ({kinds})")
-    yield _check("none failed", figures.failed == 0, f"{figures.failed:,} failed", failed)
+    yield _check_failures(figures.failed, failed)
     errors = f"{figures.write_errors:,} requests could not be sent completely"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
     # With keep-alive ab also counts bytes of responses that it does not wait for.
@@ -190,10 +212,7 @@ def _check_ab(seen: Evidence, ab: AbOutcome) -> Iterator[Check]:
         due, came = seen.answer_bytes * seen.asked, figures.transferred_bytes
         detail = f"{came:,} bytes came with all heads, {due:,} were due: some answers differ"
         yield _check("same answers", came == due, "other answers", detail)
-    if seen.keep_alive:
-        kept = figures.keep_alive >= KEPT_SHARE * seen.asked
-        detail = f"only {figures.keep_alive:,} of {seen.asked:,} responses kept the connection"
-        yield _check("kept alive", kept, "closes", detail)
+    yield from _check_kept(seen, figures.keep_alive)
 
 
 def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
@@ -211,24 +230,19 @@ def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
     yield _check("whole pages", whole, label, f"{came:,} bytes came, {due:,} were due")
 
 
-def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
-    """Check the outcome of wrk, which continues after errors: all that it has counted."""
-    done, figures = _progress(seen), wrk.figures
-    yield from _check_end(seen, wrk, "wrk", done)
-    if figures is None:
-        return
+def _check_wrk(seen: Evidence, figures: WrkFigures) -> Iterator[Check]:
+    """Check the figures of wrk, which continues after errors: all that it has counted."""
     # The status is checked first: if all are 408 or 503, their number is not relevant.
     wanted = str(seen.probe_status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
     detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
     yield _check("status", not others, f"{others:,} other", detail)
-    yield _check("completed", figures.complete == seen.asked, "incomplete", done)
+    yield _check_completed(seen, figures.complete)
     extra = f"{figures.unasked:,} more answers than requests came"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
-    failed = sum(figures.errors.values())
-    kinds = ", ".join(f"{kind} {n:,}" for kind, n in figures.errors.items() if n)
-    yield _check("none failed", not failed, f"{failed:,} failed", f"errors: {kinds}; {done}")
+    errors = f"errors: {_listed(figures.errors)}; {_progress(seen)}"
+    yield _check_failures(sum(figures.errors.values()), errors)
     if seen.page_bytes is not None:
         due = seen.page_bytes
         wrong = sum(
@@ -238,29 +252,18 @@ def _check_wrk(seen: Evidence, wrk: WrkOutcome) -> Iterator[Check]:
         )
         detail = f"{wrong:,} of {seen.asked:,} bodies do not have the {due:,} bytes of the first"
         yield _check("whole pages", not wrong, "other length", detail)
-    if seen.keep_alive:
-        kept = figures.complete - figures.closes
-        detail = f"only {kept:,} of {seen.asked:,} responses kept the connection"
-        yield _check("kept alive", kept >= KEPT_SHARE * seen.asked, "closes", detail)
+    yield from _check_kept(seen, figures.complete - figures.closes)
 
 
-def _check_open(seen: Evidence, open_loop: OpenOutcome) -> Iterator[Check]:
+def _check_open(seen: Evidence, figures: OpenLoopFigures) -> Iterator[Check]:
     """Check that all requests were sent and answered, with the right status."""
-    figures = open_loop.figures
-    done = _of(figures.succeeded if figures else None, seen.asked)
-    yield from _check_end(seen, open_loop, "oha", done)
-    if figures is None:
-        return
     errors = ", ".join(f"{n:,} x {text}" for text, n in figures.errors.items())
-    failed = sum(figures.errors.values())
-    yield _check("none failed", not failed, f"{failed:,} failed", f"{errors}; {done}")
+    yield _check_failures(sum(figures.errors.values()), f"{errors}; {_progress(seen)}")
     wrong = {code: n for code, n in figures.status_codes.items() if code != str(seen.probe_status)}
     listed = ", ".join(f"{n:,} x {code}" for code, n in wrong.items())
     label = f"{sum(wrong.values()):,} other"
     yield _check("status", not wrong, label, f"{listed} and not {seen.probe_status}")
-    yield _check("completed", figures.succeeded == seen.asked, "incomplete", done)
-    if open_loop.body_bytes is not None:
-        yield from _check_bytes(seen, open_loop.body_bytes)
+    yield _check_completed(seen, figures.succeeded)
 
 
 def _check_count(count: Count) -> Check:
@@ -333,12 +336,7 @@ def _check(name: str, holds: bool, label: str, detail: str) -> Check:
 
 
 def _progress(seen: Evidence) -> str:
-    load, done = seen.load, None
-    if isinstance(load, AbOutcome):
-        done = load.completed
-    elif isinstance(load, WrkOutcome) and load.figures:
-        done = load.figures.complete
-    return _of(done, seen.asked)
+    return _of(seen.load.completed if seen.load else None, seen.asked)
 
 
 def _of(done: int | None, asked: int) -> str:

@@ -3,9 +3,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from bench.load.ab import AbOutcome
 from bench.load.client import Response
-from bench.load.wrk import WrkOutcome
 from bench.records.plan import RunSpec
 from bench.records.run import Reason, Run
 from bench.records.workloads import Workload, workload_for
@@ -44,9 +42,9 @@ def gather(
     ended = [(host, end) for host, of in stopped.items() for end in of.servers]
     conditions, outcome = spec.conditions, loaded.outcome
     kept = conditions.keep_alive and not conditions.asks_once
-    unread = spec.concurrency if kept and isinstance(outcome, AbOutcome) else 0
+    unread = spec.concurrency if kept and outcome.tool == "ab" else 0
     warm_unread = min(spec.concurrency, WARM_UP_CONNECTIONS)
-    if not kept or isinstance(outcome, WrkOutcome):
+    if not kept or outcome.tool == "wrk":
         warm_unread = 0
     idle_requests = loaded.idle.requests if loaded.idle else 0
     kernels = [tcp for host in loaded.hosts if (tcp := host.report.host.tcp)]

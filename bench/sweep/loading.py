@@ -3,22 +3,21 @@
 
 import contextlib
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from urllib.parse import urljoin
 
 from bench.host.accounting import CpuTime
-from bench.load import ab, open_loop, wrk
-from bench.load.ab import AbOutcome
-from bench.load.open_loop import OpenOutcome
-from bench.load.outcome import Load, WarmUpFailed
+from bench.host.kernel import difference
+from bench.load.ab import AB
+from bench.load.open_loop import OHA
+from bench.load.outcome import Load, Outcome, WarmUpFailed
 from bench.load.running import IdleConnections, IdleReport
-from bench.load.wrk import WrkOutcome
+from bench.load.wrk import WRK
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.redis_server import RunRedis
 from bench.stations.site import Seen, Site
-from bench.sweep.probes import CrowdOutcome, parked, pending
+from bench.sweep.probes import parked, pending
 
 WARM_UP_CONNECTIONS = 100
 """The maximum; lower levels use fewer connections. Each connection is used twice."""
@@ -28,9 +27,7 @@ IDLE_PATH = "/redirect"
 """The path that idle connections request: the cheapest one."""
 
 
-AnyOutcome = AbOutcome | WrkOutcome | OpenOutcome | CrowdOutcome
-
-GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "wrk": wrk.run}
+GENERATORS = {"ab": AB, "wrk": WRK}
 """The load generators of the closed loop, by the value of the condition."""
 
 
@@ -38,7 +35,7 @@ GENERATORS: dict[str, Callable[..., AbOutcome | WrkOutcome]] = {"ab": ab.run, "w
 class Loaded:
     """The outcome of one load and the counters around it."""
 
-    outcome: AnyOutcome
+    outcome: Outcome
     warmed_up: int
     """Requests of the warm-up."""
     visits: int
@@ -62,7 +59,7 @@ class Loaded:
         return self.outcome.figures is not None and self.seconds > 0
 
 
-class Generator:
+class Loader:
     """Makes the load of one run."""
 
     def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
@@ -84,7 +81,7 @@ class Generator:
         # If it has more requests than the run, its timeout is longer.
         timeout = self._spec.timeout * max(1.0, many / self._spec.requests)
         load = replace(self._load(url, many, connections), any_length=True, timeout=timeout)
-        done = self._generator(load, self._cpus, self._watch)
+        done = self._generator.run(load, self._cpus, self._watch)
         if done.timed_out or done.status != 0:
             said = done.message or f"not done after {timeout:g} s"
             raise WarmUpFailed(f"the warm-up failed: {said}")
@@ -109,13 +106,13 @@ class Generator:
             wall = time.monotonic() - begin
             watch.sleep(SETTLE_SECONDS)
             hosts = self._site.end()
-            used = redis.use() - use
+            used = difference(redis.use(), use)
             held = idle.end() if idle else None
         after = redis.counts()
         gained = (after[0] - visits, after[1] - remarks)
         return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
 
-    def _make(self, url: str) -> AnyOutcome:
+    def _make(self, url: str) -> Outcome:
         mode, connections = self._spec.conditions.mode, self._spec.concurrency
         if mode == "parked":
             return parked(url, self._workload, connections, self._site)
@@ -123,10 +120,10 @@ class Generator:
             return pending(url, self._workload, connections, self._site, self._redis)
         load = self._load(url, self._spec.requests, connections)
         if mode == "open":
-            return open_loop.run(load, self._cpus, self._watch, self._site.look)
+            return OHA.run(load, self._cpus, self._watch, self._site.look)
         grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], load.requests)
         load = replace(load, any_length=grows or self._workload.may_grow)
-        return self._generator(load, self._cpus, self._watch, self._site.look)
+        return self._generator.run(load, self._cpus, self._watch, self._site.look)
 
     def _load(self, url: str, requests: int, connections: int) -> Load:
         conditions = self._spec.conditions

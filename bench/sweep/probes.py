@@ -3,7 +3,6 @@
 
 import select
 import time
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from bench.load.client import Client, NoAnswer
@@ -95,15 +94,7 @@ CALM_SECONDS = 0.1
 """A server that has used no CPU time for so long has read all requests."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CrowdOutcome(Outcome):
-    """The outcome of a measurement of the memory of connections."""
-
-    memory: MemoryFigures
-    figures: None = None
-
-
-def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdOutcome:
+def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
     """Measure connections that have had one answer and are kept, within the servers' idle timeout
     of 5 s. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
@@ -117,9 +108,7 @@ def parked(url: str, workload: Workload, connections: int, site: Site) -> CrowdO
     return _outcome(before, held, connections, begin)
 
 
-def pending(
-    url: str, workload: Workload, connections: int, site: Site, redis: RunRedis
-) -> CrowdOutcome:
+def pending(url: str, workload: Workload, connections: int, site: Site, redis: RunRedis) -> Outcome:
     """Measure connections with a request that is not answered because Redis is paused. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
@@ -150,7 +139,7 @@ def _calm(site: Site, deadline: float) -> Weight:
     return found
 
 
-def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> CrowdOutcome:
+def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Outcome:
     if held.descriptors < connections:
         raise NoFigure(
             f"the server held only {held.descriptors:,} descriptors when its memory was read"
@@ -158,4 +147,4 @@ def _outcome(before: Weight, held: Weight, connections: int, begin: float) -> Cr
     memory = MemoryFigures(
         connections=connections, before=before.pss, pss=held.pss, anonymous=held.anonymous
     )
-    return CrowdOutcome(memory=memory, wall_seconds=time.monotonic() - begin)
+    return Outcome(memory=memory, wall_seconds=time.monotonic() - begin)

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
-from bench.load.ab import AbOutcome
-from bench.load.wrk import WrkOutcome
 from bench.records.figures import (
+    AbFigures,
     Bottleneck,
     CallFigures,
     HostFigures,
     LittlesLaw,
+    OpenLoopFigures,
     OtherProcess,
     ProcessFigures,
     ServerStatistics,
+    WrkFigures,
     total,
 )
 from bench.records.plan import RunSpec
@@ -25,7 +26,6 @@ from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.sweep.loading import Loaded
-from bench.sweep.probes import CrowdOutcome
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak")
 TCP = TcpCounters._fields
@@ -71,14 +71,10 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
     outcome = loaded.outcome
     run.ab_command, run.latency = outcome.command, outcome.latency
     run.idle_reopened = loaded.idle.reopened if loaded.idle else None
-    if isinstance(outcome, AbOutcome):
-        run.ab = outcome.figures
-    elif isinstance(outcome, WrkOutcome):
-        run.wrk = outcome.figures
-    elif isinstance(outcome, CrowdOutcome):
-        run.memory = outcome.memory
-    else:
-        run.open_loop = outcome.figures
+    figures, run.memory = outcome.figures, outcome.memory
+    run.ab = figures if isinstance(figures, AbFigures) else None
+    run.wrk = figures if isinstance(figures, WrkFigures) else None
+    run.open_loop = figures if isinstance(figures, OpenLoopFigures) else None
 
 
 def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | None:

@@ -6,13 +6,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from bench.host.process import StartError, last_line
+from bench.host.process import last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -99,11 +98,8 @@ def _record_one(
         with connect(redis.url) as client:
             redis_process = int(client.info("server")["process_id"])
         with contextlib.closing(SlowRedis(redis.url, REDIS_DELAY_MS, (), watch)) as slow:
-            try:
-                place = Place(slow.url, folder)
-                running = RunningServer(traced(subject, output, site), place, (), watch)
-            except StartError as error:
-                raise UserError(str(error)) from error
+            place = Place(slow.url, folder)
+            running = RunningServer(traced(subject, output, site), place, (), watch)
             try:
                 to = urlsplit(running.url)
                 _warm_up(running.url)
@@ -129,16 +125,10 @@ def _record_one(
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
     """Return the trace when the end of the first process is in it. Raises UserError."""
-    deadline = time.monotonic() + END_SECONDS
-    while True:
-        text = output.read_text(errors="replace")
-        if re.search(rf"^{first} .*\+\+\+ .* \+\+\+$", text, re.MULTILINE):
-            return text
-        if time.monotonic() > deadline:
-            raise UserError(
-                f"strace did not end within {END_SECONDS:.0f} s; try again on an idle machine"
-            )
-        watch.sleep(0.05)
+    end = re.compile(rf"^{first} .*\+\+\+ .* \+\+\+$", re.MULTILINE)
+    if watch.until(lambda: end.search(output.read_text(errors="replace")), END_SECONDS, 0.05):
+        return output.read_text(errors="replace")
+    raise UserError(f"strace did not end within {END_SECONDS:.0f} s; try again on an idle machine")
 
 
 def _warm_up(url: str) -> None:

@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,13 +121,15 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
 
 def _await_namespace(pid: int, watch: SignalWatch) -> None:
     """Wait until a process is in a network namespace of its own. Raises NoLine."""
-    ours, deadline = Path("/proc/self/ns/net").readlink(), time.monotonic() + WAIT_SECONDS
-    while time.monotonic() < deadline:
+    ours = Path("/proc/self/ns/net").readlink()
+
+    def has_its_own() -> bool:
         with contextlib.suppress(OSError):
-            if Path("/proc", str(pid), "ns/net").readlink() != ours:
-                return
-        watch.sleep(0.005)
-    raise NoLine("the second network namespace did not come up")
+            return Path("/proc", str(pid), "ns/net").readlink() != ours
+        return False
+
+    if not watch.until(has_its_own, WAIT_SECONDS, 0.005):
+        raise NoLine("the second network namespace did not come up")
 
 
 def _tool(*command: str) -> None:

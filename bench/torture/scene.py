@@ -29,7 +29,6 @@ QUIET_SECONDS = 3.0
 which it reads on after an early error."""
 SETTLED_SECONDS = 0.06
 """After this time without a change a server has created all its processes and threads."""
-LOOK_SECONDS = 0.02
 
 
 class CannotTakePart(Exception):
@@ -144,20 +143,15 @@ class AttackScene:
     def await_accepted(self, count: int, seconds: float) -> None:
         """Wait until the server has `count` connections and none waits to be accepted; at most
         `seconds`."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if held_connections(self.port) >= count and not accept_queue(self.port):
-                return
-            self.watch.sleep(LOOK_SECONDS)
+        self.watch.until(
+            lambda: held_connections(self.port) >= count and not accept_queue(self.port), seconds
+        )
 
     def has_children(self) -> bool:
         """Return whether the server has child processes while a client is connected."""
         with socket.create_connection((self.host, self.port), 5) as client:
             client.sendall(b"GET /")
-            deadline = time.monotonic() + 0.2
-            while not (found := bool(self.children())) and time.monotonic() < deadline:
-                self.watch.sleep(LOOK_SECONDS)
-        return found
+            return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
         """Count processes and threads, before the attack and with some clients. Those that the
@@ -167,18 +161,18 @@ class AttackScene:
     def left_over(self) -> LeftOver:
         """Return what the server still has in excess of its first state, at the latest after
         QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
-        deadline = time.monotonic() + QUIET_SECONDS
         usual = max(self._at_first, self._at_least or self._at_first)
-        while True:
+        found = LeftOver()
+
+        def nothing() -> bool:
             processes, threads = self._tasks()
-            found = LeftOver(
-                connections=held_connections(self.port),
-                processes=max(0, processes - usual[0]),
-                threads=max(0, threads - usual[1]) * (self.subject.kind == "server"),
-            )
-            if found == LeftOver() or time.monotonic() >= deadline:
-                return found
-            self.watch.sleep(LOOK_SECONDS)
+            found.connections = held_connections(self.port)
+            found.processes = max(0, processes - usual[0])
+            found.threads = max(0, threads - usual[1]) * (self.subject.kind == "server")
+            return found == LeftOver()
+
+        self.watch.until(nothing, QUIET_SECONDS)
+        return found
 
     def _settled(self) -> tuple[int, int]:
         """Wait until the server has started all its workers; return processes and threads."""

@@ -11,7 +11,7 @@ import pytest
 from bench.host.accounting import CpuTime
 from bench.host.process import Child
 from bench.host.signals import SignalWatch
-from bench.load import open_loop
+from bench.load.open_loop import OHA
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
 from bench.records.plan import RunSpec
@@ -77,7 +77,7 @@ def measured_of(
     subject: Subject, conditions: Conditions, timeout: float = 30.0, requests: int = REQUESTS
 ) -> Run:
     """Return a run of any server under test that needs no Redis."""
-    if conditions.mode == "open" and open_loop.program() is None:
+    if conditions.mode == "open" and OHA.version() is None:
         pytest.skip("oha is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:

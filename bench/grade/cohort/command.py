@@ -14,7 +14,7 @@ from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
 from bench.grade.command import NAMES, add_only
 from bench.host.signals import SignalWatch
-from bench.load.ab import require_ab
+from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
 from bench.records.values import each_of
@@ -29,7 +29,7 @@ def run(words: Sequence[str]) -> int:
     found = _submissions(folder, output)
     if options.moodle:
         worksheet(_text_of(options.moodle), [])  # an error now, not after the grading
-    require_ab()
+    AB.require()
     require_limits()
     command = shlex.join(["zerohttpd", "grade-all", *words])
     with SignalWatch() as watch, ClassRecord(output) as record, work_folder(output) as work:

@@ -31,9 +31,9 @@ adopt_orphans()
 child = Child(["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", {USES!r}])
 while not child.stdout:
     time.sleep(0.01)
-before = rusage_of_buried()
+before = rusage_of_buried().total
 child.end()
-print((rusage_of_buried() - before).total)
+print(rusage_of_buried().total - before)
 """
 """A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
 for its child."""
@@ -75,7 +75,7 @@ def test_what_a_command_begins_with_finds_the_program_behind_it(
     child = Child(["env", "sh", "-c", "echo $PATH"])
     assert child.wait(5)
     child.end()
-    assert child.stdout.strip() == "/usr/bin:/bin:/usr/sbin:/usr/local/go/bin"
+    assert child.stdout.startswith("/usr/bin:/bin:/usr/sbin:/usr/local/go/bin:")
 
 
 def test_one_that_does_not_obey_is_killed_with_its_children() -> None:

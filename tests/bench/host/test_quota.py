@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks
+from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference
 from bench.host.quota import Host, find_quota, parse_cgroup, parse_mounts, parse_stat, seconds_used
 
 V1_CGROUP = "4:cpuset:/zl/a\n3:cpuacct:/zl/a\n2:cpu:/zl/a\n1:name=systemd:/\n0::/\n"
@@ -116,10 +116,10 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     assert before.tcp is None, "this kernel does not report it"
     net(proc, 10, 20, 30, 40)
     first = host.count()
-    assert (first - before).tcp is None
+    assert difference(first, before).tcp is None
     fill(group, cpu__stat="usage_usec 4000000\nnr_periods 443\nnr_throttled 415")
     net(proc, 11, 22, 33, 44)
-    assert host.count() - first == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
+    assert difference(host.count(), first) == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
     fill(group, cpu__max="990000000 10000")
     assert Host(proc).allowed == len(host.cpus), "more than the machine has"
 
@@ -134,7 +134,7 @@ def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     others = "cpu1 900 0 0 0 0 0 0 0 0 0\n"
     fill(tmp_path, stat=f"cpu0 40 0 20 99 30 1 2 3 9 0\n{others}cpu2 5 0 0 9 0 0 0 0 0 0")
     ticks = 30 + 10 + 5  # neither idle nor waiting for a disk, nor a guest's: that is user time
-    cpu_s, *others_of_it = host.count() - before
+    cpu_s, *others_of_it = difference(host.count(), before)
     assert cpu_s == pytest.approx(ticks / os.sysconf("SC_CLK_TCK"))
     assert others_of_it == [None, None, None]
 
@@ -143,6 +143,6 @@ def test_this_machine_has_used_something() -> None:
     host = Host()
     assert 0 < host.allowed <= len(host.cpus)
     before = host.count()
-    passed = host.count() - before
+    passed = difference(host.count(), before)
     assert passed.cpu_s >= 0
     assert passed.tcp is None or passed.tcp.retransmits >= 0

@@ -16,6 +16,7 @@ from bench.host.accounting import (
     find_slicing,
     remove_stale_groups,
 )
+from bench.host.kernel import difference
 
 from .test_process import gone
 
@@ -103,7 +104,7 @@ def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
     (limited / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\n")
     before = made.periods()
     (limited / "cpu.stat").write_text("nr_periods 30\nnr_throttled 13\nthrottled_time 9\n")
-    assert made.periods() - before == (10, 8)
+    assert difference(made.periods(), before) == (10, 8)
     scope = Scope(Path("/sys/fs/cgroup"), 0.15).wrap(["server"])
     assert {"CPUQuota=15%", "CPUQuotaPeriodSec=10000us"} < set(scope)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.host.signals import SignalWatch
-from bench.load.open_loop import Times, command, latency_of, parse, program, requests_in, run
+from bench.load.open_loop import DATABASE, OHA, Times, command, latency_of, parse, requests_in
 from bench.load.outcome import Load
 from bench.records.figures import Latency
 
@@ -44,13 +44,13 @@ def test_a_report_cut_off_at_any_byte_is_no_crash() -> None:
 
 def test_it_corrects_and_follows_nothing() -> None:
     words, kept = (
-        command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path("requests.sqlite"))
+        command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path())
         for more in ({}, {"keep_alive": True, "form": "a=b"})
     )
     assert {"--latency-correction", "--disable-keepalive"} < set(words)
     assert {("--redirect", "0"), ("-q", "500")} < set(pairwise(words))
     assert "--disable-keepalive" not in kept
-    assert ("-d", "a=b") in pairwise(kept)
+    assert {("-d", "a=b"), ("--db-url", DATABASE)} < set(pairwise(kept))
 
 
 def stalled() -> list[Times]:
@@ -85,10 +85,10 @@ def test_a_database_that_is_none(tmp_path: Path) -> None:
     assert requests_in(tmp_path / "text") == []
 
 
-@pytest.mark.skipif(program() is None, reason="oha is not installed")
+@pytest.mark.skipif(OHA.version() is None, reason="oha is not installed")
 def test_a_real_run() -> None:
     with broken_server("good") as url:
-        done = run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
+        done = OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
     assert done.status == 0
     assert done.message == "", "storing its results takes no time"
     assert str(Path("/tmp")) not in " ".join(done.command)

@@ -31,11 +31,12 @@ def test_where_it_says_nothing_there_are_no_figures(text: str) -> None:
 
 
 def test_its_command_line() -> None:
-    words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"))
+    words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"), Path())
     assert words[:5] == ["wrk", "-t1", "-c", "20", "-d"]
     assert "Connection: close" in words
     assert words[-4:] == ["http://h/x", "--", "500", "a=b"]
-    assert "Connection: close" not in wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=True))
+    kept = Load("http://h/x", 500, 20, 3.0, keep_alive=True)
+    assert "Connection: close" not in wrk.command(kept, Path())
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
@@ -48,7 +49,7 @@ def test_it_asks_for_exactly_as_many(tmp_path: Path, keep_alive: bool) -> None:
     running = RunningServer(server, Place("redis://127.0.0.1:1", tmp_path), (), watch)
     try:
         load = Load(running.url + "redirect", 1234, 17, 60.0, keep_alive=keep_alive)
-        done = wrk.run(load, (), watch)
+        done = wrk.WRK.run(load, (), watch)
     finally:
         ended = running.stop()
     assert done.status == 0

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench.load.ab import AbOutcome, abort_message, completed_before_abort, parse_report
-from bench.load.open_loop import OpenOutcome, parse
+from bench.load.ab import abort_message, completed_before_abort, parse_report
+from bench.load.open_loop import parse
+from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
-from bench.load.wrk import WrkOutcome
 from bench.records.conditions import Conditions
 from bench.records.figures import LittlesLaw, ServerStatistics, WrkFigures
 from bench.records.plan import RunSpec
@@ -31,7 +31,8 @@ def evidence(name: str, status: int = 0, asked: int = 2000, **other: Any) -> Evi
     """Return what is known of a run whose output of ab was recorded."""
     report = (RECORDED / f"{name}.txt").read_text()
     figures = parse_report(report)
-    ab = AbOutcome(
+    ab = Outcome(
+        tool="ab",
         command=["ab"],
         status=status,
         figures=figures,
@@ -77,8 +78,9 @@ def law(**other: Any) -> Evidence:
 
 def oha(name: str, asked: int = 500, page: int = 508, **other: Any) -> Evidence:
     """Return what is known of a run of the open loop."""
-    figures, latency, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
-    came = OpenOutcome(status=0, figures=figures, latency=latency, body_bytes=body)
+    figures, _, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
+    done = figures.succeeded if figures else None
+    came = Outcome(tool="oha", status=0, figures=figures, completed=done, body_bytes=body)
     any_length = other.pop("any_length", False)
     seen = replace(good(any_length=any_length), load=replace(came, **other))
     return replace(seen, asked=asked, page_bytes=page)
@@ -99,7 +101,8 @@ LONGER = WRK.model_copy(update={"lengths": {"240": 1995, "241": 5}})
 def wrk(figures: WrkFigures | None = WRK, **other: Any) -> Evidence:
     """Return what is known of a run of wrk."""
     page = {name: other.pop(name) for name in ("page_bytes", "any_length") if name in other}
-    came = WrkOutcome(figures=figures, **({"status": 0} | other))
+    done = figures.complete if figures else None
+    came = Outcome(tool="wrk", figures=figures, completed=done, **({"status": 0} | other))
     known = {"page_bytes": 240, "keep_alive": True, **page}
     return replace(good(statistics=counted(_3xx=2041)), load=came, probe_status=302, **known)
 
@@ -192,7 +195,11 @@ FAILED = [
     (oha("good", timed_out=True, status=-15), "timed out", "20 s, 500 of 500 completed"),
     (oha("good", status=3), "oha failed", "oha ended with status 3, 500 of 500 completed"),
     (oha("good", status=1, message="Too many open files"), "descriptors", "files, 500 of 500"),
-    (oha("good", figures=None), "no report", "of 500 requests an unknown number completed"),
+    (
+        oha("good", figures=None, completed=None),
+        "no report",
+        "of 500 requests an unknown number completed",
+    ),
     # wrk
     (wrk_saw(statuses={"302": 1999}), "incomplete", "1,999 of 2,000 completed"),
     (wrk_saw(unasked=1), "1 too many", "1 more answers than requests came"),

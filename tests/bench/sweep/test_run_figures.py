@@ -10,10 +10,9 @@ import pytest
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
 from bench.host.quota import HostCount
-from bench.load.ab import AbOutcome
 from bench.load.client import Response
+from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
-from bench.load.wrk import WrkOutcome
 from bench.records.conditions import Conditions
 from bench.records.figures import (
     AbFigures,
@@ -40,7 +39,8 @@ REQUESTS = 4000
 USUAL = Conditions("redirect")
 REDIS = CpuTime(200_000, 300_000)
 LATENCY = Latency(p50=9, p90=10, p99=30, p999=35, max=40, mean=10, count=REQUESTS, source="ab")
-OUTCOME = AbOutcome(
+OUTCOME = Outcome(
+    tool="ab",
     figures=AbFigures(
         complete=REQUESTS,
         failed=0,
@@ -93,7 +93,7 @@ def seen(role: Role | None = None, name: str = "", **report: Any) -> Seen:
 def entered(
     hosts: list[Seen],
     conditions: Conditions = USUAL,
-    outcome: AbOutcome = OUTCOME,
+    outcome: Outcome = OUTCOME,
     idle: IdleReport | None = None,
     stopped: dict[str, Stopped] | None = None,
     redis: CpuTime = REDIS,
@@ -320,7 +320,7 @@ def test_what_a_run_is_held_against() -> None:
     assert gathered(kept, concurrency=300).slack == 400, "300, and 100 of the warm-up"
     traced = gathered(kept._replace(mode="traced"))
     assert (traced.keep_alive, traced.slack) == (False, 100)
-    by_wrk = gathered(kept, outcome=WrkOutcome(figures=None))
+    by_wrk = gathered(kept, outcome=Outcome(tool="wrk"))
     assert (by_wrk.slack, by_wrk.keep_alive) == (0, True)
     idle = IdleReport(asked=10, held=10, reopened=0, requests=1900, requests_during=1000)
     beside = gathered(USUAL._replace(idle=10), idle=idle)

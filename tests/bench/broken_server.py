@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: MIT
-"""A server with wrong answers, for the tests of the benchmark's checks.
+"""A server with one fault, for the tests of the benchmark's checks and of the robustness test.
 
-    python broken_server.py MODE PORT
+    python broken_server.py MODE PORT REDIS_URL
 
-MODE is its fault, see `Handler.answer`. It serves each connection in a thread, and prints its
-address like the project's servers.
+MODE is its fault, see `Handler` and `Server`; "good" has none. It serves the pages that load
+generators and visitors request, each connection in a thread, and prints its address like the
+project's servers.
 """
 
 import itertools
 import os
+import re
+import signal
+import socket
 import socketserver
+import subprocess
 import sys
+import threading
 import time
+from pathlib import Path
+from urllib.parse import parse_qs
 
+import redis
+
+FILES = Path(__file__).resolve().parents[2] / "public" / "files"
 PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
 """A guestbook page, as far as the first response is checked."""
-HELLO = b"Hello World\n"
-"""The page for which all responses have one known length."""
 EVERY = 100
 """An intermittent fault happens in every Nth response."""
 TWICE = 10
@@ -24,8 +33,8 @@ TWICE = 10
 can be distinguished from the next response."""
 LIFE = 250
 """The number of responses before it dies."""
-
-
+CROWD = 60
+"""More simultaneous connections than the visitors have: an attack has begun."""
 ANSWERS = itertools.count(1)
 """The number of the next answer, on any connection."""
 
@@ -33,61 +42,122 @@ ANSWERS = itertools.count(1)
 class Handler(socketserver.StreamRequestHandler):
     """One connection."""
 
-    mode = ""
+    server: "Server"
 
     def handle(self) -> None:
+        self.server.enter()
         # A client that got an extra answer sends the next request before the last one is read.
-        while head := self.head():
+        while request := self.read():
+            head = request.lower()
             keep = b"keep-alive" in head or (
                 b"http/1.1" in head and b"connection: close" not in head
             )
-            keep = keep and self.mode != "closes"
-            if not self.answer(keep, b"/hello.txt" in head) or not keep:
+            keep = keep and self.server.mode != "closes"
+            if not self.answer(request, keep) or not keep:
                 return
+        if self.server.mode == "leaks":
+            self.server.kept.append(self.request)
 
-    def head(self) -> bytes:
-        """Return the next request's head in lower case; empty after the last one."""
-        lines = [*iter(self.rfile.readline, b"\r\n")] if self.rfile.peek(1) else []
-        return b"".join(lines).lower()
+    def finish(self) -> None:
+        super().finish()
+        with self.server.lock:
+            self.server.at_once -= 1
 
-    def answer(self, keep: bool, hello: bool) -> bool:
+    def read(self) -> bytes:
+        """Return a whole request; empty if the client leaves before its end."""
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            if not (line := self.rfile.readline()):
+                return b""
+            head += line
+        length = re.search(rb"content-length: *(\d+)", head.lower())
+        return head + self.rfile.read(int(length[1]) if length else 0)
+
+    def answer(self, request: bytes, keep: bool) -> bool:
         """Send one answer; return whether the connection may continue."""
-        number = next(ANSWERS)
+        mode, number = self.server.mode, next(ANSWERS)
         now_and_then = number % EVERY == 0
-        page = HELLO if hello else PAGE
-        if self.mode == "grows":  # no fault: a counter gains a digit
+        status, page = self.server.page(request)
+        if mode == "grows":  # no fault: a counter gains a digit
             page += str(number).encode()
-        status, length = b"200 OK", len(page)
-        if self.mode == "drops" and now_and_then:
+        length = len(page)
+        if mode == "drops" and now_and_then:
             return False
-        if self.mode == "silent" and now_and_then:
+        if mode == "silent" and now_and_then:
             time.sleep(60)
-        if self.mode == "dies" and number > LIFE:
+        if mode == "dies" and number > LIFE:
             os._exit(3)
-        if self.mode == "always-errors" or (self.mode == "errors" and now_and_then):
+        if mode == "always-errors" or (mode == "errors" and now_and_then):
             status = b"500 Internal Server Error"
-        if self.mode == "cuts" and now_and_then:
+        if mode == "cuts" and now_and_then:
             page = PAGE[:100]
-        length += {"claims-more": 10, "claims-less": -10}.get(self.mode, 0)
-        if self.mode == "cheats" and number > 1:
+        length += {"claims-more": 10, "claims-less": -10}.get(mode, 0)
+        if mode == "cheats" and number > 1:
             page, length = b"short\n", 6  # the first answer is right, all others are not
         kept = b"keep-alive" if keep else b"close"
         head = b"HTTP/1.1 %s\r\nContent-Length: %d\r\nConnection: %s\r\n\r\n"
-        twice = self.mode == "twice" and number % TWICE == 0
+        twice = mode == "twice" and number % TWICE == 0
         self.wfile.write((head % (status, length, kept) + page) * (1 + twice))
-        return not (self.mode == "cuts" and now_and_then)
+        return not (mode == "cuts" and now_and_then)
 
 
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads = allow_reuse_address = True
     request_queue_size = 1000
 
+    def __init__(self, mode: str, port: str, url: str) -> None:
+        super().__init__(("127.0.0.1", int(port)), Handler)
+        self.mode, self.remarks, self.at_once = mode, 0, 0
+        self.hurt = self.littered = False
+        """There has been a crowd; a process was left."""
+        self.lock, self.redis = threading.Lock(), redis.Redis.from_url(url)
+        self.kept = list[socket.socket]()
+
     def handle_error(self, *_: object) -> None:
         """Report no client that has left."""
 
+    def shutdown_request(self, request: socket.socket) -> None:
+        if request not in self.kept:
+            super().shutdown_request(request)
+
+    def enter(self) -> None:
+        """Count one more connection."""
+        with self.lock:
+            self.at_once += 1
+            self.hurt = self.hurt or self.at_once > CROWD
+            if self.hurt and self.mode == "litters" and not self.littered:
+                subprocess.Popen(["sleep", "60"])
+                self.littered = True
+        if self.hurt and self.mode == "dies-in-crowd":
+            os._exit(3)
+
+    def page(self, request: bytes) -> tuple[bytes, bytes]:
+        """Return the status and the body of the answer."""
+        if self.hurt and self.mode == "hangs":
+            time.sleep(60)
+        path = request.split(b" ", 2)[1].decode()
+        if request.startswith(b"POST"):
+            self.store(request.partition(b"\r\n\r\n")[2].decode())
+            return b"303 See Other", b""
+        if path == "/redirect":
+            return b"302 Found", b""
+        if path.startswith("/files/"):
+            content = (FILES / path.removeprefix("/files/")).read_bytes()
+            return b"200 OK", content[::-1] if self.hurt and self.mode == "spoils" else content
+        return b"200 OK", PAGE
+
+    def store(self, form: str) -> None:
+        with self.lock:
+            self.remarks += 1
+            forgotten = self.mode == "forgets" and self.remarks % 10 == 0
+        remark = f"{parse_qs(form)['guest-remarks'][0]} - Visitor"
+        for _ in range(0 if forgotten else 2 if self.mode == "repeats" else 1):
+            self.redis.rpush("guestbook_remarks", remark)
+
 
 if __name__ == "__main__":
-    Handler.mode = sys.argv[1]
-    with Server(("127.0.0.1", int(sys.argv[2])), Handler) as server:
+    end_status = 7 if sys.argv[1] == "ends-badly" else 0
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(end_status))
+    with Server(*sys.argv[1:]) as server:
         print(f"{'url':14}http://127.0.0.1:{server.server_address[1]}/", flush=True)
         server.serve_forever()

@@ -2,9 +2,10 @@
 """Run measurements of broken servers, for the tests."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -14,10 +15,11 @@ from bench.host.signals import SignalWatch
 from bench.load.open_loop import OHA
 from bench.records.conditions import Conditions
 from bench.records.environment import Placement
+from bench.records.figures import Kind
 from bench.records.plan import RunSpec
 from bench.records.run import Run
 from bench.stations.site import Site
-from bench.subjects.running import url_in
+from bench.subjects.running import RunningServer, url_in
 from bench.subjects.subject import Place, Subject
 from bench.sweep.cell import Bench, measure
 
@@ -48,18 +50,33 @@ class NoRedis:
 @contextmanager
 def broken_server(mode: str) -> Iterator[str]:
     """Yield the URL of a running broken server."""
-    child = Child([sys.executable, str(SCRIPT), mode, "0"])
+    child = Child([sys.executable, str(SCRIPT), mode, "0", NoRedis.url])
     try:
         yield wait_for(lambda: url_in(child.stdout), "it prints no address")
     finally:
         child.end()
 
 
-def broken(mode: str) -> Subject:
-    def command(place: Place) -> list[str]:
-        return [sys.executable, str(SCRIPT), mode, str(place.port)]
+@contextmanager
+def started(subject: Subject, cpus: Sequence[int] = (), **place: object) -> Iterator[RunningServer]:
+    """Yield a running server, by default without Redis. Its folder is the usual one: Apache's
+    workers must reach it."""
+    with TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
+        known = {"redis_url": NoRedis.url, "folder": Path(folder)} | place
+        server = RunningServer(subject, Place(**known), cpus, SignalWatch())  # type: ignore[arg-type]
+        try:
+            yield server
+        finally:
+            server.stop()
 
-    return Subject(name=mode, kind="stranger", command=command)
+
+def broken(mode: str, kind: Kind = "stranger") -> Subject:
+    """Return a server with one fault, as a reference server or as one of the project's."""
+
+    def command(place: Place) -> list[str]:
+        return [sys.executable, str(SCRIPT), mode, str(place.port), place.redis_url]
+
+    return Subject(name=mode, kind=kind, command=command)
 
 
 def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:

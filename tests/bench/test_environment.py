@@ -14,69 +14,14 @@ from pathlib import Path
 import pytest
 
 from bench.host.project import ROOT
+from bench.records.values import toml_of
 
 from . import commands
 
 SWEEP = "--servers epoll --levels 5 --requests 50"
 SELECTION = "tests/bench/test_lint.py tests/bench/deploy/test_command.py"
 
-# T is replaced by a folder with FILES.
-FILES = {
-    "python/bench/__init__.py": "raise SystemExit('another bench')",
-    "python/json.py": "raise SystemExit('another json')",
-    "cd/scripts/other": "",
-    "cd/deploy/other": "",
-    "shell": "echo printed by BASH_ENV; cd() { echo another cd; }",
-    "include/config.h": "#error another config.h",
-    "pip.conf": "[global]\nno-index = yes\n[install]\nuser = yes\n",
-}
-HOSTILE = {
-    kind: dict(word.split("=", 1) for word in shlex.split(words))
-    for kind, words in {
-        "python": """
-            PYTHONPATH=T/python PYTHONHOME=T/none PYTHONSAFEPATH=1 PYTHONOPTIMIZE=2
-            PYTHONWARNINGS=error PYTHONINSPECT=1 PYTHONIOENCODING=ascii PYTHONUTF8=0
-            PYTHONNOUSERSITE=x PYTHONSTARTUP=T/none PYTHONVERBOSE=1 PYTHONUSERBASE=T/none
-            PYTEST_ADDOPTS=--none PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
-            """,
-        "pip": """
-            PIP_USER=1 PIP_TARGET=T/pip PIP_CONFIG_FILE=T/pip.conf
-            """,
-        "shell": """
-            CDPATH=T/cd BASH_ENV=T/shell ENV=T/shell GLOBIGNORE=*
-            'BASH_FUNC_cd%%=() { echo another cd; }' 'BASH_FUNC_sed%%=() { :; }'
-            SHELLOPTS=noglob:noclobber:posix BASHOPTS=failglob TMOUT=1 POSIXLY_CORRECT=1 IFS=/
-            'PS4=$(false)' LS_COLORS=x
-            """,
-        "make": """
-            BIN=T/none BUILD=T/none TARGET=none V=1 ARGS=--none HOSTS=none
-            RESULTS=T/none NAME=x FROM=x N=99 SERVER=none STUDY=none TIME=%E MAKELEVEL=3
-            MAKEFLAGS=k LIB=T/none FOLDERS=none AR=ar PYTHON=none
-            """,
-        "compiler": """
-            DEPENDENCIES_OUTPUT=T/deps SUNPRO_DEPENDENCIES=T/deps CPATH=T/include
-            C_INCLUDE_PATH=T/include LIBRARY_PATH=T/none GCC_COLORS=error=01;31
-            SOURCE_DATE_EPOCH=0 LD_RUN_PATH=T/none
-            """,
-        "locale": """
-            LC_ALL=tr_TR.UTF-8 LANG=none LANGUAGE=de LC_NUMERIC=de_DE TZ=Pacific/Apia
-            CHARSET=none
-            """,
-        "terminal": """
-            TERM=none COLUMNS=1 LINES=0 FORCE_COLOR=1 NO_COLOR=1 CLICOLOR_FORCE=1 COLORTERM=x
-            PAGER=false EDITOR=false
-            """,
-        "programs": """
-            NGINX=/usr/sbin/nginx TAR_OPTIONS=--none GREP_OPTIONS=-v VERSION_CONTROL=none
-            PATCH_GET=1 SIMPLE_BACKUP_SUFFIX=.x REDISCLI_AUTH=x NOTIFY_SOCKET=T/none
-            BLOCK_SIZE=1 http_proxy=http://127.0.0.1:1 ALL_PROXY=http://127.0.0.1:1
-            """,
-        "git": """
-            GIT_DIR=T/none GIT_CONFIG_COUNT=x GIT_CEILING_DIRECTORIES=/
-            """,
-    }.items()
-}
-HOSTILE["make"]["FLOOR"] = "T/none"
+HOSTILE = toml_of(Path(__file__).with_name("environment.toml"))
 TOGETHER = (
     ("python", "pip", "shell", "make"),
     ("compiler", "locale", "terminal", "programs", "git"),
@@ -86,7 +31,7 @@ TOGETHER = (
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name, text in FILES.items():
+    for name, text in HOSTILE["files"].items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text.replace("T/", f"{tmp_path}/") + "\n")
     return tmp_path
@@ -101,8 +46,9 @@ def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedPro
 
 
 def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
-    chosen = {name: value for kind in kinds for name, value in HOSTILE[kind].items()}
-    return {name: value.replace("T/", f"{folder}/") for name, value in chosen.items()}
+    words = [word for kind in kinds for word in shlex.split(HOSTILE[kind])]
+    words += ["FLOOR=T/none"] * ("make" in kinds)
+    return dict(word.replace("T/", f"{folder}/").split("=", 1) for word in words)
 
 
 @pytest.mark.slow

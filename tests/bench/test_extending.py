@@ -24,7 +24,7 @@ COPIED = (
 MET = (
     "tests/bench/subjects/test_subjects.py",
     "tests/bench/subjects/test_strangers.py",
-    "tests/bench/studies/test_chapter.py",
+    "tests/bench/studies/test_study.py",
     "tests/bench/report/test_exports.py",
 )
 """The project's tests that check an addition."""

@@ -84,9 +84,9 @@ def results_in(folder: Path) -> dict[str, Any] | None:
     return json.loads(file.read_text()) if file else None
 
 
-def wait_for(found: Callable[[], T], what: str) -> T:
+def wait_for(found: Callable[[], T], what: str = "", seconds: float = SECONDS) -> T:
     """Return what is found, as soon as it is something."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while not (value := found()):
         assert time.monotonic() < deadline, what
         time.sleep(0.02)

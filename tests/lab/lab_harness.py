@@ -5,8 +5,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -58,13 +57,6 @@ def run(command: list[str], **options: Any) -> Done:
     return subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, cwd=REPOSITORY, **options
     )
-
-
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {SECONDS:.0f} s: {what}"
-        time.sleep(0.02)
 
 
 @contextmanager

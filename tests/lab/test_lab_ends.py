@@ -22,8 +22,9 @@ from lab_harness import (
     processes_in,
     run,
     running,
-    wait_until,
 )
+
+from tests.bench.whole_sweep import wait_for
 
 Make = Callable[[str], Lab]
 KILLS = 9
@@ -70,7 +71,7 @@ def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
     lab.up()
     victim = lab.state()["hosts"]["zerohttpd"]["pid"]
     os.kill(victim, signal.SIGKILL)
-    wait_until(lambda: is_gone(victim), "the host ends")
+    wait_for(lambda: is_gone(victim), "the host ends")
     done = lab.run("status")
     assert done.returncode == 1
     down = [line.split()[0] for line in done.stdout.splitlines() if " down " in line]
@@ -86,7 +87,7 @@ def test_all_ends_with_the_keeper(make_lab: Make) -> None:
     lab.up()
     keeper, *hosts = lab.pids()
     os.kill(keeper, signal.SIGKILL)
-    wait_until(lambda: all(map(is_gone, hosts)), "the hosts end")
+    wait_for(lambda: all(map(is_gone, hosts)), "the hosts end")
     lab.up()  # leftovers do not prevent the next one
     assert lab.run("status").returncode == 0
     lab.down()
@@ -228,7 +229,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
     lab.down()
     # Another lab, which may start or stop meanwhile, has its group in there.
     empty = "an empty group is removed"
-    wait_until(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
+    wait_for(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
 
 
 # ---- What is not the lab's ----

@@ -18,8 +18,9 @@ from lab_harness import (
     run,
     run_in,
     skip_unless_labs_can_be_made_in,
-    wait_until,
 )
+
+from tests.bench.whole_sweep import wait_for
 
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
 
@@ -118,7 +119,7 @@ def test_processes_without_a_parent_are_buried(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
     # Only the first process of the host can reap it.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"
-    wait_until(lambda: lab.on("load", left) == "", "an orphan is reaped")
+    wait_for(lambda: lab.on("load", left) == "", "an orphan is reaped")
 
 
 def test_one_cpu(lab: Lab) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Directives quote existing sources, and words are linked to the glossary."""
+"""Directives quote existing sources, words are linked to the glossary, and the commands of the
+sheets are parsed."""
 
 import re
 import shutil
@@ -10,32 +11,16 @@ import pytest
 from bench.book import directive, glossary
 from bench.book.curve import NONE_YET, curve, sweeps
 from bench.book.difference import new_lines, side_by_side
+from bench.book.expected import SHEETS, sweep_words, table
 from bench.book.render import step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.store import load
 
-SOURCE = """\
-/* SPDX-License-Identifier: MIT */
-/*
- * What it is about.
- *
- *     A ---> | B |
- */
-#include <stdio.h>
+from ..report.conftest import recorded
 
-/* Says it.
-   Twice. */
-static int say(int times) {
-    /* Here. */
-    return times; /* beside */
-}
-
-int main(void) {
-    return say(2);
-}
-"""
+SOURCE = (ROOT / "tests" / "bench" / "recorded" / "source.c.txt").read_text()
 DECLARED = "static int say(int times,\n               int more);\n\n"
 RESULTS = ROOT / "tests" / "bench" / "report" / "recorded"
 
@@ -135,3 +120,29 @@ def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
     }
     often = {"order", "request", "poll", "need"} & words
     assert not often, "they would be linked where they have another meaning"
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_the_sheets_command_is_taken(sheet: str) -> None:
+    words = sweep_words(sheet)
+    assert "--servers" in words
+    assert "--levels" in words
+
+
+def test_each_run_has_a_line_and_a_floor_is_the_first_of_its_architecture() -> None:
+    results = recorded("version3")
+    lines = table("1-floor", results).splitlines()[4:]
+    assert len(lines) == len(results.runs)
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    names = [name.partition(",")[0] for name, *_ in cells]
+    for floor in {name for name in names if name.startswith("floor-")}:
+        assert names.index(floor) < names.index(floor.removeprefix("floor-"))
+        first = cells[names.index(floor)]
+        assert first[1].startswith("no figure") or first[3] == "1.00"
+
+
+def test_what_was_not_held_has_no_figure() -> None:
+    results = recorded("version1_failed")
+    failed = [one for one in results.runs if one.state != "held"]
+    assert failed
+    assert table("5-idle", results).count("no figure: ") >= len(failed)

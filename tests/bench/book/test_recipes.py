@@ -1,116 +1,107 @@
 # SPDX-License-Identifier: MIT
-"""The commands at the end of the opening comments run, and show what the comments say."""
+"""The commands in the book and at the end of the opening comments run, and show what the text
+says.
+
+An exercise prints lines `name: figure`. The promises are sentences such as "`blocked` is at least
+50 times `alone`" and "`forking` is 2".
+"""
 
 import re
 import shlex
 import shutil
-from typing import NamedTuple
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
+from bench.grade.sandbox import WAYS
 from bench.host.project import ROOT
+from bench.records.values import toml_of
 from bench.timeline.record import Refused, require_tracing
 from tests.e2e.tracing import skip_unless_traceable
 
-from .exercises import run
-
 ATTEMPTS = 3
-"""On a busy machine the server may not have read yet what its clients have sent."""
-SMALL = "curl -s -o /dev/null localhost:8000/files/small.txt"
-LEAVES = "curl -0 -s -o /dev/null localhost:8000; sleep 0.3"
+"""On a busy machine the server may not have read yet what its clients have sent, and a ratio of
+times may be wrong by chance."""
+RECIPES = toml_of(Path(__file__).with_name("recipes.toml"))
+ACTIONS = """
+small() { curl -s -o /dev/null localhost:8000/files/small.txt; }
+leaves() { curl -0 -s -o /dev/null localhost:8000; sleep 0.3; }
+half() {
+    for i in $(seq $1); do
+        exec {client}<> /dev/tcp/localhost/8000; printf 'GET /' >&$client
+    done
+    sleep 0.5
+}
+"""
+"""half N: open N clients that have sent half a request."""
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
 """Connections closed at once are no clients: they never send a byte."""
 
 
-class Recipe(NamedTuple):
-    """What to do before and after the copied line, and what its output must show."""
-
-    told: str
-    """The sentence of the comment."""
-    seen: tuple[str, ...]
-    """Regular expressions for lines that must follow each other in the output."""
-    clients: str = ""
-    """The actions while it runs."""
-    options: str = ""
-    """The options of the server, unless the line itself starts it."""
+SECONDS = 120
+_TIMES = re.compile(r"`(\w+)` is (at least|at most) ([\d.]+) times `(\w+)`")
+_EXACTLY = re.compile(r"`(\w+)` is (\d+)\b(?! times)")
+_FIGURE = re.compile(r"^(\w+): ([\d.]+)$", re.MULTILINE)
+LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 
-def half(count: int) -> str:
-    """Open so many clients that have sent half a request."""
-    return (
-        f"for i in $(seq {count}); do exec {{client}}<> /dev/tcp/localhost/8000; "
-        "printf 'GET /' >&$client; done; sleep 0.5"
+def run(script: str) -> str:
+    """Return what a script writes to both outputs. It has its own network, where every port is
+    free, and its own PID namespace, which ends its processes. Some terminals leave descriptors
+    open, here 10; a shell uses the next ones."""
+    own = next((words for words in WAYS.values() if _works(words)), None)
+    if own is None:
+        pytest.skip("no namespaces here, and the commands of the book use fixed ports")
+    done = subprocess.run(
+        [*own, "--", "bash", "-c", LOOPBACK + script],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=SECONDS,
+        check=False,
     )
+    return done.stdout
 
 
-def in_order(lines: list[str], patterns: tuple[str, ...]) -> str:
+def _works(words: tuple[str, ...]) -> bool:
+    return subprocess.run([*words, "--", "true"], capture_output=True, check=False).returncode == 0
+
+
+def figures(text: str) -> dict[str, float]:
+    """Return the figures in what was printed, by name."""
+    return {name: float(figure) for name, figure in _FIGURE.findall(text)}
+
+
+def promises(expect: str) -> int:
+    """Return the number of promises in a text."""
+    return len(_TIMES.findall(expect)) + len(_EXACTLY.findall(expect))
+
+
+def broken(expect: str, found: dict[str, float]) -> list[str]:
+    """Return the promises of a text that figures break, each as a sentence."""
+    wrong = []
+    for name, how, factor, other in _TIMES.findall(expect):
+        if name not in found or other not in found:
+            wrong.append(f"no figure for {name} or {other}")
+            continue
+        bound = float(factor) * found[other]
+        if not (found[name] >= bound if how == "at least" else found[name] <= bound):
+            wrong.append(f"{name} = {found[name]} is not {how} {factor} times {found[other]}")
+    for name, figure in _EXACTLY.findall(expect):
+        if found.get(name) != float(figure):
+            wrong.append(f"{name} = {found.get(name)}, and not {figure}")
+    return wrong
+
+
+def in_order(lines: list[str], patterns: Sequence[str]) -> str:
     """Return the first pattern without a line after those before it; empty if all match."""
     rest = iter(lines)
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
-
-
-SERVED = (
-    *(r"accept4\(.* = 7$", r"recvfrom\(7, \"GET", r"send(msg|to)\(7,"),
-    *(r"shutdown\(7,", r"close\(7\)"),
-)
-CHILD = (r"clone\(", r"exit_group\(0\)", r"wait4\(-1, .* = \d\d*")
-RECIPES = {
-    "01_iterative": Recipe(
-        "accept4, recvfrom, sendmsg or sendto, shutdown, close, and only then the next client.",
-        SERVED + SERVED,
-        f"{SMALL}; {SMALL}",
-    ),
-    "02_forking": Recipe(
-        "clone in the parent, exit_group in the child, wait4 in the parent",
-        CHILD + CHILD,
-        f"{SMALL}; sleep 0.3; {SMALL}",
-    ),
-    "03_preforking": Recipe(
-        "one listening socket, and 101 processes that have it.",
-        (r"LISTEN.*(\"preforking\",pid=\d+,fd=\d+\),?\(?){101}\)",),
-    ),
-    "04_threading": Recipe(
-        "the main thread sleeps in accept4, the client's in recv, and below that on its stack is "
-        "blocking_serve.",
-        (r"recv", r"blocking_serve", r"accept4"),  # the newest thread comes first
-        half(1),
-    ),
-    "05_prethreading": Recipe(
-        "with --workers 2 and five clients that have sent half a request: 3.",
-        (r"^\$1 = 3$",),
-        half(5),
-        "--workers 2",
-    ),
-    "06_poll": Recipe(
-        "each call, which is ppoll on ARM, is handed all of them.",
-        (r"poll\(\[({fd=\d+, events=POLLIN}(, )?){4}\], 4, ",),
-        half(3),
-    ),
-    "07_epoll": Recipe(
-        "no epoll_ctl for `curl -0 localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD "
-        "for a client that stays.",
-        (r"^stays$", r"epoll_ctl\(\d+, EPOLL_CTL_ADD, "),
-        f"{LEAVES}; printf '\\nstays\\n' >&2; {SMALL}",
-    ),
-    "08_io_uring": Recipe(
-        "for one client each call submits one operation: accept, receive, send.",
-        (r"io_uring_enter\(\d+, 1, 1, IORING_ENTER_GETEVENTS.* = 1$",) * 4,
-        LEAVES,
-    ),
-    "09_multicore": Recipe(
-        "each worker adds the listening socket to its own set, EPOLL_CTL_ADD with EPOLLEXCLUSIVE; "
-        "for one client only one of them returns from epoll_wait.",
-        (*[r"epoll_ctl\(\d+, EPOLL_CTL_ADD, 3, {events=EPOLLIN\|EPOLLEXCL"] * 2, r"accept4\(3"),
-        LEAVES,
-    ),
-    "10_coroutines": Recipe(
-        "The list goes from the switch through redis_pool_call() and blocking_serve(), as in 05, "
-        "to begin(), where its own stack ends.",
-        (r"redis_pool_call", r"blocking_serve", r"begin \(\)"),
-        "(for i in $(seq 20); do sleep 1; exec {client}<> /dev/tcp/localhost/8000; "
-        "printf 'GET /guestbook HTTP/1.1\\r\\nHost: a\\r\\n\\r\\n' >&$client; done) &",
-    ),
-}
 
 
 def comment_of(file: str) -> str:
@@ -133,7 +124,8 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
     recipe, comment = RECIPES[folder], comment_of(f"{folder}/main.c")
     line = re.search(r"To see it: `([^`]+)`", comment)
     assert line is not None, f"{folder} ends without a command"
-    assert recipe.told in comment
+    assert recipe["sentence"] in comment
+    clients, seen = recipe.get("clients", ":"), recipe["seen"] * recipe.get("times", 1)
     tool, program = line[1].split()[0], folder.partition("_")[2]
     if shutil.which(tool) is None:
         pytest.skip(f"{tool} is not installed")
@@ -141,13 +133,13 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
         skip_unless_traceable()
     if tool == "strace":
         skip_unless_straced()
-        script = f"{line[1]} & {WAIT}; {recipe.clients}; sleep 0.3; kill -9 $(pgrep -x {program})"
+        script = f"{line[1]} & {WAIT}; {clients}; sleep 0.3; kill -9 $(pgrep -x {program})"
     else:
-        start = f"./{shlex.quote(program)} {recipe.options} > /dev/null"
-        script = f"{start} & {WAIT}; {recipe.clients}\n{line[1]}"
+        start = f"./{shlex.quote(program)} {recipe.get('options', '')} > /dev/null"
+        script = f"{start} & {WAIT}; {clients}\n{line[1]}"
     for _ in range(ATTEMPTS):
-        said = run(script)
-        missing = in_order(said.splitlines(), recipe.seen)
+        said = run(ACTIONS + script)
+        missing = in_order(said.splitlines(), seen)
         if not missing:
             break
     assert not missing, f"{missing}\n{said[-6000:]}"
@@ -178,3 +170,38 @@ def test_the_first_server_lives_on_seven_system_calls() -> None:
 
 def test_each_server_ends_with_a_recipe() -> None:
     assert set(RECIPES) == {folder.name for folder in ROOT.glob("[0-9][0-9]_*")}
+
+
+TRY = re.compile(r"^## Try it\n.*?^```sh\n(.*?)^```\n(.*?)(?=^(?:#|:: |<details)|\Z)", re.M | re.S)
+TRIES = {
+    f"{chapter.stem}-{number}": exercise
+    for chapter in sorted((ROOT / "docs" / "tutorial" / "book").glob("*.md"))
+    for number, exercise in enumerate(TRY.findall(chapter.read_text()), 1)
+}
+"""The commands and the expectation of each exercise."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRIES)
+def test_an_exercise_shows_what_it_promises(name: str) -> None:
+    commands, expected = TRIES[name]
+    assert promises(expected) > 0, "it has no promise"
+    for _ in range(ATTEMPTS):
+        said = run(commands)
+        wrong = broken(expected, figures(said))
+        if not wrong:
+            return
+    pytest.fail(f"{'; '.join(wrong)}\n{said}")
+
+
+def test_each_of_the_seven_has_an_exercise() -> None:
+    numbers = {name[:2] for name in TRIES}
+    assert {folder.name[:2] for folder in ROOT.glob("0[1-7]_*")} <= numbers
+
+
+def test_a_broken_promise_is_seen() -> None:
+    text = "`a` is at least 2 times `b`, and `c` is 3: so it is."
+    assert promises(text) == 2
+    assert broken(text, {"a": 4, "b": 2, "c": 3}) == []
+    assert len(broken(text, {"a": 3, "b": 2, "c": 2})) == 2
+    assert len(broken(text, {})) == 2

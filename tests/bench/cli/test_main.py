@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The command line itself."""
+"""The command line itself: outputs, wrong values, former commands."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 from bench.cli.main import INTERRUPTED, NOBODY_READS, USAGE_ERROR, main
+from bench.faults import copying
 from bench.host.project import ROOT
 
 from ..report.conftest import RECORDED
+from ..whole_sweep import hosts_file, needs_a_sweep
 
 BENCH = (sys.executable, "-m", "bench")
 RESULTS = str(RECORDED / "version3.json")
@@ -90,3 +93,39 @@ def test_former_commands_work_and_print_the_new_one(
     assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"
     assert main(today.split()) == status
     assert capsys.readouterr().out == out
+
+
+_, *WRONG = Path(__file__).with_name("wrong.txt").read_text().splitlines()
+"""Lines `words => beginning of the message`. TMP is a folder with an inventory and a file of hosts,
+TAB is a tab."""
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(one, marks=needs_a_sweep if one.split()[1] == "--servers" else ())
+        for one in WRONG
+    ],
+)
+def test_the_message_names_the_option_and_the_value(
+    line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "execvp", lambda *_: pytest.fail("it begins"))
+    hosts_file(tmp_path)
+    (tmp_path / "hosts.ini").write_text("[load]\na\n")
+    words, message = line.replace("TMP", str(tmp_path)).replace("TAB", "\t").split(" => ")
+    assert main(shlex.split(words)) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(message)
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "copied"),
+    [
+        *(("07_epoll/main.c", True), ("lib/config.h", True), ("Makefile", True)),
+        *((".ci/run", True), ("08_mine/main.c", False), ("notes/private", False)),
+    ],
+)
+def test_a_copy_has_the_folders_of_the_project_only(name: str, copied: bool) -> None:
+    assert copying._is_own(name) == copied

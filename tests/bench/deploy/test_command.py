@@ -5,7 +5,6 @@ contacted."""
 import itertools
 import json
 import os
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -16,9 +15,11 @@ from bench.cli.main import main
 from bench.deploy import command
 from bench.deploy.command import WayToLoad
 from bench.deploy.pack import pack_project, project_files
+from bench.host.project import ROOT
 from bench.records.errors import UserError
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+from ..commands import run
+
 PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
 
 
@@ -47,24 +48,6 @@ def test_options_that_are_not_ours_are_the_sweeps(
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())
     assert (options.sweep, options.by_wrk) == (tuple(words), by_wrk)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--inventory", "/no/such/file"], "there is no inventory /no/such/file"),
-        (["--inventory", "/tmp"], "/tmp is no inventory"),
-        (["--inventory", sys.executable], "is no inventory"),
-        (["--inventory", "FILE", "--hosts", "x.json"], "--hosts is for the load host"),
-        (["--inventory", "FILE", "--resume", "/no/such"], "nothing to resume"),
-        (["--inventory", "FILE", "--results", "/no/such", "--resume"], "no unfinished sweep"),
-    ],
-)
-def test_what_cannot_be_is_said(
-    words: list[str], said: str, some_inventory: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["hosts", *[w.replace("FILE", str(some_inventory)) for w in words]]) == 2
-    assert said in capsys.readouterr().err
 
 
 def test_a_wrong_option_of_the_sweep_ends_it_before_anything_begins(some_inventory: Path) -> None:
@@ -133,8 +116,8 @@ def test_what_is_sent_is_sources_that_are_not_private(tmp_path: Path, with_git: 
         (root / name).chmod(0o600 if name in PRIVATE else 0o644)
     (root / ".gitignore").write_text("/epoll\n/build/\n/*.ini\n/deploy/*.ini\n__pycache__/\n")
     if with_git:
-        subprocess.run(["git", "init", "--quiet"], cwd=root, check=True)
-        subprocess.run(["git", "add", "tests/known"], cwd=root, check=True)
+        run("git", "init", "--quiet", cwd=root)
+        run("git", "add", "tests/known", cwd=root)
     assert sorted(project_files(root)) == [*SENT, *(["tests/known"] if with_git else [])]
     copied = {*SENT, *PRIVATE, *NO_SOURCES, "tests/known", ".gitignore"}
     assert set(project_files(root, only_public=False)) == copied
@@ -167,13 +150,7 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")
 @pytest.mark.parametrize("name", ["site.yml", "droplets.yml"])
 def test_ansible_understands_the_playbook(name: str) -> None:
-    checked = subprocess.run(
-        [PLAYBOOK, "--syntax-check", "--inventory", "inventory.example.ini", name],
-        cwd=REPOSITORY / "deploy",
-        env={**os.environ, "LC_ALL": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert checked.returncode == 0, checked.stdout + checked.stderr
+    words = ("--syntax-check", "--inventory", "inventory.example.ini", name)
+    locale = {**os.environ, "LC_ALL": "C.UTF-8"}
+    checked = run(PLAYBOOK, *words, cwd=ROOT / "deploy", env=locale)
     assert "WARNING" not in checked.stderr

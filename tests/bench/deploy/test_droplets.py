@@ -6,16 +6,17 @@ import configparser
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from .mock_droplets import TOKEN, MockServer
+from bench.host.project import ROOT
 
-DEPLOY = Path(__file__).resolve().parents[3] / "deploy"
-PLAYBOOK = Path(sys.executable).parent / "ansible-playbook"
+from ..commands import run
+from .mock_droplets import TOKEN, MockServer
+from .test_command import PLAYBOOK
+
+DEPLOY = ROOT / "deploy"
 FLEET = f"t{os.getpid()}"
 TAG = f"zerohttpd-seven-{FLEET}"
 NAMES = [f"{TAG}-{role}" for role in ("load", "nginx", "zerohttpd", "redis")]
@@ -46,14 +47,9 @@ class Fleet:
         fixed = {"api": self.mock.url, "fleet": FLEET, "pause": 0, "looks": looks}
         variables = {**fixed, **more}
         words = [f"--extra-vars={name}={value}" for name, value in variables.items()]
-        ran = subprocess.run(
-            [PLAYBOOK, "--inventory", "localhost,", "--tags", tag, *words, "droplets.yml"],
-            cwd=DEPLOY,
-            env={**os.environ, "DIGITALOCEAN_TOKEN": token, "LC_ALL": "C.UTF-8"},
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
+        words = ["--inventory", "localhost,", "--tags", tag, *words, "droplets.yml"]
+        environment = {**os.environ, "DIGITALOCEAN_TOKEN": token, "LC_ALL": "C.UTF-8"}
+        ran = run(PLAYBOOK, *words, status=None, cwd=DEPLOY, env=environment)
         assert token not in ran.stdout + ran.stderr, "the token was printed"
         return ran
 

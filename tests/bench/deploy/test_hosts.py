@@ -15,19 +15,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from bench.host.project import ROOT
 from bench.records import store
 from bench.records.results import Results
 
 from ...lab.lab_harness import why_not
 from ..commands import run
+from ..whole_sweep import wait_for
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 STATE = Path("/run/zerohttpd-lab")
 FOLDER = "/opt/zerohttpd-seven"
 SYSCTL_FILE = "/etc/sysctl.d/90-zerohttpd-seven.conf"
@@ -109,7 +109,7 @@ class Deployment:
         self._file = tempfile.NamedTemporaryFile(prefix="zs-hosts-")  # noqa: SIM115 - while it runs
         self.process = subprocess.Popen(
             command,
-            cwd=REPOSITORY,
+            cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=self._file,
             stderr=subprocess.STDOUT,
@@ -121,19 +121,12 @@ class Deployment:
         return Path(self._file.name).read_text(errors="replace")
 
     def wait_for(self, text: str) -> None:
-        wait_until(lambda: text in self.output or self.process.poll() is not None)
+        wait_for(lambda: text in self.output or self.process.poll() is not None, seconds=PATIENCE)
         assert text in self.output, self.output
 
     def end(self) -> int:
         """Wait for the end; return the exit status."""
         return self.process.wait(PATIENCE)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +199,7 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     running.wait_for("[1/4]")
     running.process.kill()
     running.end()
-    wait_until(lambda: hosts.running() == [])
+    wait_for(lambda: hosts.running() == [], "processes are left", PATIENCE)
     for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
         with contextlib.suppress(OSError):
             shutil.rmtree(scratch)

@@ -175,13 +175,6 @@ def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
     assert len(done.stdout) < 10_000
 
 
-@pytest.mark.parametrize("name", ["09_nobody", "lib"])
-def test_what_is_no_server_is_refused(name: str) -> None:
-    done = bench("grade", name, status=2)
-    assert "main.c" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize("what", ["folder", "main.c", "tests.toml", "pipe", "deep"])
 def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str) -> None:
     other, folder = tmp_path / "other" / "08_other", tmp_path / "08_link"

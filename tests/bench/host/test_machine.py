@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: MIT
-"""A result describes the machine although the kernel does not name its processor."""
+"""What identifies a machine and its version of the project; its sockets, and those in TIME_WAIT."""
 
+import os
 import platform
+import socket
 from pathlib import Path
 
 import pytest
 
+from bench.deploy.pack import SOURCE_FILES, SOURCE_FOLDERS
+from bench.host import sockets
+from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 from bench.host.machine import cpu_model
+from bench.host.project import SOURCES, digest_of
+from bench.host.signals import SignalWatch
+from bench.host.sockets import LISTEN, Socket, end, own_backlog, read, tcp_sockets
+from bench.records.errors import Interrupted
 
 ARM = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
 
@@ -28,3 +37,154 @@ def test_the_name_of_the_processor(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert cpu_model(cpuinfo) == name
+
+
+class Kernel(SignalWatch):
+    """A mocked kernel that drops some connections at each sleep."""
+
+    def __init__(self, proc: Path, now: int, at_most: int, forgets: int = 0) -> None:
+        super().__init__()
+        self.proc, self.now, self.forgets, self.slept = proc, now, forgets, 0.0
+        (proc / "net").mkdir()
+        (proc / "sys/net/ipv4").mkdir(parents=True)
+        (proc / "sys/net/ipv4/tcp_max_tw_buckets").write_text(f"{at_most}\n")
+        self._write()
+
+    def _write(self) -> None:
+        text = f"sockets: used 9\nTCP: inuse 4 orphan 0 tw {self.now} alloc 9 mem 2\n"
+        (self.proc / "net/sockstat").write_text(text)
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += seconds
+        self.now = max(0, self.now - self.forgets)
+        self._write()
+        self.check()
+
+
+def test_what_the_kernel_says(tmp_path: Path) -> None:
+    assert memory(tmp_path) is None
+    Kernel(tmp_path, now=41, at_most=4096)
+    assert memory(tmp_path) == Memory(now=41, at_most=4096)
+    assert memory().at_most > 0
+
+
+@pytest.mark.parametrize(
+    ("now", "connections", "forgets", "slept"),
+    [
+        (4000, 1000, 100, 10 * LOOK_SECONDS),  # until there is room, and no longer
+        (4000, 1000, 0, REST_SECONDS),  # a minute at most
+        (3096, 1000, 0, 0),  # there is room
+        (0, 4096, 0, 0),
+        (4000, 4097, 0, 0),  # there can be none
+    ],
+)
+def test_how_long_it_waits(
+    tmp_path: Path, now: int, connections: int, forgets: int, slept: float
+) -> None:
+    kernel = Kernel(tmp_path, now, at_most=4096, forgets=forgets)
+    wait_for_room(connections, kernel, tmp_path)
+    assert kernel.slept == pytest.approx(slept)
+
+
+def test_a_signal_ends_it(tmp_path: Path) -> None:
+    kernel = Kernel(tmp_path, now=4000, at_most=4096)
+    kernel.number = 2
+    with pytest.raises(Interrupted):
+        wait_for_room(1000, kernel, tmp_path)
+    assert kernel.slept == pytest.approx(LOOK_SECONDS)
+
+
+def test_the_kernel_and_the_text_tell_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=7) as listener:
+        port = listener.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            own = client.getsockname()[1]
+            assert [(one.received, one.unsent) for one in tcp_sockets(port, states=LISTEN)] == [
+                (1, 7)
+            ]
+            server, _ = listener.accept()
+            client.send(b"three")
+            with server:
+                assert (found := end(port, own)) is not None
+                assert found == Socket("ESTABLISHED", port, own, 5, 0, inode(server))
+                assert tcp_sockets(port, own) == [found]
+                # The text may have a line twice if the table changes while it is read.
+                assert {*read(port, own)} == {found}
+                assert {*tcp_sockets(remote=port)} == {*read(remote=port)}
+                assert {one.inode for one in tcp_sockets(port)} == {inode(listener), inode(server)}
+                monkeypatch.setattr(sockets, "_SOCK_DIAG", 1000)
+                assert end(port, own) == found, "if the kernel does not report it, the text says so"
+                assert [*tcp_sockets(port, own), *tcp_sockets(own, port)][:1] == [found]
+        assert end(port, own) is None
+        assert end(port, 1) is None, "the listening socket is no connection"
+
+
+def inode(of: socket.socket) -> int:
+    return os.fstat(of.fileno()).st_ino
+
+
+def test_a_backlog_that_is_the_servers_own_and_not_the_kernels() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=7) as short,
+        socket.create_server(("127.0.0.1", 0), backlog=9) as longer,
+        socket.create_server(("127.0.0.1", 0), backlog=2**31 - 1) as longest,
+    ):
+        ports = [one.getsockname()[1] for one in (longest, longer, short)]
+        assert own_backlog(ports) == 7
+        assert own_backlog(ports[:2]) == 9
+        assert own_backlog(ports[:1]) is None, "the kernel lowers it, net.core.somaxconn"
+
+
+FILES = (
+    "bench/cell.py",
+    "bench/host/accounting.py",
+    "bench/report/study.py",
+    "bench/load/wrk.lua",
+    "bench/studies/now.toml",
+    "bench/strangers/go/main.go",
+    "floors/floor.h",
+    "lib/config.h",
+    "lib/net/server.c",
+    "07_epoll/main.c",
+    "Makefile",
+    "course/experiments/no-cache.patch",
+    "public/files/small.txt",
+    "redirects",
+    "templates/guestbook/index.html",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("changed", FILES)
+def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
+    """Any change is another version: a host that counts CPU time differently must not be
+    accepted."""
+    before = digest_of(project)
+    assert digest_of(project) == before
+    (project / changed).write_text("changed")
+    assert digest_of(project) != before
+
+
+def test_what_python_compiled_is_no_other_version(project: Path) -> None:
+    """Compiled Python files change no version: otherwise a host that has imported more would be
+    refused."""
+    before = digest_of(project)
+    for folder in ("bench", "bench/studies", "bench/strangers", "floors"):
+        (project / folder / "__pycache__").mkdir()
+        (project / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
+    assert digest_of(project) == before
+
+
+def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:
+    """New files that git does not know are sent to the hosts: otherwise their version would never
+    match."""
+    for pattern in SOURCES:
+        top = pattern.split("/", maxsplit=1)[0]
+        assert top in {*SOURCE_FILES, *SOURCE_FOLDERS, "*"}

@@ -8,12 +8,16 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from bench.host.process import Child, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.load.outcome import run_measured
 from bench.records.errors import Interrupted
+
+from ..commands import run
+from ..whole_sweep import wait_for
 
 USED_SECONDS = 0.2
 USES = f"""
@@ -39,18 +43,16 @@ print(rusage_of_buried().total - before)
 for its child."""
 
 
-def gone(pid: int, seconds: float = 5.0) -> bool:
-    """Return whether a process ends in time (a zombie counts as ended)."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+def gone(pid: int) -> bool:
+    """Return whether a process has ended (a zombie counts as ended), as soon as it has."""
+
+    def ended() -> bool:
         try:
-            with open(f"/proc/{pid}/stat") as stat:  # noqa: PTH123
-                if stat.read().rsplit(")", 1)[1].split()[0] == "Z":
-                    return True
-        except FileNotFoundError:
+            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
             return True
-        time.sleep(0.02)
-    return False
+
+    return wait_for(ended, f"process {pid} runs")
 
 
 def test_output_is_there_during_and_after() -> None:
@@ -88,8 +90,7 @@ def test_one_that_does_not_obey_is_killed_with_its_children() -> None:
 
 
 def test_what_a_child_has_used_whose_parent_does_not_wait_for_it_is_counted() -> None:
-    done = subprocess.run([sys.executable, "-c", ADOPTS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = run(sys.executable, "-c", ADOPTS)
     assert float(done.stdout) >= USED_SECONDS * 1e6
 
 

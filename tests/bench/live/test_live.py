@@ -2,6 +2,7 @@
 """What /live sees, says and lets others see: real servers, a real Redis and real clients."""
 
 import contextlib
+import json
 import os
 import socket
 import sys
@@ -18,47 +19,47 @@ from bench.live.verdict import verdict
 from bench.live.waits import TaskGroup, wait_of
 from tests.e2e.timing import PATIENCE, undisturbed, wait_until
 
-from ..commands import bench, run
+from ..commands import run
 from .conftest import SERVERS, Serve, seen
 
-ALONE = [TaskGroup("redis", "recvfrom", "Redis", silent=False, count=1)]
-LOOP = [TaskGroup("all", "epoll_wait", "", silent=False, count=1)]
-THREADS = [TaskGroup("accept", "accept4", "", silent=False, count=101)]
-HELD = [TaskGroup("client", "recvfrom", "", silent=True, count=1)]
+GROUPS = {
+    "alone": TaskGroup("redis", "recvfrom", "Redis", silent=False, count=1),
+    "loop": TaskGroup("all", "epoll_wait", "", silent=False, count=1),
+    "threads": TaskGroup("accept", "accept4", "", silent=False, count=101),
+    "held": TaskGroup("client", "recvfrom", "", silent=True, count=1),
+}
 NONE, SLOW = Waits(0.0, 0.0, 0.0, 0, False), Waits(1.2, 0.01, 0.4, 0, True)
+VERDICTS = """\
+loop |
+loop silent=3 | A loop waits for all clients at once: the silent ones
+loop silent=3 still=2.0 |
+held silent=1 | The only process is held by a silent client.
+held slow silent=1 still=2.0 | The only process is held by a silent client. V
+held+threads silent=1 | 1 of 102 threads is held by a silent client. O
+held+threads slow silent=1 still=1.1 | 1 of 102 threads is held by a silent client. Only the threads
+loop slow | A loop waits for Redis and for all clients at once
+threads slow | Only the threads that serve the guestbook wait for Redis
+threads slow file=0.9 | Clients that need no Redis wait, too
+alone slow | The only process waits for Redis:
+alone slow file=0.9 | The only process waits for Redis, and all other clients
+alone slow page=0.1 |
+alone slow redis_is_slow=0 |
+"""
+"""The groups, a slow Redis, and other values of Waits; the beginning of what is said."""
 
 
-@pytest.mark.parametrize(
-    ("groups", "waits", "said"),
-    [
-        (LOOP, NONE, ""),
-        (LOOP, NONE._replace(silent=3), "A loop waits for all clients at once: the silent ones"),
-        (LOOP, NONE._replace(silent=3, still=2.0), ""),
-        (HELD, NONE._replace(silent=1), "The only process is held by a silent client."),
-        (
-            HELD,
-            SLOW._replace(silent=1, still=2.0),
-            "The only process is held by a silent client. V",
-        ),
-        (HELD + THREADS, NONE._replace(silent=1), "1 of 102 threads is held by a silent client. O"),
-        (
-            HELD + THREADS,
-            SLOW._replace(silent=1, still=1.1),
-            "1 of 102 threads is held by a silent client. Only the threads that serve",
-        ),
-        (LOOP, SLOW, "A loop waits for Redis and for all clients at once"),
-        (THREADS, SLOW, "Only the threads that serve the guestbook wait for Redis"),
-        (THREADS, SLOW._replace(file=0.9), "Clients that need no Redis wait, too"),
-        (ALONE, SLOW, "The only process waits for Redis: "),
-        (ALONE, SLOW._replace(file=0.9), "The only process waits for Redis, and all other clients"),
-        (ALONE, SLOW._replace(page=0.1), ""),
-        (ALONE, SLOW._replace(redis_is_slow=False), ""),
-    ],
-)
-def test_what_is_said(groups: list[TaskGroup], waits: Waits, said: str) -> None:
-    alone, has_loop = sum(group.count for group in groups) == 1, groups is LOOP
-    found = verdict(groups, waits, alone=alone, has_loop=has_loop)
-    assert found.startswith(said) if said else found == ""
+@pytest.mark.parametrize("line", VERDICTS.splitlines())
+def test_what_is_said(line: str) -> None:
+    told, _, said = line.partition(" |")
+    names, *words = told.split()
+    groups = [GROUPS[name] for name in names.split("+")]
+    changes = {
+        name: json.loads(value) for name, _, value in (w.partition("=") for w in words) if value
+    }
+    waits = (SLOW if "slow" in words else NONE)._replace(**changes)
+    alone = sum(group.count for group in groups) == 1
+    found = verdict(groups, waits, alone=alone, has_loop=names == "loop")
+    assert found.startswith(said.strip()) if said else found == ""
 
 
 @pytest.mark.slow
@@ -210,12 +211,6 @@ def test_figures_for_prometheus(serve: Serve) -> None:
             ("zerohttpd_connections", "epoll", "ESTABLISHED"): 2.0,
         }
         wait_until(lambda: expected.items() <= figures().items(), "all figures are there")
-
-
-def test_one_existing_redis_is_not_shared() -> None:
-    done = bench("serve", "epoll", "poll", "--redis", "redis://127.0.0.1:1", status=2)
-    assert done.stdout == ""
-    assert "--redis goes with one server" in done.stderr
 
 
 WAITING_CALLS = {

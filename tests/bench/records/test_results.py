@@ -3,7 +3,6 @@
 
 import csv
 import io
-from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,13 @@ from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, runs_in_words
-from bench.records.results import SCHEMA_VERSION, Results, flag_outliers
+from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
 from bench.records.store import CSV_COLUMNS, csv_text, load, make_folder, save
 
-from ..report.made import of_memory
+from ..report.made import NOW, of_memory, results_of
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-NOW = datetime(2026, 2, 3, 4, 5, 6, tzinfo=timezone.utc)
 
 
 def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 1000.0) -> Run:
@@ -47,19 +45,8 @@ def broken(server: str = "epoll", level: int = 100, run: int = 1) -> Run:
     return run_
 
 
-def some_results(*runs: Run) -> Results:
-    return Results(
-        started=NOW,
-        machine={"cpus": 2},
-        settings={"path": "/guestbook", "runs": 1},
-        servers=["epoll"],
-        levels=[100],
-        runs=list(runs),
-    )
-
-
 def test_round_trip(tmp_path: Path) -> None:
-    before = some_results(held(), broken(level=500))
+    before = results_of([held(), broken(level=500)])
     save(before, tmp_path)
     assert load(tmp_path / "results.json") == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["results.csv", "results.json"]
@@ -67,7 +54,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def changed(folder: Path, old: str = "", new: str = "") -> Path:
     """Return a stored file in which one text is replaced."""
-    save(some_results(held()), folder)
+    save(results_of([held()]), folder)
     path, good = folder / "results.json", (folder / "results.json").read_text()
     assert old in good
     path.write_text(good.replace(old, new, 1) if old else new or good)
@@ -119,7 +106,7 @@ def test_a_cell_is_the_median_of_its_runs() -> None:
 def test_a_rate_of_nothing_is_no_rate(rate: float) -> None:
     run = held(rate=rate)
     assert run.requests_per_second is None
-    Console(file=io.StringIO()).print(result_table(some_results(run)))
+    Console(file=io.StringIO()).print(result_table(results_of([run])))
 
 
 def test_a_figure_that_a_run_lacks_is_no_figure_of_all() -> None:
@@ -152,7 +139,7 @@ def test_other_conditions_are_other_cells(tmp_path: Path) -> None:
     for run, changes in zip(runs, more, strict=True):
         run.conditions = run.conditions._replace(**changes)  # type: ignore[arg-type]
     runs[3].hosts = [HostFigures(role="server", name="a", cpu_share=0.5, throttled_share=0.9)]
-    results = some_results(*runs)
+    results = results_of(runs)
     assert {
         cell.conditions.describe(): len(cell.runs) for cell in data_points(results).values()
     } == {
@@ -197,7 +184,7 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
 )
 def test_how_often_cells_were_measured_is_said(runs: dict[int, int], words: str) -> None:
     made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
-    assert runs_in_words(data_points(some_results(*made)).values()) == words
+    assert runs_in_words(data_points(results_of(made)).values()) == words
 
 
 def test_the_typical_one_of_runs_without_a_rate_has_their_median() -> None:

@@ -13,8 +13,7 @@ from bench.report.charts.catalogue import catalogue
 from bench.report.page.page import render
 from bench.report.study import Study
 
-from .made import everything
-from .made_hosts import several_hosts
+from .made import everything, several_hosts
 
 RECORDED = Path(__file__).parent / "recorded"
 

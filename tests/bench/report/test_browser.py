@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from ..accessible import hindrances, opened
+from ..whole_sweep import wait_for
 from .conftest import SOURCES
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
@@ -127,14 +128,6 @@ def changed(visit: Visit, script: str) -> Iterator[None]:
     visit.page.wait_for_function(f"before => ({script}) !== before", arg=before)
 
 
-def eventually(holds: Callable[[], bool]) -> None:
-    """Assert that a condition is true, now or soon."""
-    deadline = time.monotonic() + READY / 1000
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert holds()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "scheme"), [*((source, "light") for source in SOURCES), ("everything", "dark")]
@@ -174,8 +167,8 @@ def test_the_legend_hides_and_shows(visit: Open) -> None:
     chip.click()
     expect(chip).to_have_attribute("aria-pressed", "false")
     expect(lines).to_have_count(1)
-    eventually(lambda: set(seen.column("server")) == {"prethreading"})
-    eventually(lambda: "epoll" not in seen.texts(".words dt"))
+    wait_for(lambda: set(seen.column("server")) == {"prethreading"})
+    wait_for(lambda: "epoll" not in seen.texts(".words dt"))
     chip.click()
     expect(lines).to_have_count(2)
 
@@ -187,7 +180,7 @@ def test_floors_are_hidden_until_asked_for(visit: Open) -> None:
     assert "floor-epoll" not in seen.column("server")
     seen.page.select_option("#scenario", label="redirect, a connection per request")
     chip.click()
-    eventually(lambda: "floor-epoll" in seen.column("server"))
+    wait_for(lambda: "floor-epoll" in seen.column("server"))
 
 
 def test_the_table_sorts(visit: Open) -> None:
@@ -257,7 +250,7 @@ def test_workload_and_level_change_titles_and_words(visit: Open) -> None:
     expect(title).to_contain_text("poll 158")
     seen.page.select_option("#scenario", label="redirect, a connection per request")
     expect(title).to_contain_text("nginx")
-    eventually(lambda: any("redirect" in text for text in seen.texts("#choose .intro")))
+    wait_for(lambda: any("redirect" in text for text in seen.texts("#choose .intro")))
     expect(seen.page.locator("#then2019")).to_be_hidden()  # that was a guestbook
     seen.page.select_option("#scenario", label="short link, a connection per request")
     expect(seen.page.locator("#figure-loops .none")).to_be_visible()
@@ -311,7 +304,7 @@ def test_on_paper_it_is_light_and_explained(visit: Open) -> None:
     seen = visit("version1", scheme="dark")
     seen.page.emulate_media(media="print")
     light = "getComputedStyle(document.documentElement).getPropertyValue('--paper').trim()"
-    eventually(lambda: seen.page.evaluate(light) == "#FFFFFF")
+    wait_for(lambda: seen.page.evaluate(light) == "#FFFFFF")
     expect(seen.page.locator(".picks")).to_be_hidden()
     expect(seen.page.locator("#figure-rates .chart svg")).to_be_visible()
     assert len(seen.page.pdf()) > 50_000

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Titles and reasons agree with the figures, and no sentence says more than they: lower bounds,
-untried levels, runs that overlap, unusual curves."""
+untried levels, runs that overlap, unusual curves. An implausible server is never recommended."""
 
 import re
 from collections.abc import Callable
@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 import vl_convert
 
+from bench.readers import order
 from bench.records.environment import Machine
-from bench.records.results import Conditions
+from bench.records.points import Point
+from bench.records.results import Conditions, Results
 from bench.records.run import Run
 from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
 from bench.report.charts.catalogue import catalogue, pictures
 from bench.report.findings import across, findings, recommendation
-from bench.report.findings.across import LoopRow
+from bench.report.findings.across import LoopRow, floor_rows, workloads
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
 
 from .conftest import SOURCES, recorded
-from .made import made_run, plain_runs, results_of
+from .made import everything, made_run, plain_runs, results_of, run_of
 
 GUESTBOOK = Conditions("guestbook")
 THREE = ("epoll", "iterative", "poll")
@@ -32,7 +34,7 @@ TITLES = [
     for of, title in study.items()
     if of != "runs"
 ]
-RECORDED = toml_of(HERE / "recorded" / "titles.toml")
+OF_PAGES = toml_of(HERE / "recorded" / "titles.toml")
 
 
 def study_of(*runs: Run, **more: object) -> Study:
@@ -136,7 +138,7 @@ def test_the_titles_of_a_page(source: str) -> None:
     """recorded/titles.toml has the headline and the title of each chart as the page opens."""
     study = Study(SOURCES[source]())
     first = findings.headline(study, study.scenarios[0])
-    assert {"headline": first, **catalogue(study).titles()} == RECORDED[source]
+    assert {"headline": first, **catalogue(study).titles()} == OF_PAGES[source]
 
 
 def test_nothing_is_drawn_as_ideal_from_a_lower_bound() -> None:
@@ -212,3 +214,155 @@ def test_bars_of_two_parts_end_at_the_median_of_the_whole() -> None:
     parts = re.findall(r"µs: ([\d.]+); subject: epoll; named", svg)
     assert len(parts) == 2
     assert sum(map(float, parts)) == pytest.approx(110)
+
+
+# ---- Recommendations, on recorded sweeps and on generated ones with a clear answer ----
+
+ORDERS = ("quota", "onecore", "redirect", "delay", "idle")
+"""With 0.2 of a core; all on one core; without Redis; with a slower one; with idle clients."""
+SEVEN = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
+
+
+def sweep(name: str) -> Study:
+    return Study(recorded(f"orders/{name}"))
+
+
+@pytest.mark.parametrize("name", ORDERS)
+def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
+    """Of the seven servers an event loop is recommended, as textbooks say and the CPU times show.
+    The page and the terminal compare at the same level."""
+    study = sweep(name)
+    for scenario in study.scenarios:
+        assert set(advice(study, scenario).answer.split(" or ")) <= {"epoll", "poll"}
+        found = order.order(study.results, scenario)
+        assert found
+        assert found.level == study.reference(scenario)
+
+
+def test_who_is_out_is_shown_in_his_place_with_the_reason() -> None:
+    said = advice(sweep("redirect"), Conditions("redirect", quota=0.2))
+    assert "In order: iterative, epoll and poll; preforking" in said.because
+    assert said.because.endswith("Excluded: iterative (one silent client stops it).")
+
+
+def test_beside_idle_connections_poll_is_not_as_good_as_epoll() -> None:
+    study = sweep("idle")
+    assert {advice(study, scenario).answer for scenario in study.scenarios} == {"epoll"}
+    beside = next(s for s in study.scenarios if s.idle)
+    words = advice(study, beside).because
+    assert "Excluded: forking, preforking, threading and prethreading (fails at 50 conn" in words
+
+
+def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
+    results = sweep("delay").results
+    slow = next(c for c in results.conditions() if c.redis_delay_ms)
+    found = order.order(results, slow)
+    assert found
+    assert found.by == "rate"
+    assert found.ranked[-1].subject == "iterative", "it waits for one reply at a time"
+    runs = plain_runs(("epoll", "poll"), (100,), redis_delay_ms=5.0)
+    for run in runs:
+        run.bottleneck = "load"
+    assert recommendation.recommended(Study(results_of(runs)), runs[0].conditions, 100) is None, (
+        "no rates"
+    )
+
+
+def with_memory(of: Results, mb: int) -> Results:
+    of.machine.memory_bytes = mb * 1_000_000
+    return of
+
+
+@pytest.mark.parametrize(
+    ("results", "answer", "because"),
+    [
+        (with_memory(results_of(plain_runs(SEVEN, (20, 100))), 0), "epoll", "In order: "),
+        (
+            with_memory(results_of(plain_runs(SEVEN, (20, 100))), 100),
+            "epoll",
+            "preforking (needs 60.0 MB, 60 % of its machine's memory)",
+        ),
+        (recorded("version2"), "Not said", "do not say which servers a single silent client"),
+        (
+            results_of(plain_runs(("iterative", "epoll"), (20,)), stalled_by={"iterative": "one"}),
+            "None of them",
+            "epoll (the effect of a silent client is unknown)",
+        ),
+    ],
+)
+def test_who_is_recommended(results: Results, answer: str, because: str) -> None:
+    study = Study(results)
+    found = advice(study, study.scenarios[0])
+    assert found.answer == answer
+    assert because in found.because.replace("\N{NO-BREAK SPACE}", " ")
+
+
+# ---- Results are sorted into a study, from both versions of the file ----
+
+
+def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUESTBOOK) -> Point:
+    found = study.find(subject, scenario, level)
+    assert found
+    return found
+
+
+def test_version_1_has_what_the_server_and_ab_said() -> None:
+    study = Study(recorded("version1"))
+    assert study.scenarios == [GUESTBOOK]
+    point = point_of(study, "epoll", 20)
+    known = {"rate": 5523.85, "p99": 13.173, "cpu": 72.8, "memory": 2.1}
+    known |= {"cpu_user": pytest.approx(72.8 * 13 / 75)}
+    assert {key: point.get(key) for key in known} == known
+    assert {point.get(key) for key in ("p999", "switches_voluntary")} == {None}
+    assert not study.whole_memory()
+    assert study.single_run
+    assert (point.bottleneck, point.hosts, study.results.hosts) == (None, (), [])
+
+
+def test_version_2_has_what_was_measured() -> None:
+    study = Study(recorded("version2"))
+    assert study.whole_memory()
+    assert {s.kind for s in study.subjects} == {"server", "floor"}
+    point = point_of(study, "epoll", 100)
+    assert point.typical
+    assert point.typical.process
+    assert point.get("cpu") == point.typical.process.cpu_us_per_request
+    assert point.get("p999") is not None
+
+
+def test_a_failed_cell_has_a_reason_and_no_figure() -> None:
+    point = point_of(Study(recorded("version1_failed")), "forking", 20)
+    assert not point.held
+    assert point.spread("rate") is None
+    assert point.reason
+    assert point.reason.label == "timed out"
+
+
+def test_the_reference_is_the_highest_level_that_most_hold() -> None:
+    study = Study(results_of(plain_runs(("epoll", "forking"))))
+    assert study.reference(GUESTBOOK) == 2000  # forking breaks at 5,000
+
+
+def test_a_floor_counts_under_the_same_conditions_only() -> None:
+    study = Study(everything())
+    redirect = point_of(study, "poll", 1000, Conditions("redirect"))
+    assert study.floor_ratio(redirect) == pytest.approx(45 * 1.5 / (22 * 1.4), rel=0.05)
+    assert study.floor_ratio(point_of(study, "poll", 1000)) is None
+
+
+def test_the_guestbook_is_shown_first_and_the_open_loop_is_no_choice() -> None:
+    study = Study(everything())
+    assert study.scenarios[0] == GUESTBOOK
+    assert all(s.mode == "closed" for s in study.scenarios)
+    assert [s.kind for s in study.subjects][-1] == "floor"
+
+
+def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
+    """The short ladder gives each server a quota."""
+    sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
+    names = ("epoll", "floor-epoll")
+    study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
+    work = workloads(study)
+    assert work is not None
+    assert work.order == ["redirect", "guestbook"]
+    assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Studies are declared completely, and become parts of a sweep."""
+"""Studies are declared completely, and become parts of a sweep.
+
+The chapter about reference servers agrees with their files; tests/bench/subjects/test_strangers.py
+checks what is visible while they serve.
+"""
 
 import csv
 from pathlib import Path
@@ -15,28 +19,8 @@ from bench.studies.study import STUDIES, names, published, study
 from bench.subjects import declared
 from bench.sweep.options import chosen_options, sweep_parser
 
-TOML = """\
-title = "Two ways"
-question = "Which?"
-source = "a paper"
-machine = "a machine"
-reference = "nginx"
-equal = ["all"]
-requests = 100
-runs = 1
-full = { requests = 1000, runs = 3 }
-
-[[measure]]
-servers = ["nginx", "go"]
-workloads = ["moved"]
-levels = [10, 20]
-keep_alive = [false, true]
-
-[[expect]]
-server = "go"
-versus = ["nginx"]
-limit = 0.9
-"""
+HERE = Path(__file__).parent
+TOML = (HERE / "two.toml").read_text().partition("test_study.py.\n")[2]
 PUBLISHED = """# figures of a paper
 system,subject,workload,keep_alive,concurrency,at,requests_per_second,note
 nginx 0.1,nginx,moved,true,500,20,1000,
@@ -77,14 +61,9 @@ def test_each_is_declared_completely(name: str) -> None:
             assert (row.workload, row.keep_alive) in loads, row
     assert bool(record.published) == bool(record.machine)
     assert bool(record.published) <= bool(record.changed), "why ratios differ"
-
-
-@pytest.mark.parametrize("name", names())
-def test_no_published_row_is_lost(name: str) -> None:
-    file = STUDIES / f"{name}.published.csv"
-    if file.exists():
+    if (file := STUDIES / f"{name}.published.csv").exists():
         with file.open(newline="") as lines:
-            assert len(list(csv.reader(lines))) - 1 == len(study(name).published) > 0
+            assert len(list(csv.reader(lines))) - 1 == len(record.published) > 0, "a row is lost"
 
 
 def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
@@ -149,49 +128,15 @@ def test_what_was_published(file: Path) -> None:
     assert (then[0].concurrency, then[0].at, then[0].keep_alive) == (500, 20, True)
 
 
-WRONG = [
-    ('"nginx", "go"', '"nginx", "nobody"', "line 12: measure[1].servers: 'nobody' is not a server"),
-    (
-        '["moved"]',
-        '["guestbok"]',
-        "line 13: measure[1].workloads: 'guestbok' is not a workload; did you mean 'guestbook'?",
-    ),
-    (
-        "keep_alive =",
-        "keep_awake =",
-        "line 15: measure[1].keep_awake: 'keep_awake' is not a key; did you mean 'keep_alive'?",
-    ),
-    ("[false, true]", '["no"]', "line 15: measure[1].keep_alive: 'no': write true or false"),
-    ("keep_alive = [false, true]", "idle = 1.5", "line 15: measure[1].idle: '1.5' is not a whole"),
-    (
-        "keep_alive = [false, true]",
-        'without = "x"',
-        "line 15: measure[1].without: unknown optimisation: x",
-    ),
-    ('question = "Which?"\n', "", "line 1: question: this key is missing"),
-    ('servers = ["nginx", "go"]\n', "", "line 11: measure[1].servers: this key is missing"),
-    ('["nginx", "go"]', '"go"', "line 12: measure[1].servers: 'go': write a list: [...]"),
-    ("runs = 1", "runs = 0", "line 8: runs: 0: Input should be greater than 0"),
-    ("runs = 3", "rounds = 3", "line 9: full.rounds: 'rounds' is not a key; did you mean 'runs'?"),
-    ('"nginx"\nequal', '"nobody"\nequal', "line 5: reference: 'nobody' is not a server"),
-    ('versus = ["nginx"]', 'versus = ["ngin"]', "line 19: expect[1].versus: 'ngin' is not a"),
-    ("limit = 0.9", "limt = 0.9", "line 20: expect[1].limt: 'limt' is not a key; did you mean"),
-    ("limit = 0.9", "idle = [0, 1]", "line 20: expect[1].idle: give one value: an entry for"),
-    (
-        "limit = 0.9",
-        "than = { idl = 0 }",
-        "line 20: expect[1].than: 'idl' is not a key; did you mean 'idle'",
-    ),
-    ("limit = 0.9", 'figure = "p98"', "line 20: expect[1].figure: 'p98' is not a figure; did you"),
-    ("title", "name = 'x'\ntitle", "line 1: name: this key cannot be set: remove it"),
-    ("title = ", "title ", "Expected '=' after a key in a key/value pair (at line 1, column 7)"),
-]
+_, *WRONG = (HERE / "wrong.txt").read_text().splitlines()
+"""Lines `text of two.toml => other text => complaint`."""
 
 
-@pytest.mark.parametrize(("before", "after", "complaint"), WRONG)
+@pytest.mark.parametrize("line", WRONG)
 def test_a_mistake_is_reported_with_its_line(
-    file: Path, before: str, after: str, complaint: str, capsys: pytest.CaptureFixture[str]
+    file: Path, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    before, after, complaint = line.replace("\\n", "\n").split(" => ")
     assert before in TOML
     file.write_text(TOML.replace(before, after, 1))
     assert main(["run", str(file)]) == 2
@@ -204,13 +149,6 @@ def test_a_published_row_that_is_none(file: Path) -> None:
         study(str(file))
 
 
-def test_a_study_that_nobody_knows() -> None:
-    with pytest.raises(UserError, match=r"unknown study: then\. Known: after-epoll"):
-        study("then")
-    with pytest.raises(UserError, match=r"the file then\.toml does not exist"):
-        study("then.toml")
-
-
 def test_several_studies_are_one_sweep() -> None:
     words = ["--studies", "now,redirect-2020"]
     options = chosen_options(sweep_parser().parse_args(words))
@@ -218,9 +156,6 @@ def test_several_studies_are_one_sweep() -> None:
     expected = [*study("now").parts(False), *study("redirect-2020").parts(False)]
     assert list(options.parts) == expected
     assert not options.answers
-    for more in ("--levels 5", "--servers epoll", "--floors", "--workloads small", "--path /x"):
-        with pytest.raises(UserError, match="leave out the other options"):
-            chosen_options(sweep_parser().parse_args([*words, *more.split()]))
 
 
 def test_what_is_declared_of_a_peer_is_kept() -> None:
@@ -229,3 +164,38 @@ def test_what_is_declared_of_a_peer_is_kept() -> None:
     assert nginx.resembles == ["epoll"]
     assert nginx.settings
     assert (ROOT / "bench" / "strangers" / "nginx").is_dir()
+
+
+CHAPTER = (ROOT / "docs" / "reference" / "reference-servers.md").read_text()
+NUMBERS = {folder.name[3:]: folder.name[:2] for folder in ROOT.glob("0[1-7]_*")}
+
+
+def span(at_least: int, at_most: int) -> str:
+    return str(at_least) if at_least == at_most else f"{at_least} to {at_most}"
+
+
+@pytest.mark.parametrize("name", declared.names())
+def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
+    said = declared.stranger(name).said
+    assert said.serving
+    cells = (
+        name,
+        ", ".join(f"{NUMBERS[like]} {like}" for like in said.resembles),
+        said.how,
+        span(*said.serving.processes),
+        span(*said.serving.threads),
+        ", ".join(f"`{call}`" for call in said.serving.calls),
+    )
+    assert f"| {' | '.join(cells)} |\n" in CHAPTER
+
+
+def test_the_table_has_no_other_peer() -> None:
+    table = CHAPTER.split("| peer |", 1)[1].split("\n\n", 1)[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
+    assert rows == declared.names()
+
+
+@pytest.mark.parametrize("name", published())
+def test_each_study_is_told_of(name: str) -> None:
+    assert f"| `{name}` |" in CHAPTER
+    assert study(name).title

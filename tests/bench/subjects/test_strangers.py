@@ -3,18 +3,16 @@
 declaration is true."""
 
 import contextlib
+import http.client
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -32,9 +30,12 @@ from bench.stations.orders import Weight
 from bench.stations.sampling import Tracer
 from bench.subjects.declared import Declaration, LeftOut, names, stranger
 from bench.subjects.running import RunningServer
-from bench.subjects.subject import Place, server_subject, stranger_subject
+from bench.subjects.subject import server_subject, stranger_subject
 from tests.e2e.processes import living
 from tests.e2e.tracing import native, skip_unless_traceable
+
+from ..measuring import started
+from ..whole_sweep import wait_for
 
 pytestmark = [
     pytest.mark.slow,
@@ -47,7 +48,7 @@ SECONDS = 60.0
 CLIENTS = 20
 ROUNDS = 5
 REMARKS = ("plain", "a < b & \"c\" > 'd'", "日本語 – ü", "$VISITOR_COUNT$ \\1 $& $1")
-VERSIONS = ("HTTP/1.0", "HTTP/1.1")
+VERSIONS = (10, 11)
 EQUAL_HEAD = 235
 """Bytes of a head in the comparison of Go and nginx, without the digits of an inode's number."""
 USUAL_INODE = 6
@@ -78,32 +79,25 @@ def redis_url() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def started(name: str, redis_url: str) -> Iterator[RunningServer]:
-    """Start it, or skip the test if something is missing. Its folder is the usual one: Apache's
-    workers must reach it."""
+def found(name: str, redis_url: str) -> Iterator[RunningServer]:
+    """Start it on one core, as in measurements, or skip the test if something is missing."""
     try:
         subject = server_subject(name, ROOT / name) if name == "epoll" else stranger_subject(name)
     except LeftOut as reason:
         pytest.skip(str(reason))
-    with tempfile.TemporaryDirectory(prefix="zerohttpd-subject-") as folder:
-        place = Place(redis_url, Path(folder))
-        one_core = sorted(os.sched_getaffinity(0))[:1]  # as in measurements
-        server = RunningServer(subject, place, one_core, SignalWatch())
-        try:
-            yield server
-        finally:
-            server.stop()
+    with started(subject, sorted(os.sched_getaffinity(0))[:1], redis_url=redis_url) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def epoll(redis_url: str) -> Iterator[RunningServer]:
-    with started("epoll", redis_url) as server:
+    with found("epoll", redis_url) as server:
         yield server
 
 
 @pytest.fixture(scope="module", params=names())
 def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -> Iterator[Peer]:
-    with started(request.param, redis_url) as server, connect(redis_url) as store:
+    with found(request.param, redis_url) as server, connect(redis_url) as store:
         yield Peer(stranger(request.param).said, server, epoll, store)
 
 
@@ -155,42 +149,28 @@ def head_of_hello(server: RunningServer) -> bytes:
 class Client:
     """Requests the redirect, or another page, over a connection that it wants to keep."""
 
-    def __init__(self, peer: Peer, version: str = "HTTP/1.1") -> None:
-        parts, path = urlsplit(peer.server.url), WORKLOADS[peer.said.workloads[0]].path
-        self._where = (parts.hostname or "", parts.port or 0)
-        self._request = f"GET {path} {version}\r\nHost: {parts.netloc}\r\n"
-        self._request += "Connection: keep-alive\r\n" * (version == "HTTP/1.0") + "\r\n"
-        self._socket: socket.socket | None = None
+    def __init__(self, peer: Peer, version: int = 11) -> None:
+        parts = urlsplit(peer.server.url)
+        self._path = WORKLOADS[peer.said.workloads[0]].path
+        self._connection = http.client.HTTPConnection(parts.netloc, timeout=SECONDS)
+        if version == 10:
+            self._connection._http_vsn, self._connection._http_vsn_str = 10, "HTTP/1.0"
+        self._headers = {"Connection": "keep-alive"} if version == 10 else {}
 
     def ask(self) -> bool:
         """Send one request, over a new connection if needed; return whether the server keeps it."""
-        if self._socket is None:
-            self._socket = socket.create_connection(self._where, SECONDS)
-        self._socket.sendall(self._request.encode())
-        received = b""
-        while not _whole(received) and (piece := self._socket.recv(65536)):
-            received += piece
-        assert re.match(rb"HTTP/1\.[01] [23]\d\d ", received), received[:100]
-        head = received.partition(b"\r\n\r\n")[0]
-        says_so = re.search(rb"^connection: *keep-alive", head, re.IGNORECASE | re.MULTILINE)
-        closes = re.search(rb"^connection: *close", head, re.IGNORECASE | re.MULTILINE)
-        kept = bool(says_so if b"HTTP/1.0" in self._request.encode() else not closes)
-        if not kept:
+        self._connection.request("GET", self._path, headers=self._headers)
+        response = self._connection.getresponse()
+        assert 200 <= response.status < 400
+        response.read()
+        says_so = response.getheader("Connection", "").lower() == "keep-alive"
+        if not (says_so if self._headers else not response.will_close):
             self.close()
-        return kept
+            return False
+        return True
 
     def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-
-def _whole(received: bytes) -> bool:
-    head, gap, body = received.partition(b"\r\n\r\n")
-    length = re.search(rb"^content-length: *(\d+)", head, re.IGNORECASE | re.MULTILINE)
-    if b"chunked" in head.lower():
-        return body.endswith(b"0\r\n\r\n")
-    return bool(gap) and length is not None and len(body) >= int(length[1])
+        self._connection.close()
 
 
 def serve(peer: Peer) -> list[Weight]:
@@ -225,9 +205,7 @@ def test_it_keeps_connections_as_it_says(peer: Peer) -> None:
 
 def await_pool(peer: Peer, processes: int) -> None:
     """Wait until a pool is complete, because it listens earlier."""
-    deadline = time.monotonic() + SECONDS
-    while len(peer.server.pids()) < processes and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(lambda: len(peer.server.pids()) >= processes, "the pool is not complete")
 
 
 def test_its_processes_and_threads_are_those_that_it_says(peer: Peer) -> None:
@@ -259,10 +237,7 @@ def test_it_ends_with_all_that_it_started(peer: Peer) -> None:
     session = peer.server.pid
     assert living(session)
     peer.server.ask_to_stop()
-    deadline = time.monotonic() + SECONDS
-    while left := living(session):
-        assert time.monotonic() < deadline, left
-        time.sleep(0.02)
+    wait_for(lambda: not living(session), "something of it is left")
     ended = peer.server.stop()
     assert ended is not None
     assert ended.obeyed
@@ -318,7 +293,7 @@ WITH_REDIS = [name for name in names() if "guestbook" in stranger(name).said.wor
 @pytest.mark.parametrize("name", WITH_REDIS)
 def test_without_redis_all_but_the_guestbook_is_served(name: str) -> None:
     workload = WORKLOADS["guestbook"]
-    with started(name, "redis://127.0.0.1:1/0") as server:
+    with found(name, "redis://127.0.0.1:1/0") as server:
         asked = [probe(server.url + workload.path.lstrip("/"), workload, 503) for _ in range(2)]
         assert all(one.status == 503 for one in asked)
         moved = WORKLOADS["moved"]

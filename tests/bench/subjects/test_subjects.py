@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which servers can be measured, and how they get their options. No process is started."""
+"""Which servers can be measured, how they get their options, and what they print about
+themselves. No process is started."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from bench.records.errors import UserError
 from bench.records.workloads import WORKLOADS
 from bench.subjects import declared
 from bench.subjects.declared import LeftOut, fill, limits_of
+from bench.subjects.running import statistics_in, url_in
 from bench.subjects.subject import (
     FLOOR_ASKS,
     Place,
@@ -145,11 +147,6 @@ def test_names_choose_and_order(programs: Path) -> None:
     ]
 
 
-def test_unknown_names_are_answered_with_the_known(programs: Path) -> None:
-    with pytest.raises(UserError, match=r"unknown servers: nobody, nothing\. Known: iterative"):
-        select(["epoll", "nobody", "nothing"], programs=programs)
-
-
 def test_what_is_not_built(programs: Path) -> None:
     with pytest.raises(UserError, match=r"not built yet: forking\. Run: make all"):
         select(None, programs=programs)
@@ -169,21 +166,7 @@ def test_a_plain_server_is_that_of_make_plain(
 
 # ---- Reference servers ----
 
-TOML = """
-about = "a shell that serves"
-language = "sh"
-origin = "any system"
-programs = ["sh"]
-install = "a shell"
-version = ["sh", "--version"]
-command = ["sh", "@FOLDER@/run", "@ADDRESS@:@PORT@", "@REDIS_URL@", "@UNKNOWN@"]
-files = ["run"]
-workloads = ["redirect"]
-keeps = "yes"
-architecture = "epoll"
-resembles = ["iterative"]
-how = "One after another."
-"""
+TOML = (Path(__file__).parent / "my-own.toml").read_text()
 
 
 @pytest.fixture
@@ -262,3 +245,44 @@ def test_limits_of_the_servers_are_words() -> None:
     assert limits["IDLE_TIMEOUT"] == "5000"
     assert "THREAD_STACK" not in limits, "an expression, and not a plain number"
     assert fill(["@PORT@ @NONE@"], {"PORT": "1"}) == ["1 @NONE@"]
+
+
+BANNER = """\
+architecture  prethreading: threads created at start
+pid           12345
+workers       2
+url           http://127.0.0.1:8000/
+redis         redis://127.0.0.1:6379/0
+"""
+
+STATISTICS = """\
+requests      12034
+responses     1xx 0  2xx 12000  3xx 30  4xx 4  5xx 0
+bytes         10234567
+cpu           user 0.412 s  system 1.204 s
+cpu/request   134.3 us
+peak memory   3.4 MB (largest process)
+worker 1      6000
+worker 100    6034
+"""
+
+
+def test_the_address_counts_only_when_its_line_is_whole() -> None:
+    assert url_in(BANNER) == "http://127.0.0.1:8000/"
+    whole = BANNER.index("redis  ")
+    for length in range(whole):
+        assert url_in(BANNER[:length]) is None
+    assert url_in(BANNER[:whole]) == "http://127.0.0.1:8000/"
+
+
+def test_statistics() -> None:
+    assert statistics_in(BANNER) is statistics_in("") is None
+    own = statistics_in(BANNER + STATISTICS)
+    assert own is not None
+    assert own.requests == 12_034
+    assert own.responses == {"1xx": 0, "2xx": 12_000, "3xx": 30, "4xx": 4, "5xx": 0}
+    assert own.bytes_sent == 10_234_567
+    assert (own.cpu_user_s, own.cpu_system_s) == (0.412, 1.204)
+    assert own.cpu_us_per_request == 134.3
+    assert own.peak_memory_mb == 3.4
+    assert own.workers == {"1": 6000, "100": 6034}

@@ -1,26 +1,32 @@
 # SPDX-License-Identifier: MIT
-"""The timeline's reader and its picture of recorded traces; no privilege is needed."""
+"""The timeline's reader, its picture of recorded traces, the sentence on each, and the files: the
+page, the trace for Perfetto and speedscope."""
 
+import json
 import math
 import re
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from playwright.sync_api import Browser, expect
 
+from bench.host.project import ROOT
 from bench.records.errors import UserError
-from bench.timeline.command import RECORDED, kept, make
-from bench.timeline.page import picture, picture_style
+from bench.timeline import command
+from bench.timeline.command import RECORDED, for_viewers, kept, make
+from bench.timeline.page import picture, picture_style, viewer_trace
 from bench.timeline.record import STRACE, Refused, require_tracing
-from bench.timeline.recording import Kind, Recording
+from bench.timeline.recording import Bar, Kind, Lane, Recording, Request
 from bench.timeline.scenarios import SCENARIOS
+from bench.timeline.sentence import sentence
 from bench.timeline.strace import Source, TaskEnd, parse, today
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 
-PIECES = (REPOSITORY / "tests" / "bench" / "recorded" / "strace_pieces.txt").read_text()
+PIECES = (ROOT / "tests" / "bench" / "recorded" / "strace_pieces.txt").read_text()
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -117,7 +123,7 @@ def test_bars_lie_in_their_lane_and_lead_to_a_line(told: Recording) -> None:
             with_stack += bool(bar.stack)
             for file, line, _ in bar.stack:
                 assert line > 0
-                assert (REPOSITORY / file).exists()
+                assert (ROOT / file).exists()
     assert with_stack > 0.8 * sum(len(lane.bars) for lane in told.lanes)
 
 
@@ -216,3 +222,207 @@ def test_clients_are_told_apart_by_colour_blind_people(eyes: str, scheme: str) -
     for (one, seen), (other, also) in combinations(colours.items(), 2):
         far = math.dist(lab(seen, SEEN[eyes]), lab(also, SEEN[eyes]))
         assert far >= TOLD_APART, f"{one} and {other} are {far:.0f} apart"
+
+
+LATE_MS = 100.0
+"""Clients that wait for client 2 are later than this; the noise of strace is smaller."""
+RECEIVE, SEND, REDIS = Kind.RECEIVE, Kind.SEND, Kind.REDIS
+
+
+def recorded(scenario: str) -> list[Recording]:
+    return [picture(text) for text in kept(None, scenario)]
+
+
+@pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
+def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
+    """The calls of the server and the clients' own times give the same number."""
+    pictures = recorded(scenario)
+    prompt = [one.end - one.begin for one in pictures[-1].requests]
+    for one in pictures:
+        took = [request.end - request.begin for request in one.requests]
+        late = [ms for ms, usual in zip(took, prompt, strict=True) if ms > usual + LATE_MS]
+        match = re.search(r"and (\d) other .* for (\d+).ms\.", sentence(one))
+        assert int(match[1] if match else 0) == len(late), one.server
+        assert (float(match[2]) if match else 0) <= max(late, default=0), one.server
+        assert (one.server == "iterative") is bool(match)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_it_names_the_clients_that_got_no_response(scenario: str) -> None:
+    """Each recorded scenario: exactly the clients without a status are named. 0.2 s each."""
+    for one in recorded(scenario):
+        lost = [request.number for request in one.requests if request.answer.startswith("closed")]
+        match = re.search(r"was killed and client (\d) got no response", sentence(one))
+        assert [int(match[1])] == lost if match else lost == []
+
+
+def bar(begin: float, end: float, kind: Kind, client: int | None, returned: int | None = 9) -> Bar:
+    waits = "a client" if returned is None else ""
+    name = "sendto" if kind is SEND else "recvfrom"
+    facts = {"request": client, "returned": returned, "waits_for": waits, "text": "", "stack": []}
+    return Bar(begin=begin, end=end, name=name, kind=kind, **facts)
+
+
+def ask(begin: float, end: float, client: int | None) -> list[Bar]:
+    """Return a command to Redis and its reply."""
+    reply = bar(begin + 1, end, REDIS, client)
+    return [bar(begin, begin + 1, REDIS, client).model_copy(update={"name": "sendto"}), reply]
+
+
+PARTS = [bar(0, 1, RECEIVE, 1), bar(2, 202, RECEIVE, 1)]
+"""Client 1 sends one half of its request 200 ms after the other."""
+OTHERS = [bar(203, 204, RECEIVE, 2), bar(205, 206, RECEIVE, 3)]
+CASES = {
+    "Client 1 was silent for 202 ms, and 2 other clients waited for it, the longest for 197 ms.": [
+        [*PARTS, *OTHERS]
+    ],
+    "Client 1 was silent for 202 ms, and 1 other client waited for it (197 ms).": [
+        [*PARTS, OTHERS[0]],
+        [OTHERS[1]],
+    ],
+    "Client 1 was silent for 202 ms, and no other client waited for it.": [PARTS, OTHERS],
+    "Clients 1 and 2 were silent for up to 202 ms, and no other client waited for them.": [
+        PARTS,
+        [bar(1, 2, RECEIVE, 2), bar(3, 152, RECEIVE, 2)],
+    ],
+    "Client 1 was silent for 150 ms, and no other client waited for it.": [
+        [bar(0, 1, RECEIVE, 1), bar(2, 150, RECEIVE, 1, None)]  # never returned
+    ],
+    "Client 1 read slowly for 300 ms, and 1 other client waited for it (100 ms).": [
+        [bar(0, 1, SEND, 1), bar(200, 300, SEND, 1), bar(301, 302, RECEIVE, 2)]
+    ],
+    "Redis took 99 ms for a reply, and 1 client waited for the reply to another client (95 ms).": [
+        [*ask(0, 100, 1), *ask(100, 105, 2)]
+    ],
+    "Client 2 was silent for 150 ms, and 1 other client waited for it (74 ms).": [
+        [bar(0, 1, RECEIVE, 1), bar(80, 81, RECEIVE, 2), bar(82, 155, RECEIVE, 2)]  # 2 is late
+    ],
+    "The response to client 3 took 390 ms, and no other client waited for it.": [ask(0, 20, 1)],
+}
+"""Lanes of calls; client N connects after 5 N - 5 ms, and client 3 is the last to end."""
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_it_is_computed_from_the_calls(words: str) -> None:
+    """A loop that blocks, too few workers, a call that never returned. 1 ms each."""
+    ends = {"end": 400.0, "ended": "", "name": "", "begin": 0.0}
+    requests = [
+        Request(
+            number=n, port=n, what="", begin=5.0 * n - 5, end=[350, 360, 400][n - 1], answer="200"
+        )
+        for n in (1, 2, 3)
+    ]
+    lanes = [Lane(task=at, bars=bars, **ends) for at, bars in enumerate(CASES[words])]
+    facts = {"server": "mine", "summary": "", "scenario": "eight", "length": 400.0, "arrows": []}
+    found = sentence(Recording(**facts, requests=requests, lanes=lanes))
+    assert found.replace("\N{NO-BREAK SPACE}", " ") == words
+
+
+INSTALL = "npm install --prefix build/tools speedscope@1.25.0"
+SPEEDSCOPE = ROOT / "build/tools/node_modules/speedscope/dist/release/index.html"
+
+
+def test_a_further_server_does_not_replace_the_page_of_the_seven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that is not traced by default gets files of its own, and its sentence. 0.5 s."""
+    every = make(None, "eight", tmp_path, recorded=True)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert {every, for_viewers(every)} < before.keys()
+    known = command.server_names
+    trace = kept(["epoll"], "eight")[0].replace('"server":"epoll"', '"server":"mine"')
+    monkeypatch.setattr(command, "server_names", lambda names: names or known(None))
+    monkeypatch.setattr(command, "record", lambda *_: [trace])
+    capsys.readouterr()
+    page = make(["mine"], "eight", tmp_path)
+    made = {path.name for path in tmp_path.iterdir() if path not in before}
+    assert made == {page.name, for_viewers(page).name, "eight-mine.trace"}
+    assert before == {path: path.read_bytes() for path in before}
+    [said] = capsys.readouterr().out.splitlines()
+    assert said.startswith("mine: Client 2 was silent")
+    assert said.removeprefix("mine: ") in page.read_text()
+
+
+def test_only_the_traces_of_this_run_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traces of earlier runs in the same folder are not. 10 ms."""
+    monkeypatch.setattr(command, "RECORDED", tmp_path)
+    for name in ("epoll", "mine"):
+        (tmp_path / f"eight-{name}.trace").write_text("# {}\n")
+    command.keep(tmp_path, "eight", ["epoll", "poll"])
+    assert [path.name for path in tmp_path.glob("*.gz")] == ["eight-epoll.trace.gz"]
+
+
+@pytest.fixture(scope="module", params=SCENARIOS)
+def exported(request: pytest.FixtureRequest) -> tuple[list[Recording], list[dict[str, Any]]]:
+    """Return the recordings of a scenario and their events for trace viewers."""
+    recordings = [picture(text) for text in kept(None, request.param)]
+    trace = json.loads(viewer_trace(recordings))
+    assert list(trace) == ["traceEvents"]
+    return recordings, trace["traceEvents"]
+
+
+Exported = tuple[list[Recording], list[dict[str, Any]]]
+
+
+def test_each_event_has_the_fields_of_the_format(exported: Exported) -> None:
+    """The fields and types that the Trace Event Format demands. 0.2 s for each scenario."""
+    recordings, events = exported
+    number = (int, float)
+    fields: dict[str, dict[str, Any]] = {
+        "M": {"name": str, "pid": int, "tid": int, "args": dict},
+        "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": number, "dur": number},
+        "s": {"name": str, "cat": str, "pid": int, "tid": int, "ts": number, "id": int},
+    }
+    fields["X"] |= {"args": dict}
+    fields["f"] = fields["s"] | {"bp": str}
+    for event in events:
+        wanted = fields[event["ph"]]
+        assert event.keys() - {"ph"} == wanted.keys(), event
+        assert all(isinstance(event[name], kind) for name, kind in wanted.items()), event
+        assert min(event.get("ts", 0), event.get("dur", 0)) >= 0
+        assert all(isinstance(fact, (str, int)) for fact in event.get("args", {}).values())
+    lanes = [lane for one in recordings for lane in one.lanes]
+    assert len([e for e in events if e["ph"] == "X"]) == sum(len(lane.bars) for lane in lanes)
+    threads = [e["tid"] for e in events if e["name"] == "thread_name"]
+    assert len({*threads}) == len(threads) == len(lanes), "Perfetto names a thread by its tid alone"
+
+
+def test_calls_do_not_overlap_and_hold_the_ends_of_arrows(exported: Exported) -> None:
+    """Viewers nest overlapping calls, and drop arrows outside of calls. 0.2 s for each scenario."""
+    recordings, events = exported
+    calls: dict[int, list[tuple[float, float]]] = {}
+    for event in (e for e in events if e["ph"] == "X"):
+        calls.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
+    for own in calls.values():
+        assert all(one[1] <= other[0] + 0.001 for one, other in pairwise(own))
+    begins, ends = ([e for e in events if e["ph"] == phase] for phase in "sf")
+    assert [e["id"] for e in begins] == [e["id"] for e in ends]
+    assert len({e["id"] for e in begins}) == len(begins)
+    assert len(begins) >= 0.9 * sum(len(one.arrows) for one in recordings)
+    for begin, end in zip(begins, ends, strict=True):
+        assert begin["ts"] < end["ts"]
+        for event in (begin, end):
+            assert any(one <= event["ts"] <= other for one, other in calls[event["tid"]]), event
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not SPEEDSCOPE.exists(), reason=f"speedscope is not installed: {INSTALL}")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_speedscope_shows_each_task(browser: Browser, scenario: str, tmp_path: Path) -> None:
+    """Real speedscope finds a profile for each task that has calls. 2 s for each scenario."""
+    viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
+    events = json.loads(viewers.read_text())["traceEvents"]
+    tasks = {event["tid"] for event in events if event["ph"] == "X"}
+    page = browser.new_page()
+    page.goto(f"{SPEEDSCOPE.as_uri()}#")
+    page.set_input_files("input[type=file]", viewers)
+    expect(page).to_have_title(f"{viewers.name} - speedscope")
+    expect(page.get_by_text(f"(1/{len(tasks)})")).to_be_visible()
+    page.close()
+
+
+def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
+    """speedscope reads a file `*.chrome.json` as a CPU profile, and fails. 1 ms."""
+    assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Fixtures of the robustness tests: a real Redis, real servers."""
 
-import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +12,7 @@ from bench.load.crowd import FORM, Page
 from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, Phase, Record, Remarks, TortureCell
 from bench.services.redis_server import PrivateRedis
-from bench.subjects.subject import Place, Subject, select
+from bench.subjects.subject import Subject, select
 from bench.torture.attacks import ATTACKS
 from bench.torture.ground import KEPT, Ground
 from bench.torture.scene import AttackScene
@@ -129,14 +127,3 @@ def eventful() -> Record:
             subject="nginx", kind="stranger", attack="sigterm", reached=False, reason="too late"
         ),
     )
-
-
-def faulty(mode: str) -> Subject:
-    """Start a server with one fault as if it were one of the project's."""
-    script = Path(__file__).with_name("faulty_server.py")
-    file = ROOT / "public" / "files" / "small.txt"
-
-    def command(place: Place) -> list[str]:
-        return [sys.executable, str(script), mode, str(place.port), place.redis_url, str(file)]
-
-    return Subject(name=mode, kind="server", command=command)

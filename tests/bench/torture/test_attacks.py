@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Attacks do what they say, to real servers with a real Redis."""
+"""Attacks and crowds do what they say, to real servers with a real Redis; servers that break a
+promise are detected."""
 
+import re
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,13 +11,18 @@ from pathlib import Path
 import pytest
 import redis
 
+from bench.host.sockets import ALL, LISTEN, STATES, tcp_sockets
+from bench.load.crowd import PIPELINED
+from bench.records.torture import LeftOver, TortureCell, broken
 from bench.services.redis_server import REMARKS_SHOWN, connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY
 from bench.torture.cell import lying_redis, measure, scene_for
 from bench.torture.ground import Ground
+from bench.torture.options import parse
 from bench.torture.scene import AttackScene, held_connections, page
 
+from ..measuring import broken as broken_server
 from ..whole_sweep import wait_for
 from .conftest import sign, status, subject
 
@@ -167,3 +174,125 @@ def test_without_a_line_it_is_said(ground: Ground) -> None:
     why = "no slow line here: network namespaces need root"
     cell = measure(subject("epoll"), ATTACKS["slow-line"], replace(ground, why_no_line=why), 0.3)
     assert (cell.reason, cell.before) == (why, None)
+
+
+COUNT = 30
+
+
+def clients_of(port: int) -> int:
+    """Return the connections that a client believes to be open."""
+    return len(tcp_sockets(remote=port, states=1 << STATES.index("ESTABLISHED")))
+
+
+def unsent(port: int) -> int:
+    """Return for how many clients the server's kernel has bytes that it cannot send."""
+    return sum(one.unsent > 0 for one in tcp_sockets(port, states=ALL & ~LISTEN))
+
+
+@pytest.mark.parametrize(
+    ("kind", "held"),
+    [("connect-only", 0), ("idle", COUNT), ("slow-heads", COUNT), ("kept", COUNT)],
+)
+def test_connections_that_a_crowd_holds(scene: Start, kind: str, held: int) -> None:
+    """The kernel keeps a connection without a request to itself. Others are served meanwhile, and
+    in the end epoll has closed all connections."""
+    epoll = scene("epoll")
+    with epoll.crowd(kind, COUNT, page("redirect")):
+        wait_for(lambda: clients_of(epoll.port) == COUNT, "they did not connect")
+        wait_for(lambda: held_connections(epoll.port) == held, "the server does not have them all")
+        assert status(epoll, "/redirect") == 302
+    assert epoll.crowd_seen.opened == COUNT
+    assert epoll.left_over() == LeftOver()
+
+
+def opens_more(of: AttackScene, kind: str, count: int, than: int) -> bool:
+    """Return whether a crowd opens more connections than that. A busy machine needs longer."""
+    for seconds in (0.5, 2, 8):
+        with of.crowd(kind, count, page("redirect")):
+            time.sleep(seconds)
+        if of.crowd_seen.opened > than:
+            return True
+    return False
+
+
+def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
+    """A head that does not end is sent again after it was cut: the iterative server closes the idle
+    at once."""
+    assert opens_more(scene("iterative"), "idle", 5, than=5)
+
+
+def test_slow_readers_leave_the_server_with_its_bytes(scene: Start) -> None:
+    epoll = scene("epoll")
+    with epoll.crowd("slow-readers", COUNT, page("large")):
+        wait_for(lambda: unsent(epoll.port) == COUNT, "all responses fit into buffers")
+    assert PIPELINED * 80_000 > 1_000_000
+
+
+def test_the_flood_leaves_nothing_behind(scene: Start) -> None:
+    epoll = scene("epoll")
+    assert opens_more(epoll, "flood", 1, than=100)
+    wait_for(lambda: clients_of(epoll.port) == 0, "resets leave no connection")
+
+
+def test_a_rush_is_answered_and_counted(scene: Start) -> None:
+    epoll = scene("epoll")
+    with epoll.crowd("rush", COUNT, page("guestbook"), pause=0.01):
+        time.sleep(0.5)
+    seen = epoll.crowd_seen
+    assert seen.answers["good"] == seen.opened >= COUNT
+    assert seen.opened % COUNT == 0, "a rush goes on to its end"
+    assert not seen.why
+
+
+def test_a_rush_at_a_closed_door(scene: Start) -> None:
+    epoll = scene("epoll")
+    epoll.server.stop()
+    with epoll.crowd("rush", COUNT, page("redirect"), pause=0.05):
+        time.sleep(0.3)
+    assert epoll.crowd_seen.answers["refused"] >= COUNT
+    assert epoll.crowd_seen.opened == 0
+
+
+def tortured(mode: str, ground: Ground) -> tuple[TortureCell, str]:
+    """Return what is detected in a server with a fault."""
+    attack = ATTACKS["slow-heads"]
+    cell = measure(broken_server(mode, "server"), attack, ground, 3.0)
+    assert cell.reason is None
+    return cell, "; ".join(broken(cell, attack.facts()))
+
+
+def test_the_good_one_breaks_none(ground: Ground) -> None:
+    cell, found = tortured("good", ground)
+    assert found == ""
+    assert cell.remarks.answered > 0
+    assert cell.crowd.opened >= 200
+    assert len(cell.course) * 0.1 > cell.attack_to_s > cell.attack_from_s > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("dies-in-crowd", "ended with status 3"),
+        ("leaks", "connections? left over"),
+        ("litters", "process(es)? left over"),
+        ("forgets", "are not in Redis"),
+        ("repeats", "more than once"),
+        ("spoils", "complete but wrong"),
+        ("ends-badly", "ended with status 7"),
+        pytest.param("hangs", "had not recovered 15 s after", marks=pytest.mark.waits),
+    ],
+)
+def test_a_fault_is_found(mode: str, words: str, ground: Ground) -> None:
+    assert re.search(words, tortured(mode, ground)[1])
+
+
+def test_all_by_themselves() -> None:
+    subject("epoll")
+    options = parse(["--servers", "epoll", "epoll,poll"])
+    assert [one.name for one in options.subjects] == ["epoll", "poll"]
+    assert [one.name for one in options.attacks] == list(ATTACKS)
+    assert options.minutes == 5
+    assert options.results == Path(options.results).resolve()
+    some = parse(["--servers", "poll", "--attacks", "flood,idle"]).attacks
+    assert [one.name for one in some] == ["flood", "idle"]

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The meaning of a record: verdicts, losses, promises. No process is started."""
+"""From answers to verdicts: which bytes are an answer, rates, losses, promises; the page, Markdown
+and terminal table of a record."""
 
 import json
+import re
 from pathlib import Path
+from typing import cast
 
 import pytest
+from playwright.sync_api import Browser
+from rich.console import Console
 
+from bench.load.crowd import Exchange, Late, Outcome, Page, judge, told
 from bench.records.errors import UserError
 from bench.records.torture import (
     CrowdTally,
@@ -23,9 +29,16 @@ from bench.records.torture import (
     share,
     verdict,
 )
+from bench.report.page import torture as words
+from bench.report.page.build import build
+from bench.report.page.torture import document
+from bench.torture import cell
 from bench.torture.attacks import ATTACKS
+from bench.torture.cell import CellTimes, Visitors, fill
+from bench.torture.command import line_for, summary, torture_table
 
-from .conftest import eventful, made_cell, phase
+from ..accessible import hindrances, opened
+from .conftest import eventful, made_cell, made_record, phase
 
 SILENT = ATTACKS["connect-only"].facts()
 KILLED = ATTACKS["redis-killed"].facts()
@@ -175,3 +188,275 @@ def test_what_is_no_record_is_refused(tmp_path: Path, change: dict, words: str) 
     (tmp_path / "torture.json").write_text(json.dumps({**content, **change}))
     with pytest.raises(UserError, match=words):
         load(tmp_path)
+
+
+FILE = Page("small", "/files/small.txt", 200)
+REMARK = Page("sign", "/guestbook", 303, posts=True)
+HEAD = b"HTTP/1.1 %s\r\nDate: x\r\nContent-Length: %d\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("received", "outcome", "detail"),
+    [
+        (HEAD % (b"200 OK", 5) + b"hello", "good", ""),
+        (b"HTTP/1.1 200 OK\r\n\r\nhello", "good", ""),
+        (b"", "failed", "closed without an answer"),
+        (b"HTTP/1.1 200 OK\r\nDate", "failed", "cut off in the head, after 21 bytes"),
+        (b"+PONG\r\n\r\n", "failed", "cut off in the head, after 9 bytes"),
+        (HEAD % (b"200 OK", 5) + b"hell", "failed", "cut off at 4 of 5 bytes"),
+        (HEAD % (b"503 Service Unavailable", 5) + b"sorr", "failed", "cut off at 4 of 5 bytes"),
+        (HEAD % (b"503 Service Unavailable", 5) + b"sorry", "unavailable", "503"),
+        (HEAD % (b"502 Bad Gateway", 5) + b"sorry", "unavailable", "502"),
+        (HEAD % (b"500 Oh", 5) + b"sorry", "wrong", "status 500"),
+        (HEAD % (b"200 OK", 5) + b"hello!", "wrong", "6 bytes, but Content-Length: 5"),
+        (HEAD % (b"200 OK", 5) + b"jello", "wrong", "another body"),
+    ],
+)
+def test_judge(received: bytes, outcome: Outcome, detail: str) -> None:
+    assert judge(received, FILE, b"hello") == (outcome, detail)
+
+
+def test_a_body_that_nobody_knows_may_be_any() -> None:
+    assert judge(HEAD % (b"200 OK", 3) + b"abc", FILE)[0] == "good"
+    assert judge(HEAD % (b"303 See Other", 0), REMARK)[0] == "good"
+
+
+def test_requests() -> None:
+    assert FILE.request() == (
+        b"GET /files/small.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    )
+    head, _, body = REMARK.request("epoll-1").partition(b"\r\n\r\n")
+    assert body == b"guest-name=Visitor&guest-remarks=epoll-1"
+    assert b"Content-Length: %d" % len(body) in head
+
+
+def test_lines_come_back() -> None:
+    done = [
+        Exchange(1.25, 2.5, "small", "good", ""),
+        Late(1.0, 2.0),
+        Exchange(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
+    ]
+    text = "0\n" + "".join(json.dumps(one) + "\n" for one in done)
+    assert told(text) == done
+    assert told(text + "[3.0, 4.0, ") == done, "half a line is left for later"
+
+
+def every(
+    step: float, begin: float, end: float, page: str = "small", outcome: Outcome = "good"
+) -> list[Exchange]:
+    """Return an answer every so many seconds."""
+    count = round((end - begin) / step)
+    at = [begin + (i + 0.5) * step for i in range(count)]
+    return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
+
+
+def test_a_hiccup_is_not_in_the_median() -> None:
+    answers = every(0.01, 5.0, 5.2) + every(0.01, 5.3, 5.5)  # nothing for 0.1 s
+    slices = cell.per_slice(answers, 5.0, 5.5)
+    assert slices == [10, 10, 0, 10, 10]
+    assert cell.rate(slices) == 100.0
+    assert cell.rate([]) == 0.0
+    assert cell.per_slice(answers, 5.0, 5.19) == [10], "half an interval counts as none"
+
+
+def test_a_phase_has_its_own_answers_only() -> None:
+    answers = every(0.01, 0.0, 1.0) + every(0.02, 0.0, 1.0, "guestbook", "unavailable")
+    answers.append(Exchange(0.1, 0.95, "redirect", "failed", "reset"))
+    found = cell.phase(answers, 0.5, 1.0, ["small", "redirect"])
+    assert found.rate == 100.0
+    assert found.outcomes == {"good": 50, "unavailable": 25, "failed": 1}
+    assert found.why == {"unavailable": {"guestbook: why": 25}, "failed": {"redirect: reset": 1}}
+    assert found.longest_ms == 850.0
+    assert cell.phase(answers, 0.5, 1.0, ["guestbook"]).rate == 0.0
+
+
+def test_back_when_all_pages_come_and_nothing_else() -> None:
+    usual = {"small": 100.0, "guestbook": 100.0}
+    small = every(0.01, 0.0, 2.0)
+    assert cell.back_after(small, usual, 0.0, 2.0) is None, "one page does not come"
+    late = every(0.01, 0.6, 2.0, "guestbook")
+    assert cell.back_after(small + late, usual, 0.0, 2.0) == 0.5, (
+        "half of two intervals is half of its rate"
+    )
+    failing = every(0.1, 0.6, 1.2, "guestbook", "unavailable")
+    assert cell.back_after(small + late + failing, usual, 0.0, 2.0) == 1.2
+    assert cell.back_after(small + late, usual, 0.0, 0.6) is None
+    slow = every(0.03, 0.0, 2.0) + every(0.03, 0.0, 2.0, "guestbook")
+    assert cell.back_after(slow, usual, 0.0, 2.0) is None, "a third of its rate is not back"
+
+
+class Told:
+    """Visitors that have reported everything, and always had the CPU."""
+
+    def __init__(self, answers: list[Exchange]) -> None:
+        self._answers = answers
+
+    def answers(self) -> list[Exchange]:
+        return self._answers
+
+    def late(self, begin: float, end: float) -> float:
+        assert begin < end
+        return 0.0
+
+    def usual(self, begin: float, end: float) -> dict[str, float]:
+        slices = cell.per_slice(cell.good(self._answers), begin, end)
+        return {"small": cell.rate(slices)}
+
+
+@pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
+def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
+    """The recovery time is at most 15 s: 0.5 s of calm, the attack from 0.5 to 3 s, and nothing
+    until `comes`. At 18.05 s the test stops waiting; a return while the last answers are awaited is
+    too late."""
+    answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
+    cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
+    since = 18.05 if back is None else 3.0 + back
+    times = CellTimes(0.0, 0.5, 2.9, 3.0, since, since + 0.5, starved=0.25)
+    fill(cell, cast(Visitors, Told(answers)), times, ["small"])
+    assert cell.back_after_s == back
+    assert (cell.attack_from_s, cell.attack_to_s, cell.starved_s) == (0.5, 2.9, 0.25)
+    assert (cell.before.rate, cell.during.rate) == (100.0, 0.0)
+
+
+HEADLINE = (
+    "2 servers under 3 attacks: promises were broken in 2 tests; 3 of 600 answered remarks were "
+    "lost"
+)
+
+
+def terminal(what: object, width: int = 120) -> str:
+    """Return what a terminal without colours shows."""
+    out = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
+    out.print(what)
+    return out.export_text()
+
+
+def test_an_outcome_of_another_version_is_shown_as_it_is_called() -> None:
+    record = made_record(made_cell(during=phase(lucky=3)))
+    assert "3 lucky" in document(record).html()
+    assert "3 lucky" in document(record).markdown()
+
+
+@pytest.mark.parametrize(
+    ("fields", "back", "asides"),
+    [
+        ({}, "at once", []),
+        ({"back_after_s": 0.25}, "at once", []),
+        ({"back_after_s": 0.31}, "in 0.3 s", ["back 0.3 s"]),
+        ({"back_after_s": None}, "not back", ["not back"]),
+        ({"starved_s": 0.3}, "at once", ["disturbed"]),  # more than a fifth of 1.2 s
+        ({"during": phase(good=9, unavailable=2, failed=1)}, "at once", ["lost 3"]),
+        ({"before": None}, "–", []),
+    ],
+)
+def test_what_is_said_beside_a_figure(
+    fields: dict[str, object], back: str, asides: list[str]
+) -> None:
+    cell = made_cell(**fields)
+    assert words.back(cell) == back
+    assert words.asides(cell, ATTACKS["connect-only"].facts()) == asides
+
+
+def test_where_there_is_no_redis_a_503_is_right() -> None:
+    cell = made_cell(during=phase(good=9, unavailable=2, failed=1))
+    cell.during.why = {"unavailable": {"guestbook: 503": 2}, "failed": {"small: reset": 1}}  # type: ignore[union-attr]
+    killed = ATTACKS["redis-killed"].facts()
+    assert words.asides(cell, killed) == ["lost 1", "2 × 503"]
+    assert words.losses(cell, killed) == "1 without a whole answer (most often: small: reset)"
+    told = words.losses(cell, ATTACKS["connect-only"].facts())
+    assert told == "2 answered 503 and 1 without a whole answer (most often: small: reset)"
+
+
+def test_the_table_of_a_terminal() -> None:
+    text = terminal(summary(eventful()))
+    for part in (
+        *(HEADLINE, "○ 0\N{NO-BREAK SPACE}%", "✗ 100\N{NO-BREAK SPACE}%", "77 × 503", "back 0.7 s"),
+        '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis',
+        "10 of 40 requests in progress were dropped",
+        *("uses no Redis: nginx / Redis killed", "1 test is marked disturbed"),
+    ):
+        assert part in text
+    assert "..." in terminal(torture_table(eventful(), ("epoll", "connect-only")))
+    assert max(map(len, terminal(torture_table(eventful()), 80).splitlines())) <= 80
+
+
+def test_a_line_for_a_log() -> None:
+    record = eventful()
+    lines = [line_for(record, cell) for cell in record.cells]
+    assert re.search(r"connect-only +iterative +○ 0\s% +held up +800 · 0 · 800/s", lines[1])
+    assert "not in Redis" in lines[3]
+    assert "lost 10" in lines[6]
+    assert "10 without a whole answer (most often: reset)" in lines[6]
+    assert lines[8].endswith("not reached: too late")
+
+
+def test_markdown() -> None:
+    text = document(eventful()).markdown()
+    assert text.startswith(f"# The torture\n\n{HEADLINE}.\n")
+    full, none = "● 100\N{NO-BREAK SPACE}%", "○ 0\N{NO-BREAK SPACE}%"
+    for part in (
+        "| attack | epoll | iterative | nginx |",
+        f"| Connections without a request | {full} | {none} | ◕ 62",
+        "## Promises broken",
+        "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole answer |",
+    ):
+        assert part in text
+    assert [line.count("|") for line in text.splitlines() if line.startswith("| Conn")] == [5]
+    calm = document(made_record(made_cell())).markdown()
+    assert "every promise was kept, and none of 100 answered remarks was lost" in calm
+    assert "Promises broken" not in calm
+
+
+def test_the_page_needs_nothing_else() -> None:
+    text = document(eventful()).html()
+    assert "<script" not in text
+    assert "<link" not in text
+    assert not re.search(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//""", text)
+    assert not re.search(r"url\(", text)
+    ids = set(re.findall(r'\bid="([^"]+)"', text))
+    assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
+    for word in ("served", "slower", "hard pressed", "held up", "broken", "left out"):
+        assert f'<span class="word">{word}</span>' in text, "a colour alone"
+
+
+def test_a_hostile_record_is_text() -> None:
+    attack = '</style><script>document.title="taken"</script><b onclick=x>&"'
+    cell = made_cell(reason=attack, during=phase(1.0, failed=2))
+    cell.during.why = {"failed": {attack: 2}}
+    record = made_record(cell, made_cell("poll"))
+    record.notes, record.command = [attack], [attack]
+    text = document(record).html()
+    assert ("<script" in text, "<b onclick" in text, text.count("</style>")) == (False, False, 1)
+
+
+def test_a_record_with_nothing_in_it() -> None:
+    empty = document(made_record())
+    for text in (empty.markdown(), empty.html(), terminal(summary(made_record()))):
+        assert "No server" in text
+
+
+def test_the_report_knows_a_torture(tmp_path: Path) -> None:
+    save(eventful(), tmp_path)
+    made = build(tmp_path)
+    assert [path.name for path in made] == ["torture.html", "torture.md"]
+    other = build(tmp_path / "torture.json", tmp_path / "other.html")
+    assert other[0].read_text() == made[0].read_text()
+    with pytest.raises(UserError, match="must end in"):
+        build(tmp_path, tmp_path / "torture.json")
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [360, 1280])
+def test_in_a_browser(browser: Browser, tmp_path: Path, width: int) -> None:
+    """The page, opened from disk, fetches nothing, is not wider than the window, and is
+    readable."""
+    file = tmp_path / "torture.html"
+    file.write_text(document(eventful()).html())
+    with opened(browser, viewport={"width": width, "height": 800}) as (page, events):
+        page.goto(file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.locator("#overview table").first.locator("tbody tr").count() == 3
+        assert page.locator("svg.course path").count() == 7
+        assert events == [file.as_uri()]
+        assert hindrances(page) == []

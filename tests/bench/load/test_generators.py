@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: MIT
+"""The first response, with which all others are compared. The output of oha, ab and wrk, recorded
+from real runs: good, failed and cut off (recorded/); and real runs of oha and wrk if installed."""
+
+import csv
+import shutil
+import socket
+import threading
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from bench.host.project import ROOT
+from bench.host.signals import SignalWatch
+from bench.load import open_loop, wrk
+from bench.load.ab import parse_concurrency_ceiling, parse_percentile_file, parse_report
+from bench.load.client import Response
+from bench.load.open_loop import Times, latency_of, requests_in
+from bench.load.outcome import Load
+from bench.load.probe import SECONDS, ProbeError, probe, require_content
+from bench.records.figures import AbFigures, Latency
+from bench.records.workloads import WORKLOADS, workload_for
+from bench.subjects.subject import server_subject
+
+from ..measuring import broken_server, started
+
+RECORDED = Path(__file__).parents[1] / "recorded"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text()
+
+
+def test_good_run_of_oha() -> None:
+    figures, latency, body = open_loop.parse(recorded("oha_good.json"), 1000.0)
+    assert (figures.sent, figures.succeeded, figures.errors) == (500, 500, {})
+    assert (figures.status_codes, figures.rate_asked, body) == ({"200": 500}, 1000, 500 * 508)
+    assert figures.rate_done == pytest.approx(500 / figures.seconds)
+    assert latency.count == 500
+    assert 1 < latency.p50 < latency.p99 <= latency.p999 <= latency.max, "in milliseconds"
+
+
+def test_it_corrects_and_follows_nothing() -> None:
+    words, kept = (
+        open_loop.command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path())
+        for more in ({}, {"keep_alive": True, "form": "a=b"})
+    )
+    assert {"--latency-correction", "--disable-keepalive"} < set(words)
+    assert {("--redirect", "0"), ("-q", "500")} < set(pairwise(words))
+    assert "--disable-keepalive" not in kept
+    assert {("-d", "a=b"), ("--db-url", open_loop.DATABASE)} < set(pairwise(kept))
+
+
+def stalled() -> list[Times]:
+    """Yield the requests of oha_stalled.json: 500 a second for 0.6 s, with the server stopped for
+    0.2 s."""
+    with (RECORDED / "oha_stalled.csv").open() as file:
+        return [Times(*map(float, row.values())) for row in csv.DictReader(file)]
+
+
+def test_both_latencies_come_from_the_same_requests() -> None:
+    figures, corrected, _ = open_loop.parse(recorded("oha_stalled.json"), 500.0)
+    rows = stalled()
+    assert len(rows) == figures.succeeded == 300
+    ours = latency_of([row.end - row.due for row in rows], corrected.source)
+    assert ours == corrected, "from oha's database, as oha itself calculates it"
+    uncorrected = latency_of([row.end - row.sent for row in rows], "")
+    assert uncorrected.p90 < 3, "milliseconds: only ten connections were stuck"
+    assert corrected.p90 > 100, "but all requests of that time were late"
+    assert uncorrected.mean < corrected.mean / 5
+    assert uncorrected.max <= corrected.max
+
+
+def test_percentiles_of_few_and_of_none() -> None:
+    assert latency_of([], "") is None
+    same = dict.fromkeys(("p50", "p90", "p99", "p999", "max", "mean"), 250)
+    assert latency_of([0.25], "x") == Latency(**same, count=1, source="x")
+
+
+def test_a_database_that_is_none(tmp_path: Path) -> None:
+    assert requests_in(tmp_path / "missing") == []
+    (tmp_path / "text").write_text("no database")
+    assert requests_in(tmp_path / "text") == []
+
+
+@pytest.mark.skipif(open_loop.OHA.version() is None, reason="oha is not installed")
+def test_a_real_run() -> None:
+    with broken_server("good") as url:
+        done = open_loop.OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
+    assert done.status == 0
+    assert done.message == "", "storing its results takes no time"
+    assert str(Path("/tmp")) not in " ".join(done.command)
+    assert done.latency is not None
+    assert done.figures.succeeded == 200
+    sent = done.figures.uncorrected
+    assert sent.count == done.latency.count == 200
+    assert sent.mean <= done.latency.mean
+    assert sent.max <= done.latency.max
+
+
+def test_good_run_of_ab() -> None:
+    figures = parse_report(recorded("good.txt"))
+    percentiles = figures.percentiles_ms
+    assert (len(percentiles), percentiles["50"], percentiles["100"]) == (9, 11, 20)
+    assert figures == AbFigures(
+        complete=2000,
+        failed=0,
+        concurrency=100,
+        requests_per_second=8684.51,
+        seconds=0.230,
+        mean_ms=11.515,  # per request, not across all concurrent requests
+        transferred_bytes=3_154_000,
+        html_bytes=3_000_000,
+        percentiles_ms=percentiles,
+    )
+    precise = parse_percentile_file(recorded("good.csv"))
+    assert (len(precise), precise["99"], precise["100"]) == (101, 16.457, 20.263)
+
+
+def test_concurrency_ceiling() -> None:
+    said = "ab: Invalid Concurrency [Range 0..20000]\nUsage: ab [options] ...\n"
+    assert parse_concurrency_ceiling(said) == 20_000
+    assert parse_concurrency_ceiling("ab: wrong number of arguments") is None
+
+
+def test_good_run_of_wrk() -> None:
+    """The output is for epoll, with a connection for each request."""
+    figures, latency = wrk.parse(recorded("wrk.txt"))
+    assert (figures.complete, figures.statuses) == (3000, {"302": 3000})
+    assert figures.requests_per_second == pytest.approx(3000 / 4.405304)
+    assert (latency.p50, latency.p999, latency.max) == (71.061, 742.039, 742.101)
+    assert "correction" in latency.source
+
+
+def test_what_is_no_report_has_no_figures() -> None:
+    """Also a report that is cut off at any byte is no error."""
+    oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
+    cut = (oha[:length] for length in range(0, len(oha), 7))
+    for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):
+        assert open_loop.parse(text, 1.0) == (None, None, None), text
+    for text in (ab[:length] for length in range(len(ab))):
+        assert (figures := parse_report(text)) is None or figures.complete == 2000, text
+    for text in ("", "unable to connect", "JSON {", "JSON"):
+        assert wrk.parse(text) == (None, None), text
+
+
+def test_command_line_of_wrk() -> None:
+    words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"), Path())
+    assert words[:5] == ["wrk", "-t1", "-c", "20", "-d"]
+    assert "Connection: close" in words
+    assert words[-4:] == ["http://h/x", "--", "500", "a=b"]
+    kept = Load("http://h/x", 500, 20, 3.0, keep_alive=True)
+    assert "Connection: close" not in wrk.command(kept, Path())
+
+
+@pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+@pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
+@pytest.mark.parametrize("keep_alive", [False, True])
+def test_it_asks_for_exactly_as_many(keep_alive: bool) -> None:
+    """wrk sends exactly as many requests as the server counts, and each gets a response."""
+    with started(server_subject("epoll", ROOT / "epoll")) as running:
+        load = Load(running.url + "redirect", 1234, 17, 60.0, keep_alive=keep_alive)
+        done = wrk.WRK.run(load, (), SignalWatch())
+        ended = running.stop()
+    assert done.status == 0
+    assert done.figures.statuses == {"302": 1234}
+    assert done.figures.closes == (0 if keep_alive else 1234)
+    assert not any(done.figures.errors.values())
+    assert ended.statistics.requests == 1234
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+
+
+class OneAnswer:
+    def __init__(self, answer: bytes, then_close: bool = True) -> None:
+        self.answer, self.then_close, self.request = answer, then_close, b""
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}/x"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        client, _ = self.listener.accept()
+        with client:
+            self.request = client.recv(65536)
+            client.sendall(self.answer)
+            if not self.then_close:
+                time.sleep(5)
+
+
+def test_a_right_answer() -> None:
+    server = OneAnswer(HEAD + b"12345")
+    answer = probe(f"{server.url}?a=1/2&b", workload_for("/x"), None)
+    assert (answer.status, len(answer.body), answer.size) == (200, 5, len(HEAD) + 5)
+    host = server.url.removesuffix("/x").removeprefix("http://")
+    assert server.request.startswith(f"GET /x?a=1/2&b HTTP/1.0\r\nHost: {host}\r\n".encode())
+
+
+def test_a_connection_that_is_kept_is_not_waited_for() -> None:
+    begin = time.monotonic()
+    assert probe(OneAnswer(HEAD + b"12345", False).url, workload_for("/x"), 200).status == 200
+    assert time.monotonic() - begin < SECONDS
+
+
+def test_a_form_is_sent() -> None:
+    server = OneAnswer(b"HTTP/1.1 303 See Other\r\nContent-Length: 0\r\n\r\n")
+    assert probe(server.url, WORKLOADS["sign"], 303).status == 303
+    assert server.request.startswith(b"POST /x HTTP/1.0\r\n")
+    assert server.request.endswith(b"\r\n\r\nguest-name=Load+generator&guest-remarks=One+of+many")
+
+
+@pytest.mark.parametrize(
+    ("answer", "label", "text"),
+    [
+        (b"", "no answer", "the connection closed"),
+        (b"hello", "no answer", "5 bytes, no HTTP head"),
+        (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status 503", "got 503 and not 200"),
+        (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes came"),
+        (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes came"),
+    ],
+)
+def test_wrong_answers(answer: bytes, label: str, text: str) -> None:
+    with pytest.raises(ProbeError, match=text) as caught:
+        probe(OneAnswer(answer).url, workload_for("/x"), 200)
+    assert caught.value.label == label
+
+
+@pytest.mark.parametrize(
+    ("workload", "head", "body", "wrong"),
+    [
+        ("moved", b"Location: /guestbook", b"", ""),
+        ("moved", b"location: http://127.0.0.1:80/guestbook", b"", ""),
+        ("moved", b"Location: /guestbook/", b"", "it leads to /guestbook/ and not to /guestbook"),
+        ("moved", b"X-Location: /guestbook", b"", "it leads nowhere"),
+        ("hello", b"X: y", b"Hello World\n", ""),
+        ("hello", b"X: y", b"Hello world\n", "12 bytes that are not public/files/hello.txt"),
+        ("sorted", b"X: y", b"<li>a r b e g h j m r k</li>", "a page without '<li>a o"),
+        ("link", b"X: y", b"", ""),
+    ],
+)
+def test_the_content_of_an_answer(workload: str, head: bytes, body: bytes, wrong: str) -> None:
+    answer = Response(200, b"HTTP/1.1 200 OK\r\n" + head, body)
+    if not wrong:
+        require_content(answer, WORKLOADS[workload])
+        return
+    with pytest.raises(ProbeError, match=wrong):
+        require_content(answer, WORKLOADS[workload])
+
+
+def test_nobody_there() -> None:
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # no other program can listen at this address
+        with pytest.raises(ProbeError, match="refused"):
+            probe(f"http://127.0.0.1:{held.getsockname()[1]}/", workload_for("/"), None)

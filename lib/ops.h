@@ -126,22 +126,6 @@ void output_line(int descriptor, const char *line, size_t length);
    waits. */
 void output_text(int descriptor, const char *text, size_t length);
 
-/* A rate-limited message of the log, all zero at first, in memory that all
-   processes share.  Messages that come too soon are only counted. */
-struct log_limit {
-    _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
-    _Atomic unsigned suppressed;
-};
-
-/* Claims the next line.  Of all callers at once, one gets true and logs; then
-   none for a pause, in milliseconds. */
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
-
-/* Prints one line on standard error: the program's name, the text, and how
-   often it has come since the last such line. */
-__attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
-                                                       const char *format, ...);
-
 /* ---- Statistics ---- */
 
 struct exchange;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shortages, and messages that may repeat: logged at once, then rarely.
+ * Shortages: each is logged at once, then rarely.
  *
  * If a resource of this host runs out, no connection of a client is kept alive
  * for a SHORTAGE.  Redis may have no connection to spare (its maxclients), or
@@ -17,7 +17,6 @@
 #include "start.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,34 +32,12 @@ void shortage_init(void) {
     shared = server_share(sizeof *shared);
 }
 
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
-    int64_t next_at = atomic_load(&limit->next_at);
-
-    return now >= next_at && atomic_compare_exchange_strong(
-                                 &limit->next_at, &next_at, now + pause);
-}
-
-void log_limited(struct log_limit *limit, const char *format, ...) {
-    unsigned times = atomic_exchange(&limit->suppressed, 0);
-    char text[1000], count[64] = "";
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (times > 1)
-        snprintf(count, sizeof count, " (%u times since the last such line)",
-                 times);
-    log_line(text, count);
-}
-
 void server_report_exhausted(const char *what) {
     int error = errno;
     int64_t now = clock_milliseconds();
 
     atomic_store(&shared->host.until, now + SHORTAGE);
-    atomic_fetch_add(&shared->host.log.suppressed, 1);
-    if (log_limit_claim(&shared->host.log, now, LOG_INTERVAL))
+    if (log_is_due(&shared->host.log, now))
         log_limited(
             &shared->host.log,
             "out of %s (%s); clients wait or are turned away, allow it more",

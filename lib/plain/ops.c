@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -171,22 +170,6 @@ void output_text(int descriptor, const char *text, size_t length) {
             length -= (size_t)count;
         }
     }
-}
-
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
-    (void)limit, (void)now, (void)pause;
-    return true;
-}
-
-void log_limited(struct log_limit *limit, const char *format, ...) {
-    char text[1000];
-    va_list arguments;
-
-    (void)limit;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    log_line(text, "");
 }
 
 /* ---- Statistics: requests only ---- */

@@ -199,8 +199,7 @@ static void log_message(const struct redis_server *server,
 
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
-    atomic_fetch_add(&limit->suppressed, 1);
-    if (log_limit_claim(limit, now, LOG_INTERVAL))
+    if (log_is_due(limit, now))
         log_message(server, limit, what, why);
 }
 

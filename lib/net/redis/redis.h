@@ -6,6 +6,7 @@
 #define NET_REDIS_H
 
 #include "ops.h"
+#include "process/log.h"
 #include "proto/bytes.h"
 #include "proto/resp.h"
 

@@ -25,13 +25,15 @@ void redis_lending_init(struct redis_lending *lending,
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
+    int64_t now = clock_milliseconds();
 
-    if (!answers || redis_is_scarce(clock_milliseconds()))
+    if (!answers || redis_is_scarce(now))
         return NULL;
     struct redis_client *client = redis_client_create(server);
     if (client == NULL)
         return NULL;
-    redis_client_connect_start(client);
+    client->used_at = now;
+    redis_pipeline_connect(&client->pipeline, now);
     if (redis_client_is_open(client) &&
         (size_t)client->pipeline.source.descriptor <
             server_room_for_clients(0, 0))
@@ -82,13 +84,15 @@ static void end(struct redis_lending *lending, size_t slot) {
 void redis_lending_child_ended(struct redis_lending *lending, size_t slot) {
     struct redis_client *client = lending->clients[slot];
     struct redis_loan *loan = &lending->loans[slot];
+    int64_t now = clock_milliseconds();
 
     loan->keeps_idle = false;
-    if (loan->final_state == LOAN_BROKEN ||
-        redis_is_scarce(clock_milliseconds())) {
+    if (loan->final_state == LOAN_BROKEN || redis_is_scarce(now)) {
         end(lending, slot);
     } else if (client != NULL && loan->final_state == LOAN_READY) {
-        redis_client_was_used(client);
+        redis_pipeline_set_idle(&client->pipeline);
+        client->used_at = now;
+        redis_client_check_before_use(client); /* the next child */
     }
 }
 

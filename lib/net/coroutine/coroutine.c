@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -428,28 +426,16 @@ static void unmap_unused(int64_t now) {
 
 /* ---- The calls of coroutine.h ---- */
 
-static int timeout_of(int listener, int option) {
-    struct timeval time = {0};
-    socklen_t length = sizeof time;
-
-    getsockopt(listener, SOL_SOCKET, option, &time, &length);
-    return (int)(time.tv_sec * 1000 + time.tv_usec / 1000);
-}
-
 void coroutines_next_round(void) {
     cached_time_next_round(loop.time);
 }
 
-void coroutines_begin(size_t limit, int listener, struct cached_time *time) {
-    struct timeouts *timeouts = coroutine_timeouts(listener);
-
+void coroutines_begin(size_t limit, struct cached_time *time) {
     loop.set = epoll_create1(EPOLL_CLOEXEC);
     /* From 1; one for the main stack. */
     loop.heap = calloc(limit + 2, sizeof loop.heap[0]);
-    if (loop.set < 0 || loop.heap == NULL || timeouts == NULL)
+    if (loop.set < 0 || loop.heap == NULL)
         server_fatal("cannot watch anything: %s", strerror(errno));
-    *timeouts = (struct timeouts){.receive = timeout_of(listener, SO_RCVTIMEO),
-                                  .send = timeout_of(listener, SO_SNDTIMEO)};
     loop.current = &loop.main;
     loop.time = time;
     loop.unmap_at = loop.trim_at = INT64_MAX;

@@ -115,23 +115,6 @@ static bool wants_range(const struct http_request *request,
            view_equal(request->if_range, file->etag);
 }
 
-static void add_content_range(struct response *response, bool satisfied,
-                              uint64_t first, uint64_t last, uint64_t size) {
-    struct buffer *head = &response->head;
-
-    buffer_append(head, VIEW("Content-Range: bytes "));
-    if (satisfied) {
-        buffer_append_number(head, (int64_t)first);
-        buffer_append(head, VIEW("-"));
-        buffer_append_number(head, (int64_t)last);
-    } else {
-        buffer_append(head, VIEW("*"));
-    }
-    buffer_append(head, VIEW("/"));
-    buffer_append_number(head, (int64_t)size);
-    buffer_append(head, VIEW("\r\n"));
-}
-
 static void serve(struct exchange *exchange, struct file *file,
                   struct view name) {
     const struct http_request *request = &exchange->request;
@@ -141,6 +124,7 @@ static void serve(struct exchange *exchange, struct file *file,
     uint64_t first = 0;
     uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
     enum http_range range = HTTP_RANGE_NONE;
+    char place[80]; /* three numbers */
 
     if (wants_range(request, file))
         range = http_parse_range(request->range, size, &first, &last);
@@ -152,14 +136,18 @@ static void serve(struct exchange *exchange, struct file *file,
     } else if (range == HTTP_RANGE_UNSATISFIABLE) {
         response_error(response, 416,
                        "The range starts after the end of the file.");
-        add_content_range(response, false, 0, 0, size);
+        snprintf(place, sizeof place, "bytes */%ju", (uintmax_t)size);
+        response_field(response, VIEW("Content-Range"), view_of(place));
     } else {
         response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
         response_field(response, VIEW("Content-Type"), content_type_of(name));
         buffer_append(&response->head, file->validators);
         buffer_append(&response->head, VIEW("Accept-Ranges: bytes\r\n"));
-        if (range == HTTP_RANGE_OK)
-            add_content_range(response, true, first, last, size);
+        if (range == HTTP_RANGE_OK) {
+            snprintf(place, sizeof place, "bytes %ju-%ju/%ju", (uintmax_t)first,
+                     (uintmax_t)last, (uintmax_t)size);
+            response_field(response, VIEW("Content-Range"), view_of(place));
+        }
         response_file(response, cache, file, first, last - first + 1);
         return; /* the response has borrowed the file */
     }

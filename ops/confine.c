@@ -12,7 +12,6 @@
  * of its way to wait in its main.c.
  */
 #include "limits.h"
-#include "memory.h"
 #include "ops.h"
 #include "process/log.h"
 #include "start.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory.h"
+#include "start.h"
 
 #include "limits.h"
 #include "ops.h"
@@ -120,12 +120,7 @@ static bool can_allocate(size_t size) {
    M_TOP_PAD more. */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
-    struct rlimit addresses;
-    struct rlimit data;
-
-    if (getrlimit(RLIMIT_AS, &addresses) < 0 ||
-        getrlimit(RLIMIT_DATA, &data) < 0 ||
-        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
+    if (memory_of_process() == SIZE_MAX) /* no limit */
         return;
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, RESERVED_MEMORY);

@@ -53,16 +53,6 @@ bool server_is_under_pressure(void) {
 
 /* ---- Redis ---- */
 
-bool redis_is_refusal(const struct resp_reply *reply) {
-    return reply->type == RESP_ERROR &&
-           view_starts_with(reply->text, VIEW("ERR max number of clients"));
-}
-
-bool redis_is_shortage(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOMEM ||
-           error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
-}
-
 /* Returns true for REDIS_SCARCE after Redis rejected a connection, or ports or
    the system's open files ran out. */
 bool redis_is_scarce(int64_t now) {
@@ -70,7 +60,29 @@ bool redis_is_scarce(int64_t now) {
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);
 }
 
-/* Returns what to do about a shortage (redis_is_shortage()). */
+static void report(const struct redis_server *server, const char *what,
+                   struct view reason, const char *advice, int64_t now) {
+    char text[200];
+
+    snprintf(text, sizeof text, "%.*s; %s",
+             (int)(reason.length < 99 ? reason.length : 99), reason.data,
+             advice);
+    redis_log(server, &shared->redis.log, what, view_of(text), now);
+}
+
+bool redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *reply, int64_t now) {
+    if (reply->type != RESP_ERROR ||
+        !view_starts_with(reply->text, VIEW("ERR max number of clients")))
+        return false;
+    report(server, "rejected a connection", reply->text, "raise its maxclients",
+           now);
+    atomic_store(&shared->redis.until, now + REDIS_SCARCE);
+    redis_report_answer(server, now); /* its own message shows that */
+    return true;
+}
+
+/* Returns what to do about a shortage; NULL if it is none. */
 static const char *advice_for(int error) {
     switch (error) {
     case EADDRNOTAVAIL:
@@ -80,30 +92,23 @@ static const char *advice_for(int error) {
     case EMFILE:
     case ENFILE:
         return "allow more descriptors (ulimit -n, fs.file-max)";
-    default:
+    case ENOMEM:
+    case ENOBUFS:
         return "allow more memory";
+    default:
+        return NULL;
     }
 }
 
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now) {
+bool redis_report_shortage(const struct redis_server *server, int64_t now) {
     int error = errno;
-    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
-    char reason[200];
+    const char *advice = advice_for(error);
 
-    if (refusal != NULL)
-        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
-                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
-                 refusal->text.data);
-    else
-        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
-                 advice_for(error));
-    redis_log(server, &shared->redis.log,
-              refusal != NULL ? "rejected a connection"
-                              : "cannot be connected to",
-              view_of(reason), now);
-    if (scarce)
+    if (advice == NULL)
+        return false;
+    report(server, "cannot be connected to", view_of(strerror(error)), advice,
+           now);
+    if (error == EADDRNOTAVAIL || error == ENFILE)
         atomic_store(&shared->redis.until, now + REDIS_SCARCE);
-    if (refusal != NULL)
-        redis_report_answer(server, now); /* its own message shows that */
+    return true;
 }

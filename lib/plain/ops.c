@@ -196,22 +196,18 @@ void statistics_print(const struct counters *counters, size_t workers,
 
 /* ---- Redis has no connection to spare: that is an error like others ---- */
 
-bool redis_is_refusal(const struct resp_reply *reply) {
-    (void)reply;
+bool redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *reply, int64_t now) {
+    (void)server, (void)reply, (void)now;
     return false;
 }
 
-bool redis_is_shortage(int error) {
-    (void)error;
+bool redis_report_shortage(const struct redis_server *server, int64_t now) {
+    (void)server, (void)now;
     return false;
 }
 
 bool redis_is_scarce(int64_t now) {
     (void)now;
     return false;
-}
-
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now) {
-    (void)server, (void)refusal, (void)now;
 }

@@ -111,8 +111,7 @@ static void begin(struct redis_pipeline *pipeline, int64_t now) {
             pipeline->deadline = now + REDIS_CONNECT_TIMEOUT / server->count;
             return;
         }
-        if (redis_is_shortage(errno)) {
-            redis_report_refusal(server, NULL, now);
+        if (redis_report_shortage(server, now)) {
             pause_refused(pipeline, now);
             return;
         }
@@ -309,8 +308,8 @@ static void take_due(struct redis_pipeline *pipeline, int64_t now) {
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
     /* A refusal may come before the first command could be sent. */
-    if (!pipeline->has_replied && redis_is_refusal(reply)) {
-        redis_report_refusal(pipeline->server, reply, now);
+    if (!pipeline->has_replied &&
+        redis_report_refusal(pipeline->server, reply, now)) {
         pause_refused(pipeline, now);
         return false;
     }

@@ -64,12 +64,6 @@ static struct view content_type_of(struct view name) {
     return VIEW("application/octet-stream");
 }
 
-static bool modified_since(struct view date, const struct file *file) {
-    time_t since;
-
-    return http_parse_date(date, &since) && file->modified > since;
-}
-
 static bool lists(const struct http_request *request, struct view name,
                   const struct file *file, enum http_comparison comparison) {
     struct view fields = request->fields;
@@ -85,10 +79,12 @@ static bool lists(const struct http_request *request, struct view name,
    is a tag, it decides and the date is ignored. */
 static bool is_another(const struct http_request *request,
                        const struct file *file) {
+    time_t since;
+
     if (request->if_match.data != NULL)
         return !lists(request, VIEW("If-Match"), file, HTTP_STRONG);
-    return request->if_unmodified_since.data != NULL &&
-           modified_since(request->if_unmodified_since, file);
+    return http_parse_date(request->if_unmodified_since, &since) &&
+           file->modified > since;
 }
 
 static bool is_unchanged(const struct http_request *request,
@@ -97,8 +93,7 @@ static bool is_unchanged(const struct http_request *request,
 
     if (request->if_none_match.data != NULL)
         return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
-    return request->if_modified_since.data != NULL &&
-           http_parse_date(request->if_modified_since, &since) &&
+    return http_parse_date(request->if_modified_since, &since) &&
            file->modified <= since;
 }
 

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,7 +26,7 @@ static void raise_limit(int resource, rlim_t least, rlim_t most,
     if (limit.rlim_max < least)
         server_fatal("%ju %s; allow it %ju", (uintmax_t)limit.rlim_max, what,
                      (uintmax_t)least);
-    limit.rlim_cur = limit.rlim_max < most ? limit.rlim_max : most;
+    limit.rlim_cur = MIN(limit.rlim_max, most);
     (void)setrlimit(resource, &limit); /* if it fails: fewer clients */
 }
 
@@ -68,10 +69,7 @@ void ops_start(size_t workers) {
 }
 
 size_t server_room_for_clients(size_t served, size_t more) {
-    size_t reserved = RESERVED_DESCRIPTORS < descriptors / 2
-                          ? RESERVED_DESCRIPTORS
-                          : descriptors / 2;
-    size_t room = descriptors - reserved;
+    size_t room = descriptors - MIN(RESERVED_DESCRIPTORS, descriptors / 2);
 
     room =
         room > served * (1 + more) ? room - served * more : room / (1 + more);

@@ -77,8 +77,8 @@ static bool lists(const struct http_request *request, struct view name,
 
 /* The order of the preconditions is that of RFC 9110, section 13.2.2: if there
    is a tag, it decides and the date is ignored. */
-static bool is_another(const struct http_request *request,
-                       const struct file *file) {
+static bool precondition_fails(const struct http_request *request,
+                               const struct file *file) {
     time_t since;
 
     if (request->if_match.data != NULL)
@@ -87,8 +87,8 @@ static bool is_another(const struct http_request *request,
            file->modified > since;
 }
 
-static bool is_unchanged(const struct http_request *request,
-                         const struct file *file) {
+static bool is_not_modified(const struct http_request *request,
+                            const struct file *file) {
     time_t since;
 
     if (request->if_none_match.data != NULL)
@@ -123,9 +123,9 @@ static void serve(struct exchange *exchange, struct file *file,
 
     if (wants_range(request, file))
         range = http_parse_range(request->range, size, &first, &last);
-    if (is_another(request, file)) {
+    if (precondition_fails(request, file)) {
         response_error(response, 412, "The file has changed.");
-    } else if (is_unchanged(request, file)) {
+    } else if (is_not_modified(request, file)) {
         response_start(response, 304);
         buffer_append(&response->head, file->validators);
     } else if (range == HTTP_RANGE_UNSATISFIABLE) {

@@ -162,7 +162,7 @@ struct view response_body(const struct response *response) {
                       (size_t)response->count);
 }
 
-uint64_t response_length(const struct response *response) {
+static uint64_t response_length(const struct response *response) {
     return response->file != NULL ? response->count : response->body.length;
 }
 

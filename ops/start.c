@@ -17,17 +17,12 @@
 static size_t descriptors;
 
 /* Raises a soft limit, up to the hard one, as any process may. */
-static void raise_limit(int resource, rlim_t least, rlim_t most,
+static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
                         const char *what) {
-    struct rlimit limit;
-
-    if (getrlimit(resource, &limit) < 0)
-        server_fatal("cannot ask for a limit: %s", strerror(errno));
-    if (limit.rlim_max < least)
-        server_fatal("%ju %s; allow it %ju", (uintmax_t)limit.rlim_max, what,
+    if (limit->rlim_max < least)
+        server_fatal("%ju %s; allow it %ju", (uintmax_t)limit->rlim_max, what,
                      (uintmax_t)least);
-    limit.rlim_cur = MIN(limit.rlim_max, most);
-    (void)setrlimit(resource, &limit); /* if it fails: fewer clients */
+    limit->rlim_cur = MIN(limit->rlim_max, most);
 }
 
 /* A program whose stack is too small crashes without a message.  So this runs
@@ -35,9 +30,11 @@ static void raise_limit(int resource, rlim_t least, rlim_t most,
 __attribute__((constructor)) static void need_stack(void) {
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < STACK_MINIMUM)
-        raise_limit(RLIMIT_STACK, STACK_MINIMUM, STACK_MINIMUM,
-                    "bytes of stack (ulimit -s) are too few");
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_MINIMUM)
+        return;
+    raise_limit(&limit, STACK_MINIMUM, STACK_MINIMUM,
+                "bytes of stack (ulimit -s) are too few");
+    (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
 /* Opens what the caller has closed of the first three (`>&-`): otherwise a line
@@ -57,10 +54,16 @@ static void open_standard_descriptors(void) {
 }
 
 void ops_start(size_t workers) {
+    struct rlimit limit;
+
     open_standard_descriptors();
     output_open();
-    raise_limit(RLIMIT_NOFILE, DESCRIPTORS_MINIMUM, DESCRIPTORS_LIMIT,
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        server_fatal("cannot ask for the limit of descriptors: %s",
+                     strerror(errno));
+    raise_limit(&limit, DESCRIPTORS_MINIMUM, DESCRIPTORS_LIMIT,
                 "descriptors (ulimit -n) are too few");
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
     descriptors = (size_t)sysconf(_SC_OPEN_MAX);
     size_t granted = memory_init();
     budget_init(granted / MEMORY_SHARE, memory_of_process() / MEMORY_SHARE,

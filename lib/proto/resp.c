@@ -40,7 +40,7 @@ static bool is_allowed(char type, int64_t number) {
 struct line {
     char type;
     struct view text;
-    int64_t number; /* unless is_text() */
+    int64_t number; /* 0 if is_text() */
 };
 
 /* Returns its number of bytes, 0 if it is not whole, or RESP_MALFORMED. */
@@ -49,7 +49,7 @@ static ssize_t parse_line(struct view input, struct line *line) {
 
     if (input.length == 0)
         return 0;
-    line->type = input.data[0];
+    *line = (struct line){.type = input.data[0]};
     if (!is_text(line->type) && view_find(VIEW(":$*"), line->type) == 3)
         return RESP_MALFORMED;
     if (end == input.length)
@@ -66,7 +66,7 @@ static ssize_t parse_line(struct view input, struct line *line) {
 }
 
 static bool is_null(const struct line *line) {
-    return (line->type == '$' || line->type == '*') && line->number == -1;
+    return line->type != ':' && line->number == -1;
 }
 
 static ssize_t parse(struct view input, int depth, struct resp_reply *reply);
@@ -121,8 +121,7 @@ static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
                                      : RESP_INTEGER;
     if (is_text(line.type))
         reply->text = line.text;
-    else
-        reply->integer = line.number;
+    reply->integer = line.number;
     return end;
 }
 

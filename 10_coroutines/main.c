@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
                              .redis = &redis,
                              .others_wait = others_wait};
     server_accept_without_waiting(&server);
-    coroutines_begin(room, server.listener, &worker.cached_time);
+    coroutines_begin(room, &worker.cached_time);
     redis_pool_init(&redis, &server.redis, true);
 
     server_ready(&server);

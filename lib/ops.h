@@ -126,22 +126,6 @@ void output_line(int descriptor, const char *line, size_t length);
    waits. */
 void output_text(int descriptor, const char *text, size_t length);
 
-/* A rate-limited message of the log, all zero at first, in memory that all
-   processes share.  Messages that come too soon are only counted. */
-struct log_limit {
-    _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
-    _Atomic unsigned suppressed;
-};
-
-/* Claims the next line.  Of all callers at once, one gets true and logs; then
-   none for a pause, in milliseconds. */
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
-
-/* Prints one line on standard error: the program's name, the text, and how
-   often it has come since the last such line. */
-__attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
-                                                       const char *format, ...);
-
 /* ---- Statistics ---- */
 
 struct exchange;
@@ -174,20 +158,18 @@ void statistics_print(const struct counters *counters, size_t workers,
 struct redis_server;
 struct resp_reply;
 
-/* Does Redis report with this first reply on a connection that it has no free
-   connection (maxclients)?  It then closes, and has executed nothing. */
-bool redis_is_refusal(const struct resp_reply *reply);
+/* If Redis says with this first reply on a connection that it has no free
+   connection (maxclients), logs that and returns true.  Redis then closes, and
+   has executed nothing. */
+bool redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *reply, int64_t now);
 
-/* Does that errno of redis_connect_start() mean a shortage on our side, perhaps
-   a short one?  Descriptors, ports, memory, or the queue of a Unix socket. */
-bool redis_is_shortage(int error);
+/* If errno of redis_connect_start() shows a shortage on our side, perhaps a
+   short one, logs that and returns true: descriptors, ports, memory, or the
+   queue of a Unix socket. */
+bool redis_report_shortage(const struct redis_server *server, int64_t now);
 
 /* Are connections to Redis scarce?  Then idle ones are closed. */
 bool redis_is_scarce(int64_t now);
-
-/* Reports that no connection is available now: Redis sent this refusal.  If it
-   is NULL, errno shows a shortage of our own.  Logs that. */
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now);
 
 #endif

@@ -12,7 +12,6 @@
  * of its way to wait in its main.c.
  */
 #include "limits.h"
-#include "memory.h"
 #include "ops.h"
 #include "process/log.h"
 #include "start.h"
@@ -117,7 +116,7 @@ struct port_rule {
 
 enum { NET_PORT_RULE = 2, CONNECT_TCP = 2, BIND_AND_CONNECT = 3 };
 
-static int allow_folder(int ruleset, const char *root, const char *name) {
+static bool allow_folder(int ruleset, const char *root, const char *name) {
     char path[PATH_MAX];
 
     snprintf(path, sizeof path, "%s/%s", root, name);
@@ -125,18 +124,11 @@ static int allow_folder(int ruleset, const char *root, const char *name) {
         .allowed_access = LANDLOCK_ACCESS_FS_READ_FILE,
         .parent_fd = open(path, O_PATH | O_CLOEXEC)};
     if (rule.parent_fd < 0)
-        return -1;
-    int result = (int)syscall(__NR_landlock_add_rule, ruleset,
-                              LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+        return false;
+    bool allowed = syscall(__NR_landlock_add_rule, ruleset,
+                           LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
     close(rule.parent_fd);
-    return result;
-}
-
-static int allow_port(int ruleset, int port) {
-    struct port_rule rule = {.allowed = CONNECT_TCP, .port = (uint64_t)port};
-
-    return (int)syscall(__NR_landlock_add_rule, ruleset, NET_PORT_RULE, &rule,
-                        0);
+    return allowed;
 }
 
 /* The kernel's version of Landlock: landlock(7) lists what each added. */
@@ -168,17 +160,17 @@ static int confine_files_and_ports(const char *root, int redis_port) {
         (int)syscall(__NR_landlock_create_ruleset, &known, sizeof known, 0);
     if (ruleset < 0)
         return -1;
-    int result = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-    if (result == 0)
-        result = allow_folder(ruleset, root, "public");
-    if (result == 0)
-        result = allow_folder(ruleset, root, "templates");
-    if (result == 0 && known.ports != 0 && redis_port != 0)
-        result = allow_port(ruleset, redis_port);
-    if (result == 0)
-        result = (int)syscall(__NR_landlock_restrict_self, ruleset, 0);
+    struct port_rule rule = {.allowed = CONNECT_TCP,
+                             .port = (uint64_t)redis_port};
+    bool done = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                allow_folder(ruleset, root, "public") &&
+                allow_folder(ruleset, root, "templates") &&
+                (known.ports == 0 || redis_port == 0 ||
+                 syscall(__NR_landlock_add_rule, ruleset, NET_PORT_RULE, &rule,
+                         0) == 0) &&
+                syscall(__NR_landlock_restrict_self, ruleset, 0) == 0;
     close(ruleset);
-    if (result < 0)
+    if (!done)
         return -1;
     return known.ports != 0 ? 2 : 1;
 }
@@ -227,14 +219,15 @@ static void add(struct filter *filter, struct sock_filter step) {
 }
 
 static int add_calls(struct filter *filter, const struct call *calls) {
+    static const struct sock_filter allow =
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     int count = 0;
 
     for (; calls[count].name != NULL; count++) {
         add(filter,
             (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
                                          (unsigned)calls[count].number, 0, 1));
-        add(filter,
-            (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+        add(filter, allow);
     }
     return count;
 }
@@ -243,18 +236,15 @@ static int add_calls(struct filter *filter, const struct call *calls) {
    filters.  The kernel remembers its answer for each number, so the length of
    the list costs nothing (since 5.11). */
 static int load_filter(const struct call *own) {
-    struct filter filter = {.length = 0};
+    struct filter filter = {
+        .steps = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                           offsetof(struct seccomp_data, arch)),
+                  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PROCESSOR, 1, 0),
+                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                  BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                           offsetof(struct seccomp_data, nr))},
+        .length = 4};
 
-    add(&filter,
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                     offsetof(struct seccomp_data, arch)));
-    add(&filter, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
-                                              PROCESSOR, 1, 0));
-    add(&filter, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
-                                              SECCOMP_RET_KILL_PROCESS));
-    add(&filter,
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                     offsetof(struct seccomp_data, nr)));
     int calls = add_calls(&filter, common);
     calls += add_calls(&filter, own);
     add(&filter,
@@ -320,6 +310,7 @@ const char *ops_confine_calls(bool confined, const struct call *calls) {
         "public/, templates/, the port of Redis",
     };
     static char text[120];
+    char number[12];
 
     memory_need(REQUEST_MEMORY);
     if (!confined)
@@ -327,11 +318,8 @@ const char *ops_confine_calls(bool confined, const struct call *calls) {
     int count = confine_calls(calls);
     if (count < 0)
         give_up_confinement();
-    if (count == 0)
-        snprintf(text, sizeof text, "to all system calls, %s",
-                 files[files_confined]);
-    else
-        snprintf(text, sizeof text, "to %d system calls, %s", count,
-                 files[files_confined]);
+    snprintf(number, sizeof number, "%d", count);
+    snprintf(text, sizeof text, "to %s system calls, %s",
+             count > 0 ? number : "all", files[files_confined]);
     return text;
 }

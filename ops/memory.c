@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "memory.h"
+#include "start.h"
 
 #include "limits.h"
 #include "ops.h"
@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/param.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -93,10 +94,10 @@ size_t memory_of_process(void) {
     size_t least = SIZE_MAX;
     struct rlimit limit;
 
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < least)
-        least = (size_t)limit.rlim_cur;
-    if (getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur < least)
-        least = (size_t)limit.rlim_cur;
+    if (getrlimit(RLIMIT_AS, &limit) == 0)
+        least = (size_t)MIN(least, limit.rlim_cur);
+    if (getrlimit(RLIMIT_DATA, &limit) == 0)
+        least = (size_t)MIN(least, limit.rlim_cur);
     return least;
 }
 
@@ -120,12 +121,7 @@ static bool can_allocate(size_t size) {
    M_TOP_PAD more. */
 static void keep_memory_for_requests(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
-    struct rlimit addresses;
-    struct rlimit data;
-
-    if (getrlimit(RLIMIT_AS, &addresses) < 0 ||
-        getrlimit(RLIMIT_DATA, &data) < 0 ||
-        (addresses.rlim_cur == RLIM_INFINITY && data.rlim_cur == RLIM_INFINITY))
+    if (memory_of_process() == SIZE_MAX) /* no limit */
         return;
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, RESERVED_MEMORY);
@@ -143,7 +139,7 @@ size_t memory_init(void) {
 #ifdef M_MMAP_THRESHOLD
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
 #endif
-    return granted < SIZE_MAX ? (size_t)granted : SIZE_MAX;
+    return (size_t)MIN(granted, SIZE_MAX);
 }
 
 void memory_need(size_t size) {
@@ -157,10 +153,9 @@ void memory_need(size_t size) {
    if that is lower. */
 size_t server_room_in_memory(size_t most, size_t each, size_t real) {
     uint64_t own = each > 0 ? memory_of_process() : granted;
-    uint64_t clients = (own < granted ? own : granted) / 2 / real;
+    uint64_t clients = MIN(own, granted) / 2 / real;
 
-    if (most > clients)
-        most = clients > 0 ? (size_t)clients : 1;
+    most = (size_t)MIN(most, MAX(clients, 1));
     while (each > 0 && most > 1 && !can_allocate(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
     memory_need(each);

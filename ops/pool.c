@@ -36,7 +36,7 @@ static bool is_available(const struct redis_pool *pool) {
 /* Called each time a connection becomes idle or fewer are new, and by each
    borrower that was served.  One change may be enough for two threads, but each
    signal wakes one. */
-static void serve_next(struct redis_pool *pool) {
+static void wake_borrower(struct redis_pool *pool) {
     if (pool->waiting_borrowers > 0 && is_available(pool))
         pthread_cond_signal(&pool->available);
 }
@@ -69,7 +69,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
         client->fresh = true;
         pool->fresh++;
     }
-    serve_next(pool);
+    wake_borrower(pool);
     pthread_mutex_unlock(&pool->lock);
     redis_count_missed(pool->server, client == NULL);
     return client;
@@ -96,7 +96,7 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         LL_PREPEND(pool->idle, client);
     if (pool->refused > 0) /* a closed connection leaves a slot in Redis */
         pthread_cond_signal(&pool->returned);
-    serve_next(pool);
+    wake_borrower(pool);
     bool look = now - pool->checked_at >= REDIS_IDLE;
     pthread_mutex_unlock(&pool->lock);
     redis_pool_report(pool, keep);
@@ -108,8 +108,8 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
 
 /* Redis has rejected a connection of this client.  Waits for a RETRY_DELAY, and
    takes a connection that another thread returns, if there is one. */
-static void exchange_rejected(struct redis_pool *pool,
-                              struct redis_client **client) {
+static void replace_rejected(struct redis_pool *pool,
+                             struct redis_client **client) {
     if (!pool->threads) {
         server_wake_parent(); /* others may keep what they do not use */
         poll(NULL, 0, RETRY_DELAY);
@@ -121,7 +121,7 @@ static void exchange_rejected(struct redis_pool *pool,
     struct redis_client *other = redis_pool_take_idle(pool);
     if (other != NULL)
         mark_connected(pool, *client);
-    serve_next(pool);
+    wake_borrower(pool);
     pthread_mutex_unlock(&pool->lock);
     if (other != NULL) {
         redis_client_destroy(*client);
@@ -137,7 +137,7 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
     while ((answer = redis_client_call(*client, command, reply)) ==
                REDIS_REFUSES &&
            clock_milliseconds() < deadline && !server_is_out_of_time())
-        exchange_rejected(pool, client);
+        replace_rejected(pool, client);
     redis_count_missed(pool->server, answer != REDIS_REPLIED);
     return answer == REDIS_REPLIED;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shortages, and messages that may repeat: logged at once, then rarely.
+ * Shortages: each is logged at once, then rarely.
  *
  * If a resource of this host runs out, no connection of a client is kept alive
  * for a SHORTAGE.  Redis may have no connection to spare (its maxclients), or
@@ -17,7 +17,6 @@
 #include "start.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,34 +32,12 @@ void shortage_init(void) {
     shared = server_share(sizeof *shared);
 }
 
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
-    int64_t next_at = atomic_load(&limit->next_at);
-
-    return now >= next_at && atomic_compare_exchange_strong(
-                                 &limit->next_at, &next_at, now + pause);
-}
-
-void log_limited(struct log_limit *limit, const char *format, ...) {
-    unsigned times = atomic_exchange(&limit->suppressed, 0);
-    char text[1000], count[64] = "";
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (times > 1)
-        snprintf(count, sizeof count, " (%u times since the last such line)",
-                 times);
-    log_line(text, count);
-}
-
 void server_report_exhausted(const char *what) {
     int error = errno;
     int64_t now = clock_milliseconds();
 
     atomic_store(&shared->host.until, now + SHORTAGE);
-    atomic_fetch_add(&shared->host.log.suppressed, 1);
-    if (log_limit_claim(&shared->host.log, now, LOG_INTERVAL))
+    if (log_is_due(&shared->host.log, now))
         log_limited(
             &shared->host.log,
             "out of %s (%s); clients wait or are turned away, allow it more",
@@ -76,16 +53,6 @@ bool server_is_under_pressure(void) {
 
 /* ---- Redis ---- */
 
-bool redis_is_refusal(const struct resp_reply *reply) {
-    return reply->type == RESP_ERROR &&
-           view_starts_with(reply->text, VIEW("ERR max number of clients"));
-}
-
-bool redis_is_shortage(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOMEM ||
-           error == ENOBUFS || error == EADDRNOTAVAIL || error == EAGAIN;
-}
-
 /* Returns true for REDIS_SCARCE after Redis rejected a connection, or ports or
    the system's open files ran out. */
 bool redis_is_scarce(int64_t now) {
@@ -93,7 +60,29 @@ bool redis_is_scarce(int64_t now) {
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);
 }
 
-/* Returns what to do about a shortage (redis_is_shortage()). */
+static void report(const struct redis_server *server, const char *what,
+                   struct view reason, const char *advice, int64_t now) {
+    char text[200];
+
+    snprintf(text, sizeof text, "%.*s; %s",
+             (int)(reason.length < 99 ? reason.length : 99), reason.data,
+             advice);
+    redis_log(server, &shared->redis.log, what, view_of(text), now);
+}
+
+bool redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *reply, int64_t now) {
+    if (reply->type != RESP_ERROR ||
+        !view_starts_with(reply->text, VIEW("ERR max number of clients")))
+        return false;
+    report(server, "rejected a connection", reply->text, "raise its maxclients",
+           now);
+    atomic_store(&shared->redis.until, now + REDIS_SCARCE);
+    redis_report_answer(server, now); /* its own message shows that */
+    return true;
+}
+
+/* Returns what to do about a shortage; NULL if it is none. */
 static const char *advice_for(int error) {
     switch (error) {
     case EADDRNOTAVAIL:
@@ -103,30 +92,23 @@ static const char *advice_for(int error) {
     case EMFILE:
     case ENFILE:
         return "allow more descriptors (ulimit -n, fs.file-max)";
-    default:
+    case ENOMEM:
+    case ENOBUFS:
         return "allow more memory";
+    default:
+        return NULL;
     }
 }
 
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now) {
+bool redis_report_shortage(const struct redis_server *server, int64_t now) {
     int error = errno;
-    bool scarce = refusal != NULL || error == EADDRNOTAVAIL || error == ENFILE;
-    char reason[200];
+    const char *advice = advice_for(error);
 
-    if (refusal != NULL)
-        snprintf(reason, sizeof reason, "%.*s; raise its maxclients",
-                 (int)(refusal->text.length < 99 ? refusal->text.length : 99),
-                 refusal->text.data);
-    else
-        snprintf(reason, sizeof reason, "%s; %s", strerror(error),
-                 advice_for(error));
-    redis_log(server, &shared->redis.log,
-              refusal != NULL ? "rejected a connection"
-                              : "cannot be connected to",
-              view_of(reason), now);
-    if (scarce)
+    if (advice == NULL)
+        return false;
+    report(server, "cannot be connected to", view_of(strerror(error)), advice,
+           now);
+    if (error == EADDRNOTAVAIL || error == ENFILE)
         atomic_store(&shared->redis.until, now + REDIS_SCARCE);
-    if (refusal != NULL)
-        redis_report_answer(server, now); /* its own message shows that */
+    return true;
 }

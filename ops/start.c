@@ -2,38 +2,81 @@
 #include "start.h"
 
 #include "limits.h"
-#include "memory.h"
 #include "ops.h"
 #include "process/log.h"
 #include "process/shared.h"
 
-#include <stdint.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/param.h>
 #include <sys/resource.h>
+#include <unistd.h>
+
+/* The limit of descriptors; read once, because that costs a system call. */
+static size_t descriptors;
+
+/* Raises a soft limit, up to the hard one, as any process may. */
+static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
+                        const char *what) {
+    if (limit->rlim_max < least)
+        server_fatal("%ju %s; allow it %ju", (uintmax_t)limit->rlim_max, what,
+                     (uintmax_t)least);
+    limit->rlim_cur = MIN(limit->rlim_max, most);
+}
 
 /* A program whose stack is too small crashes without a message.  So this runs
-   before main(), whose variables alone may not fit.  The process may raise a
-   soft limit itself. */
+   before main(), whose variables alone may not fit. */
 __attribute__((constructor)) static void need_stack(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_MINIMUM)
         return;
-    if (limit.rlim_max < STACK_MINIMUM)
-        server_fatal("%ju bytes of stack are too few; allow it %d (ulimit "
-                     "-s)",
-                     (uintmax_t)limit.rlim_max, STACK_MINIMUM);
-    limit.rlim_cur = STACK_MINIMUM;
+    raise_limit(&limit, STACK_MINIMUM, STACK_MINIMUM,
+                "bytes of stack (ulimit -s) are too few");
     (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
+/* Opens what the caller has closed of the first three (`>&-`): otherwise a line
+   of the log would go to a client or to Redis.  Any descriptor will do.  One
+   with O_PATH can neither be read nor written (EBADF), and "/" exists also if a
+   container has no /dev/null. */
+static void open_standard_descriptors(void) {
+    int descriptor;
+
+    do {
+        descriptor = open("/", O_PATH);
+    } while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+    if (descriptor < 0)
+        server_fatal("cannot open a descriptor (%s); allow more (ulimit -n)",
+                     strerror(errno));
+    close(descriptor);
+}
+
 void ops_start(size_t workers) {
-    descriptors_open_standard();
+    struct rlimit limit;
+
+    open_standard_descriptors();
     output_open();
-    descriptors_raise_limit();
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        server_fatal("cannot ask for the limit of descriptors: %s",
+                     strerror(errno));
+    raise_limit(&limit, DESCRIPTORS_MINIMUM, DESCRIPTORS_LIMIT,
+                "descriptors (ulimit -n) are too few");
+    (void)setrlimit(RLIMIT_NOFILE, &limit); /* if it fails: fewer clients */
+    descriptors = (size_t)sysconf(_SC_OPEN_MAX);
     size_t granted = memory_init();
     budget_init(granted / MEMORY_SHARE, memory_of_process() / MEMORY_SHARE,
                 server_share(workers * sizeof(_Atomic size_t)), workers);
     shortage_init();
+}
+
+size_t server_room_for_clients(size_t served, size_t more) {
+    size_t room = descriptors - MIN(RESERVED_DESCRIPTORS, descriptors / 2);
+
+    room =
+        room > served * (1 + more) ? room - served * more : room / (1 + more);
+    return room > 0 ? room : 1;
 }
 
 void ops_end(void) {

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The parts of a start, for start.c: each is called once. */
+/* What the parts of the second storey call of each other, mostly at a start. */
 #ifndef OPS_START_H
 #define OPS_START_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-
-/* ---- descriptors.c ---- */
-
-/* Opens what the caller has closed of the first three (`>&-`): otherwise a line
-   of the log would go to a client or to Redis. */
-void descriptors_open_standard(void);
-
-/* Each connection needs a descriptor: raises the soft limit to the hard one. */
-void descriptors_raise_limit(void);
+#include <stdint.h>
 
 /* ---- output.c ---- */
 
@@ -44,5 +36,30 @@ void shortage_init(void);
    no limit. */
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots);
+
+/* ---- memory.c ---- */
+
+/*
+ * The memory that all processes of the server together may use, in bytes.  It
+ * is the least of the machine's memory and the limits of the control group
+ * (versions 1 and 2) and its parents.  `root` is put before each path that is
+ * read: "" except in a test.
+ */
+uint64_t memory_granted(const char *root);
+
+/* What each process may have: the lower of RLIMIT_AS and RLIMIT_DATA. */
+size_t memory_of_process(void);
+
+/* Reads what is granted, before the server confines itself; returns it.
+
+   From now on the C library returns each block of LARGE_BLOCK bytes or more to
+   the kernel as soon as it is freed.  By default it returns only the first such
+   blocks, and keeps later ones of the same size (mallopt(3),
+   M_MMAP_THRESHOLD). */
+size_t memory_init(void);
+
+/* If there is no room for so many bytes and RESERVED_MEMORY, prints that and
+   exits 1: a server that starts can answer. */
+void memory_need(size_t size);
 
 #endif

@@ -5,6 +5,7 @@
 #include "ops.h"
 
 #include <stdlib.h>
+#include <sys/param.h>
 
 const struct view exchange_continue =
     VIEW_INITIALIZER("HTTP/1.1 100 Continue\r\n\r\n");
@@ -37,8 +38,7 @@ int exchange_take_body(struct exchange *exchange, struct buffer *input) {
 
     if (exchange->request.body == HTTP_LENGTH_BODY) {
         size_t wanted = (size_t)exchange->request.content_length;
-        exchange->body +=
-            raw < wanted - exchange->body ? raw : wanted - exchange->body;
+        exchange->body = MIN(exchange->body + raw, wanted);
         return exchange->body == wanted;
     }
     ssize_t used = http_decode_chunks(&exchange->chunks, input->data + start,

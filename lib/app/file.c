@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -74,8 +75,7 @@ static void write_validators(struct file *file) {
     time_t now = time(NULL);
     char date[HTTP_DATE_SIZE];
 
-    file->modified =
-        status->st_mtim.tv_sec < now ? status->st_mtim.tv_sec : now;
+    file->modified = MIN(status->st_mtim.tv_sec, now);
     http_format_date(file->modified, date);
     int length =
         snprintf(file->validators_text, sizeof file->validators_text,

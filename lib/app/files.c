@@ -64,12 +64,6 @@ static struct view content_type_of(struct view name) {
     return VIEW("application/octet-stream");
 }
 
-static bool modified_since(struct view date, const struct file *file) {
-    time_t since;
-
-    return http_parse_date(date, &since) && file->modified > since;
-}
-
 static bool lists(const struct http_request *request, struct view name,
                   const struct file *file, enum http_comparison comparison) {
     struct view fields = request->fields;
@@ -83,22 +77,23 @@ static bool lists(const struct http_request *request, struct view name,
 
 /* The order of the preconditions is that of RFC 9110, section 13.2.2: if there
    is a tag, it decides and the date is ignored. */
-static bool is_another(const struct http_request *request,
-                       const struct file *file) {
+static bool precondition_fails(const struct http_request *request,
+                               const struct file *file) {
+    time_t since;
+
     if (request->if_match.data != NULL)
         return !lists(request, VIEW("If-Match"), file, HTTP_STRONG);
-    return request->if_unmodified_since.data != NULL &&
-           modified_since(request->if_unmodified_since, file);
+    return http_parse_date(request->if_unmodified_since, &since) &&
+           file->modified > since;
 }
 
-static bool is_unchanged(const struct http_request *request,
-                         const struct file *file) {
+static bool is_not_modified(const struct http_request *request,
+                            const struct file *file) {
     time_t since;
 
     if (request->if_none_match.data != NULL)
         return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
-    return request->if_modified_since.data != NULL &&
-           http_parse_date(request->if_modified_since, &since) &&
+    return http_parse_date(request->if_modified_since, &since) &&
            file->modified <= since;
 }
 
@@ -115,23 +110,6 @@ static bool wants_range(const struct http_request *request,
            view_equal(request->if_range, file->etag);
 }
 
-static void add_content_range(struct response *response, bool satisfied,
-                              uint64_t first, uint64_t last, uint64_t size) {
-    struct buffer *head = &response->head;
-
-    buffer_append(head, VIEW("Content-Range: bytes "));
-    if (satisfied) {
-        buffer_append_number(head, (int64_t)first);
-        buffer_append(head, VIEW("-"));
-        buffer_append_number(head, (int64_t)last);
-    } else {
-        buffer_append(head, VIEW("*"));
-    }
-    buffer_append(head, VIEW("/"));
-    buffer_append_number(head, (int64_t)size);
-    buffer_append(head, VIEW("\r\n"));
-}
-
 static void serve(struct exchange *exchange, struct file *file,
                   struct view name) {
     const struct http_request *request = &exchange->request;
@@ -141,25 +119,30 @@ static void serve(struct exchange *exchange, struct file *file,
     uint64_t first = 0;
     uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
     enum http_range range = HTTP_RANGE_NONE;
+    char place[80]; /* three numbers */
 
     if (wants_range(request, file))
         range = http_parse_range(request->range, size, &first, &last);
-    if (is_another(request, file)) {
+    if (precondition_fails(request, file)) {
         response_error(response, 412, "The file has changed.");
-    } else if (is_unchanged(request, file)) {
+    } else if (is_not_modified(request, file)) {
         response_start(response, 304);
         buffer_append(&response->head, file->validators);
     } else if (range == HTTP_RANGE_UNSATISFIABLE) {
         response_error(response, 416,
                        "The range starts after the end of the file.");
-        add_content_range(response, false, 0, 0, size);
+        snprintf(place, sizeof place, "bytes */%ju", (uintmax_t)size);
+        response_field(response, VIEW("Content-Range"), view_of(place));
     } else {
         response_start(response, range == HTTP_RANGE_OK ? 206 : 200);
         response_field(response, VIEW("Content-Type"), content_type_of(name));
         buffer_append(&response->head, file->validators);
         buffer_append(&response->head, VIEW("Accept-Ranges: bytes\r\n"));
-        if (range == HTTP_RANGE_OK)
-            add_content_range(response, true, first, last, size);
+        if (range == HTTP_RANGE_OK) {
+            snprintf(place, sizeof place, "bytes %ju-%ju/%ju", (uintmax_t)first,
+                     (uintmax_t)last, (uintmax_t)size);
+            response_field(response, VIEW("Content-Range"), view_of(place));
+        }
         response_file(response, cache, file, first, last - first + 1);
         return; /* the response has borrowed the file */
     }

@@ -58,17 +58,13 @@ static struct view next_word(struct view *line) {
 }
 
 static bool parse_status(struct view word, int *status) {
-    static const int known[] = {301, 302, 303, 307, 308};
     uint64_t number;
 
-    if (!view_number(word, 999, &number))
+    if (!view_number(word, 308, &number) || number < 301 ||
+        (number > 303 && number < 307))
         return false;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (number == (uint64_t)known[i]) {
-            *status = known[i];
-            return true;
-        }
-    return false;
+    *status = (int)number;
+    return true;
 }
 
 static const char *add(struct redirect **table, const struct path *path,
@@ -97,18 +93,16 @@ static const char *add(struct redirect **table, const struct path *path,
 
 /* Returns NULL, or what is wrong with the line. */
 static const char *load_line(struct redirect **table, struct view line) {
-    struct view words = view_slice(line, 0, view_find(line, '#'));
+    struct view words = line;
     char path_text[PATH_SIZE];
     struct path path = {.text = path_text};
     int status = 302;
 
     /* A '#' is a comment only at a word's start: targets have fragments. */
-    for (size_t at = words.length; at < line.length; at++) {
+    for (size_t at = 0; at < words.length; at++)
         if (line.data[at] == '#' &&
             (at == 0 || line.data[at - 1] == ' ' || line.data[at - 1] == '\t'))
-            break;
-        words = view_slice(line, 0, at + 1);
-    }
+            words.length = at;
     struct view from = next_word(&words);
     struct view target = next_word(&words);
     struct view code = next_word(&words);

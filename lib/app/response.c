@@ -6,57 +6,50 @@
 
 #include <stdio.h>
 
+/* RFC 9110, section 15; and RFC 6585 for 431. */
 static const struct {
     int status;
-    struct view text;
-} texts[] = {
-#define STATUS(number, reason) {number, VIEW_INITIALIZER(#number " " reason)}
-    STATUS(100, "Continue"),
-    STATUS(200, "OK"),
-    STATUS(204, "No Content"),
-    STATUS(206, "Partial Content"),
-    STATUS(301, "Moved Permanently"),
-    STATUS(302, "Found"),
-    STATUS(303, "See Other"),
-    STATUS(304, "Not Modified"),
-    STATUS(307, "Temporary Redirect"),
-    STATUS(308, "Permanent Redirect"),
-    STATUS(400, "Bad Request"),
-    STATUS(403, "Forbidden"),
-    STATUS(404, "Not Found"),
-    STATUS(405, "Method Not Allowed"),
-    STATUS(408, "Request Timeout"),
-    STATUS(412, "Precondition Failed"),
-    STATUS(413, "Content Too Large"),
-    STATUS(414, "URI Too Long"),
-    STATUS(415, "Unsupported Media Type"),
-    STATUS(416, "Range Not Satisfiable"),
-    STATUS(417, "Expectation Failed"),
-    STATUS(431, "Request Header Fields Too Large"),
-    STATUS(500, "Internal Server Error"),
-    STATUS(501, "Not Implemented"),
-    STATUS(502, "Bad Gateway"),
-    STATUS(503, "Service Unavailable"),
-    STATUS(505, "HTTP Version Not Supported"),
-#undef STATUS
+    struct view name;
+} statuses[] = {
+    {200, VIEW_INITIALIZER("OK")},
+    {204, VIEW_INITIALIZER("No Content")},
+    {206, VIEW_INITIALIZER("Partial Content")},
+    {301, VIEW_INITIALIZER("Moved Permanently")},
+    {302, VIEW_INITIALIZER("Found")},
+    {303, VIEW_INITIALIZER("See Other")},
+    {304, VIEW_INITIALIZER("Not Modified")},
+    {307, VIEW_INITIALIZER("Temporary Redirect")},
+    {308, VIEW_INITIALIZER("Permanent Redirect")},
+    {400, VIEW_INITIALIZER("Bad Request")},
+    {403, VIEW_INITIALIZER("Forbidden")},
+    {404, VIEW_INITIALIZER("Not Found")},
+    {405, VIEW_INITIALIZER("Method Not Allowed")},
+    {408, VIEW_INITIALIZER("Request Timeout")},
+    {412, VIEW_INITIALIZER("Precondition Failed")},
+    {413, VIEW_INITIALIZER("Content Too Large")},
+    {414, VIEW_INITIALIZER("URI Too Long")},
+    {415, VIEW_INITIALIZER("Unsupported Media Type")},
+    {416, VIEW_INITIALIZER("Range Not Satisfiable")},
+    {417, VIEW_INITIALIZER("Expectation Failed")},
+    {431, VIEW_INITIALIZER("Request Header Fields Too Large")},
+    {500, VIEW_INITIALIZER("Internal Server Error")},
+    {501, VIEW_INITIALIZER("Not Implemented")},
+    {502, VIEW_INITIALIZER("Bad Gateway")},
+    {503, VIEW_INITIALIZER("Service Unavailable")},
+    {505, VIEW_INITIALIZER("HTTP Version Not Supported")},
 };
 
-/* Returns the status and its name; empty if it is not in the table. */
-static struct view text_of(int status) {
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
-        if (texts[i].status == status)
-            return texts[i].text;
-    return VIEW("");
+static struct view name_of(int status) {
+    for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
+        if (statuses[i].status == status)
+            return statuses[i].name;
+    return VIEW("Unknown");
 }
 
 static void append_status(struct buffer *buffer, int status) {
-    struct view text = text_of(status);
-
-    if (text.length == 0) {
-        buffer_append_number(buffer, status);
-        text = VIEW(" Unknown");
-    }
-    buffer_append(buffer, text);
+    buffer_append_number(buffer, status);
+    buffer_append(buffer, VIEW(" "));
+    buffer_append(buffer, name_of(status));
 }
 
 static void forget_body(struct response *response) {
@@ -111,9 +104,6 @@ void response_field(struct response *response, struct view name,
 
 /* Starts the frame that all pages without a template share. */
 static void start_page(struct response *response) {
-    struct view text = text_of(response->status);
-    struct view heading =
-        text.length == 0 ? VIEW("Unknown") : view_skip(text, strlen("200 "));
     struct buffer *body = &response->body;
 
     buffer_append(&response->head,
@@ -126,7 +116,7 @@ static void start_page(struct response *response) {
     append_status(body, response->status);
     buffer_append(body, VIEW("</title>\n<link rel=\"stylesheet\" "
                              "href=\"/style.css\">\n<h1>"));
-    buffer_append(body, heading);
+    buffer_append(body, name_of(response->status));
     buffer_append(body, VIEW("</h1>\n<p>"));
 }
 
@@ -172,7 +162,7 @@ struct view response_body(const struct response *response) {
                       (size_t)response->count);
 }
 
-uint64_t response_length(const struct response *response) {
+static uint64_t response_length(const struct response *response) {
     return response->file != NULL ? response->count : response->body.length;
 }
 

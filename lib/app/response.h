@@ -73,7 +73,6 @@ void response_redirect(struct response *response, int status,
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 
-uint64_t response_length(const struct response *response); /* of the body */
 void response_free(struct response *response); /* leaves a valid empty one */
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #define STRINGS         1001
 #define WORDS_IN_FIRST  1000
@@ -41,8 +42,7 @@ static void append_string(struct buffer *text, uint32_t *state, int words) {
 static int compare(const void *a, const void *b) {
     const struct view *left = a;
     const struct view *right = b;
-    size_t shorter =
-        left->length < right->length ? left->length : right->length;
+    size_t shorter = MIN(left->length, right->length);
     int order = memcmp(left->data, right->data, shorter);
 
     if (order != 0)

@@ -77,8 +77,7 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    atomic_fetch_add(&crashes.suppressed, 1);
-    if (log_limit_claim(&crashes, clock_milliseconds(), LOG_INTERVAL))
+    if (log_is_due(&crashes, clock_milliseconds()))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "

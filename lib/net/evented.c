@@ -5,6 +5,7 @@
 #include "process/clock.h"
 
 #include <errno.h>
+#include <sys/param.h>
 #include <utlist.h>
 
 void evented_init(struct evented *evented, struct server *server,
@@ -80,14 +81,11 @@ int evented_timeout(const struct evented *evented) {
     int64_t earliest = redis_pipeline_deadline(&evented->redis);
 
     for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
-        if (evented->waiting[i] != NULL &&
-            evented->waiting[i]->deadline < earliest)
-            earliest = evented->waiting[i]->deadline;
-    if (evented->paused_until > evented->now &&
-        evented->paused_until < earliest)
-        earliest = evented->paused_until;
-    if (evented->trim_at < earliest)
-        earliest = evented->trim_at;
+        if (evented->waiting[i] != NULL)
+            earliest = MIN(earliest, evented->waiting[i]->deadline);
+    if (evented->paused_until > evented->now)
+        earliest = MIN(earliest, evented->paused_until);
+    earliest = MIN(earliest, evented->trim_at);
     if (earliest == INT64_MAX)
         return -1;
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;

@@ -13,11 +13,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static void set_option(int descriptor, int level, int name, const void *value,
-                       socklen_t size, const char *what) {
-    if (setsockopt(descriptor, level, name, value, size) < 0)
-        server_fatal("cannot set %s: %s", what, strerror(errno));
+static void set_option(int descriptor, int level, int option, const void *value,
+                       socklen_t size, const char *name) {
+    if (setsockopt(descriptor, level, option, value, size) < 0)
+        server_fatal("cannot set %s: %s", name, strerror(errno));
 }
+#define SET_OPTION(descriptor, level, option, value)                           \
+    set_option(descriptor, level, option, &(value), sizeof(value), #option)
 
 /*
  * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel shows a connection only when
@@ -45,23 +47,17 @@ static void set_option(int descriptor, int level, int name, const void *value,
  */
 static void set_options(const struct options *options, int descriptor) {
     int on = 1;
-    int seconds = options_time(options, REQUEST_TIMEOUT) / 1000;
-    struct timeval receive = timeval_of(options_time(options, REQUEST_TIMEOUT));
+    int request = options_time(options, REQUEST_TIMEOUT);
+    int seconds = request < 1000 ? 1 : request / 1000; /* 0 would not defer */
+    struct timeval receive = timeval_of(request);
     struct timeval sending =
         timeval_of(options_time(options, SEND_CHECK_INTERVAL));
 
-    seconds += seconds == 0; /* 0 would not defer at all */
-
-    set_option(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on,
-               "SO_REUSEADDR");
-    set_option(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on,
-               "TCP_NODELAY");
-    set_option(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds,
-               sizeof seconds, "TCP_DEFER_ACCEPT");
-    set_option(descriptor, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof receive,
-               "SO_RCVTIMEO");
-    set_option(descriptor, SOL_SOCKET, SO_SNDTIMEO, &sending, sizeof sending,
-               "SO_SNDTIMEO");
+    SET_OPTION(descriptor, SOL_SOCKET, SO_REUSEADDR, on);
+    SET_OPTION(descriptor, IPPROTO_TCP, TCP_NODELAY, on);
+    SET_OPTION(descriptor, IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds);
+    SET_OPTION(descriptor, SOL_SOCKET, SO_RCVTIMEO, receive);
+    SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
 /* Returns -1 with errno set: no such family, or too few descriptors. */
@@ -145,9 +141,8 @@ int listener_open_another(const struct options *options, int first) {
     int descriptor = make_socket(options, address.ss_family);
     if (descriptor < 0)
         give_up_listening(options);
-    set_option(first, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on, "SO_REUSEPORT");
-    set_option(descriptor, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on,
-               "SO_REUSEPORT");
+    SET_OPTION(first, SOL_SOCKET, SO_REUSEPORT, on);
+    SET_OPTION(descriptor, SOL_SOCKET, SO_REUSEPORT, on);
     if (!start_listening(options, descriptor, (struct sockaddr *)&address,
                          length))
         give_up_listening(options);

@@ -5,6 +5,7 @@
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <sys/param.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
@@ -48,8 +49,7 @@ ssize_t transmit(int socket, struct pending pending) {
         return sendmsg(socket, &message, MSG_NOSIGNAL | more);
     }
     off_t offset = (off_t)pending.offset;
-    size_t count = pending.count < SENDFILE_AT_ONCE ? (size_t)pending.count
-                                                    : SENDFILE_AT_ONCE;
+    size_t count = (size_t)MIN(pending.count, SENDFILE_AT_ONCE);
     if (pending.last && count == pending.count)
         set_cork(socket);
     return sendfile(socket, pending.descriptor, &offset, count);

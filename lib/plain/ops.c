@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -173,22 +172,6 @@ void output_text(int descriptor, const char *text, size_t length) {
     }
 }
 
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
-    (void)limit, (void)now, (void)pause;
-    return true;
-}
-
-void log_limited(struct log_limit *limit, const char *format, ...) {
-    char text[1000];
-    va_list arguments;
-
-    (void)limit;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    log_line(text, "");
-}
-
 /* ---- Statistics: requests only ---- */
 
 struct counters *statistics_create(size_t workers) {
@@ -213,22 +196,18 @@ void statistics_print(const struct counters *counters, size_t workers,
 
 /* ---- Redis has no connection to spare: that is an error like others ---- */
 
-bool redis_is_refusal(const struct resp_reply *reply) {
-    (void)reply;
+bool redis_report_refusal(const struct redis_server *server,
+                          const struct resp_reply *reply, int64_t now) {
+    (void)server, (void)reply, (void)now;
     return false;
 }
 
-bool redis_is_shortage(int error) {
-    (void)error;
+bool redis_report_shortage(const struct redis_server *server, int64_t now) {
+    (void)server, (void)now;
     return false;
 }
 
 bool redis_is_scarce(int64_t now) {
     (void)now;
     return false;
-}
-
-void redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *refusal, int64_t now) {
-    (void)server, (void)refusal, (void)now;
 }

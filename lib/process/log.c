@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "process/log.h"
 
+#include "config.h"
 #include "ops.h"
 
 #include <ctype.h>
@@ -12,16 +13,36 @@
 #include <string.h>
 #include <unistd.h>
 
+bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
+    int64_t next_at = atomic_load(&limit->next_at);
+
+    return now >= next_at && atomic_compare_exchange_strong(
+                                 &limit->next_at, &next_at, now + pause);
+}
+
+bool log_is_due(struct log_limit *limit, int64_t now) {
+    atomic_fetch_add(&limit->suppressed, 1);
+    return log_limit_claim(limit, now, LOG_INTERVAL);
+}
+
 /* Others may have written the text; a terminal must not obey them.  Some take
    bytes above ASCII for control characters as well (C1, also in UTF-8). */
-void log_line(char *text, const char *end) {
-    char line[1200];
+void log_limited(struct log_limit *limit, const char *format, ...) {
+    unsigned times = atomic_exchange(&limit->suppressed, 0);
+    char text[1000], count[64] = "", line[1200];
+    va_list arguments;
 
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
     for (char *c = text; *c != '\0'; c++)
         if (!isprint((unsigned char)*c))
             *c = '?';
+    if (times > 1)
+        snprintf(count, sizeof count, " (%u times since the last such line)",
+                 times);
     int length = snprintf(line, sizeof line, "%.80s: %s%s\n",
-                          program_invocation_short_name, text, end);
+                          program_invocation_short_name, text, count);
     output_line(STDERR_FILENO, line, (size_t)length);
 }
 

@@ -1,17 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* Prints a line of the log; ends a server that cannot start. */
+/* Prints lines of the log; ends a server that cannot start. */
 #ifndef PROCESS_LOG_H
 #define PROCESS_LOG_H
 
-#include <stddef.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /* Prints one line, what failed at the start and what to do, and exits 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
-/* Prints one line of the log on standard error: the program's name, the text,
-   and `end`.  Bytes of the text that are not printable ASCII become question
-   marks. */
-void log_line(char *text, const char *end);
+/* The limit of a message that may repeat: all zero at first, in memory that all
+   processes share.  Messages that come too soon are only counted. */
+struct log_limit {
+    _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
+    _Atomic unsigned suppressed;
+};
+
+/* Claims the next line.  Of all callers at once, one gets true and logs; then
+   none for a pause, in milliseconds. */
+bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
+
+/* Counts a message that may come for days.  Returns true if it must be logged:
+   the first one, then one in a LOG_INTERVAL. */
+bool log_is_due(struct log_limit *limit, int64_t now);
+
+/* Prints one line on standard error: the program's name, the text, and how
+   often it has come since the last such line.  Bytes of the text that are not
+   printable ASCII become question marks. */
+__attribute__((format(printf, 2, 3))) void log_limited(struct log_limit *limit,
+                                                       const char *format, ...);
 
 #endif

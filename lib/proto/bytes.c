@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 static bool is_blank(char byte) {
     return byte == ' ' || byte == '\t';
@@ -81,10 +82,7 @@ char *buffer_reserve(struct buffer *buffer, size_t more) {
         size_t needed = buffer->length + more;
         /* Half as much again, so that n appends copy O(n) bytes in all. */
         size_t capacity = buffer->capacity + buffer->capacity / 2;
-        if (capacity < needed)
-            capacity = needed;
-        if (capacity < 64)
-            capacity = 64;
+        capacity = MAX(MAX(capacity, needed), 64);
         char *data =
             more > SIZE_MAX / 2 ? NULL : realloc(buffer->data, capacity);
         if (data == NULL) {

@@ -101,27 +101,6 @@ static ssize_t bad(struct http_request *request, int status,
     return -status;
 }
 
-static enum http_method method_of(struct view name) {
-    static const struct {
-        struct view name;
-        enum http_method method;
-    } known[] = {
-        {VIEW_INITIALIZER("GET"), HTTP_GET},
-        {VIEW_INITIALIZER("HEAD"), HTTP_HEAD},
-        {VIEW_INITIALIZER("POST"), HTTP_POST},
-        {VIEW_INITIALIZER("PUT"), HTTP_OTHER},
-        {VIEW_INITIALIZER("DELETE"), HTTP_OTHER},
-        {VIEW_INITIALIZER("PATCH"), HTTP_OTHER},
-        {VIEW_INITIALIZER("OPTIONS"), HTTP_OPTIONS},
-        {VIEW_INITIALIZER("TRACE"), HTTP_OTHER},
-        {VIEW_INITIALIZER("CONNECT"), HTTP_OTHER},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (view_equal(name, known[i].name))
-            return known[i].method;
-    return HTTP_UNKNOWN;
-}
-
 /* RFC 9112, section 3.2: the origin-form of browsers, the absolute-form of
    proxies, or the asterisk-form of OPTIONS.  Returns 0, or minus a status. */
 static ssize_t parse_target(struct http_request *request, struct view method,
@@ -325,8 +304,8 @@ static ssize_t parse_field_line(struct http_request *request,
 
 /* RFC 9112, section 6.3: how long is the body?  RFC 9112, section 9.3: does
    the connection persist? */
-static ssize_t judge(struct http_request *request,
-                     const struct framing *framing) {
+static ssize_t check_framing(struct http_request *request,
+                             const struct framing *framing) {
     if (request->minor_version > 0 && request->host.data == NULL)
         return bad(request, 400, "HTTP/1.1 requires a Host field.");
     if (framing->codings > 0 && framing->has_length)
@@ -382,9 +361,28 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
 /* The method is parsed first, and kept even if the rest of the request is
    wrong: a response to HEAD has no body. */
 static enum http_method find_method(struct view input) {
+    static const struct {
+        struct view name;
+        enum http_method method;
+    } known[] = {
+        {VIEW_INITIALIZER("GET"), HTTP_GET},
+        {VIEW_INITIALIZER("HEAD"), HTTP_HEAD},
+        {VIEW_INITIALIZER("POST"), HTTP_POST},
+        {VIEW_INITIALIZER("PUT"), HTTP_OTHER},
+        {VIEW_INITIALIZER("DELETE"), HTTP_OTHER},
+        {VIEW_INITIALIZER("PATCH"), HTTP_OTHER},
+        {VIEW_INITIALIZER("OPTIONS"), HTTP_OPTIONS},
+        {VIEW_INITIALIZER("TRACE"), HTTP_OTHER},
+        {VIEW_INITIALIZER("CONNECT"), HTTP_OTHER},
+    };
     size_t end = view_find(input, ' ');
-    return end < input.length ? method_of(view_slice(input, 0, end))
-                              : HTTP_UNKNOWN;
+    struct view name = view_slice(input, 0, end);
+
+    for (size_t i = 0; end < input.length && i < sizeof known / sizeof known[0];
+         i++)
+        if (view_equal(name, known[i].name))
+            return known[i].method;
+    return HTTP_UNKNOWN;
 }
 
 size_t http_empty_lines(struct view input) {
@@ -419,7 +417,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     while (result == 0 && rest.length > 0)
         result = parse_field_line(request, &framing, &rest);
     if (result == 0)
-        result = judge(request, &framing);
+        result = check_framing(request, &framing);
     return result < 0 ? result : end;
 }
 

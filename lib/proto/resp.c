@@ -6,27 +6,14 @@
 /* The servers' largest reply is an array of strings.  Arrays nested without
    limit could make the parser recurse until the stack is full. */
 #define DEPTH_LIMIT  8
-/* A number and its sign; INT64_MIN has 20 characters. */
-#define NUMBER_LIMIT (sizeof((struct resp_skip *)NULL)->line - 2)
+/* A number and its sign; INT64_MIN has 20 characters, but zeros may precede. */
+#define NUMBER_LIMIT 30
 
-/* Returns where the line that starts at `at` ends, without its CR LF: 0 if it
-   is not yet whole. */
-static size_t line_end(struct view input, size_t at) {
-    size_t lf = at + view_find(view_skip(input, at), '\n');
-    if (lf == input.length || lf == at || input.data[lf - 1] != '\r')
-        return 0;
-    return lf - 1;
-}
-
-static bool is_line(char type) { /* of text that is no number */
+static bool is_text(char type) { /* its line holds no number */
     return type == '+' || type == '-';
 }
 
-static bool is_type(char type) {
-    return is_line(type) || type == ':' || type == '$' || type == '*';
-}
-
-static bool parse_integer(struct view text, int64_t *integer) {
+static bool parse_number(struct view text, int64_t *result) {
     bool negative = view_starts_with(text, VIEW("-"));
     bool has_sign = negative || view_starts_with(text, VIEW("+"));
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
@@ -37,20 +24,55 @@ static bool parse_integer(struct view text, int64_t *integer) {
     if (!view_number(view_skip(text, has_sign ? 1 : 0), limit, &number))
         return false;
     /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
-    *integer = (int64_t)(negative ? -number : number);
+    *result = (int64_t)(negative ? -number : number);
     return true;
+}
+
+/* May a reply of that type begin with this number?  A length is -1 (null) or
+   limited.  Each element of an array has three bytes at least. */
+static bool is_allowed(char type, int64_t number) {
+    return type == ':' ||
+           (number >= -1 && number <= REDIS_SKIP_LIMIT / (type == '*' ? 3 : 1));
+}
+
+/* A line at the front of the input: a whole reply, or the beginning of a string
+   or an array. */
+struct line {
+    char type;
+    struct view text;
+    int64_t number; /* 0 if is_text() */
+};
+
+/* Returns its number of bytes, 0 if it is not whole, or RESP_MALFORMED. */
+static ssize_t parse_line(struct view input, struct line *line) {
+    size_t end = view_find(input, '\n');
+
+    if (input.length == 0)
+        return 0;
+    *line = (struct line){.type = input.data[0]};
+    if (!is_text(line->type) && view_find(VIEW(":$*"), line->type) == 3)
+        return RESP_MALFORMED;
+    if (end == input.length)
+        return is_text(line->type) || end <= NUMBER_LIMIT + 2 ? 0
+                                                              : RESP_MALFORMED;
+    if (end == 1 || input.data[end - 1] != '\r')
+        return RESP_MALFORMED;
+    line->text = view_slice(input, 1, end - 2);
+    bool good = is_text(line->type)
+                    ? view_find(line->text, '\r') == line->text.length
+                    : parse_number(line->text, &line->number) &&
+                          is_allowed(line->type, line->number);
+    return good ? (ssize_t)end + 1 : RESP_MALFORMED;
+}
+
+static bool is_null(const struct line *line) {
+    return line->type != ':' && line->number == -1;
 }
 
 static ssize_t parse(struct view input, int depth, struct resp_reply *reply);
 
 static ssize_t parse_string(struct view input, size_t start, int64_t length,
                             struct resp_reply *reply) {
-    if (length == -1) {
-        reply->type = RESP_NULL;
-        return (ssize_t)start;
-    }
-    if (length < 0 || length > REDIS_SKIP_LIMIT)
-        return RESP_MALFORMED;
     if (length > REDIS_REPLY_LIMIT)
         return RESP_TOO_LARGE;
     size_t end = start + (size_t)length;
@@ -65,13 +87,6 @@ static ssize_t parse_string(struct view input, size_t start, int64_t length,
 
 static ssize_t parse_array(struct view input, size_t start, int64_t count,
                            int depth, struct resp_reply *reply) {
-    if (count == -1) {
-        reply->type = RESP_NULL;
-        return (ssize_t)start;
-    }
-    /* Each element has three bytes at least, so count is limited as well. */
-    if (count < 0 || count > REDIS_SKIP_LIMIT / 3)
-        return RESP_MALFORMED;
     if (count > REDIS_REPLY_LIMIT / 3 || depth == DEPTH_LIMIT)
         return RESP_TOO_LARGE;
     size_t at = start;
@@ -91,34 +106,23 @@ static ssize_t parse_array(struct view input, size_t start, int64_t count,
 }
 
 static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
-    int64_t number = 0;
+    struct line line;
+    ssize_t end = parse_line(input, &line);
 
     *reply = (struct resp_reply){.type = RESP_NULL};
-    if (input.length == 0)
-        return 0;
-    char type = input.data[0];
-    if (!is_type(type))
-        return RESP_MALFORMED;
-    size_t end = line_end(input, 1);
-    if (end == 0) /* a line without an end so far, or a bare LF */
-        return view_find(input, '\n') < input.length ? RESP_MALFORMED : 0;
-    struct view line = view_slice(input, 1, end - 1);
-    if (is_line(type)) {
-        if (view_find(line, '\r') < line.length)
-            return RESP_MALFORMED;
-        reply->type = type == '+' ? RESP_STATUS : RESP_ERROR;
-        reply->text = line;
-        return (ssize_t)end + 2;
-    }
-    if (!parse_integer(line, &number))
-        return RESP_MALFORMED;
-    if (type == '$')
-        return parse_string(input, end + 2, number, reply);
-    if (type == '*')
-        return parse_array(input, end + 2, number, depth, reply);
-    reply->type = RESP_INTEGER;
-    reply->integer = number;
-    return (ssize_t)end + 2;
+    if (end <= 0 || is_null(&line))
+        return end;
+    if (line.type == '$')
+        return parse_string(input, (size_t)end, line.number, reply);
+    if (line.type == '*')
+        return parse_array(input, (size_t)end, line.number, depth, reply);
+    reply->type = line.type == '+'   ? RESP_STATUS
+                  : line.type == '-' ? RESP_ERROR
+                                     : RESP_INTEGER;
+    if (is_text(line.type))
+        reply->text = line.text;
+    reply->integer = line.number;
+    return end;
 }
 
 ssize_t resp_parse(struct view input, struct resp_reply *reply) {
@@ -129,76 +133,68 @@ ssize_t resp_parse(struct view input, struct resp_reply *reply) {
 
 /* ---- Replies that are too large ---- */
 
-void resp_skip_begin(struct resp_skip *skip) {
-    *skip = (struct resp_skip){.replies = 1};
-}
+/* The rest of a line that holds a text.  Keeps a CR until the LF comes. */
+static ssize_t skip_text(struct resp_skip *skip, struct view input) {
+    size_t end = view_find(input, '\r');
 
-/* The line is whole: it is a reply, or the beginning of a string or an array.
-   An array's elements are counted as replies that follow, so any depth works.
-   Returns false if it is malformed. */
-static bool skip_line(struct resp_skip *skip) {
-    size_t length = skip->line_length - 1; /* without its CR */
-    char type = skip->line[0];
-    int64_t number;
-
-    skip->line_length = 0;
-    skip->after_cr = false;
+    if (view_find(input, '\n') < end)
+        return RESP_MALFORMED;
+    if (input.length - end < 2)
+        return (ssize_t)end;
+    if (input.data[end + 1] != '\n')
+        return RESP_MALFORMED;
+    skip->in_text = false;
     skip->replies--;
-    if (is_line(type))
-        return true;
-    if (!parse_integer((struct view){skip->line + 1, length - 1}, &number))
-        return false;
-    if (type == ':' || number == -1)
-        return true;
-    if (number < 0 || number > REDIS_SKIP_LIMIT / (type == '*' ? 3 : 1))
-        return false;
-    if (type == '$')
-        skip->string = (uint64_t)number + 2;
-    skip->replies += type == '$' ? 1 : (uint64_t)number;
-    return skip->replies <= REDIS_SKIP_LIMIT;
+    return (ssize_t)end + 2;
 }
 
-/* Keeps the first bytes of the line.  The rest of a text is dropped; a number
-   that does not fit is malformed. */
-static bool skip_line_byte(struct resp_skip *skip, char byte) {
-    if (skip->after_cr != (byte == '\n')) /* CR and LF come as a pair only */
-        return false;
-    if (skip->after_cr)
-        return skip_line(skip);
-    skip->after_cr = byte == '\r';
-    if (skip->line_length < sizeof skip->line)
-        skip->line[skip->line_length] = byte;
-    else if (!is_line(skip->line[0]))
-        return false;
-    skip->line_length++;
-    return is_type(skip->line[0]);
+static ssize_t skip_string(struct resp_skip *skip, struct view input) {
+    if (skip->string > 2) {
+        uint64_t left = skip->string - 2;
+        size_t count = left < input.length ? (size_t)left : input.length;
+        skip->string -= count;
+        return (ssize_t)count;
+    }
+    if (input.length < 2)
+        return 0;
+    skip->string = 0;
+    skip->replies--;
+    return view_starts_with(input, VIEW("\r\n")) ? 2 : RESP_MALFORMED;
 }
 
-/* At the end of a string: CR, then LF. */
-static bool skip_string_end(struct resp_skip *skip, char byte) {
-    bool good = byte == (skip->string == 2 ? '\r' : '\n');
-    if (--skip->string == 0)
+/* An array's elements are counted as replies that follow, so any depth works.
+ */
+static ssize_t skip_line(struct resp_skip *skip, struct view input) {
+    struct line line;
+
+    if (input.length > 0 && is_text(input.data[0])) {
+        skip->in_text = true;
+        return 1;
+    }
+    ssize_t end = parse_line(input, &line);
+    if (end <= 0)
+        return end;
+    if (line.type == '$' && !is_null(&line))
+        skip->string = (uint64_t)line.number + 2;
+    else
         skip->replies--;
-    return good;
+    if (line.type == '*' && !is_null(&line))
+        skip->replies += (uint64_t)line.number;
+    return skip->replies <= REDIS_SKIP_LIMIT ? end : RESP_MALFORMED;
 }
 
 ssize_t resp_skip(struct resp_skip *skip, struct view input) {
     size_t at = 0;
+    ssize_t used = 1;
 
-    while (skip->replies > 0 && at < input.length) {
-        if (skip->string > 2) {
-            uint64_t left = skip->string - 2;
-            size_t here = input.length - at;
-            size_t count = left < here ? (size_t)left : here;
-            skip->string -= count;
-            at += count;
-            continue;
-        }
-        bool good = skip->string > 0 ? skip_string_end(skip, input.data[at])
-                                     : skip_line_byte(skip, input.data[at]);
-        if (!good)
-            return RESP_MALFORMED;
-        at++;
+    while (skip->replies > 0 && used > 0) {
+        struct view rest = view_skip(input, at);
+        used = skip->string > 0 ? skip_string(skip, rest)
+               : skip->in_text  ? skip_text(skip, rest)
+                                : skip_line(skip, rest);
+        if (used < 0)
+            return used;
+        at += (size_t)used;
     }
     return (ssize_t)at;
 }
@@ -212,7 +208,7 @@ int resp_read(struct resp_skip *skip, struct view input, size_t *used,
 
     if (result == RESP_TOO_LARGE) {
         if (!skipping)
-            resp_skip_begin(skip);
+            skip->replies = 1;
         result = resp_skip(skip, input);
         *reply = (struct resp_reply){.type = RESP_ERROR, .text = too_large};
     }

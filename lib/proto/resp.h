@@ -46,16 +46,12 @@ ssize_t resp_parse(struct view input, struct resp_reply *reply);
 struct resp_skip {
     uint64_t replies; /* still to skip; the elements of arrays count as well */
     uint64_t string;  /* bytes of a string, with its CR LF, still to come */
-    char line[32];    /* the first bytes of a line that is not whole yet */
-    size_t line_length; /* bytes of that line so far; may exceed the array */
-    bool after_cr;      /* the last of them is a CR */
+    bool in_text;     /* the rest of a status or an error is still to come */
 };
 
-/* Begins to skip one reply. */
-void resp_skip_begin(struct resp_skip *skip);
-
-/* Skips the part of it that the input holds.  Returns its number of bytes, or
-   RESP_MALFORMED.  The reply has ended when skip->replies is 0. */
+/* Skips the part of it that the input holds, except for a few bytes if a line
+   is not whole.  Returns its number of bytes, or RESP_MALFORMED.  The reply has
+   ended when skip->replies is 0. */
 ssize_t resp_skip(struct resp_skip *skip, struct view input);
 
 /*

@@ -136,13 +136,15 @@ static void walk(const struct resp_reply *reply, struct view input) {
 
 /* Skipped byte by byte, a reply ends where the parser sees its end. */
 static void must_skip_alike(struct view input, ssize_t parsed) {
-    struct resp_skip skip;
+    struct resp_skip skip = {.replies = 1};
     size_t at = 0;
-    ssize_t used = 1;
+    ssize_t used = 0;
 
-    resp_skip_begin(&skip);
-    for (; used > 0 && skip.replies > 0 && at < input.length; at++)
-        used = resp_skip(&skip, view_slice(input, at, 1));
+    for (size_t end = 1; used >= 0 && skip.replies > 0 && end <= input.length;
+         end++) {
+        used = resp_skip(&skip, view_slice(input, at, end - at));
+        at += used > 0 ? (size_t)used : 0;
+    }
     if (parsed > 0)
         must(skip.replies == 0 && at == (size_t)parsed);
     if (parsed == 0) /* resp_skip() may reject a line that has not ended */

@@ -2,7 +2,6 @@
 /* Limits of memory: ops/memory.c, and ops/budget.c. */
 #include "harness.h"
 
-#include "../../ops/memory.h"
 #include "../../ops/start.h"
 #include "ops.h"
 

@@ -188,14 +188,12 @@ static void append_string(struct buffer *input, size_t length) {
 
 /* In pieces of `size` bytes, as the whole state must survive between them. */
 static ssize_t skip_in_pieces(struct view input, size_t size) {
-    struct resp_skip skip;
-    size_t at = 0;
+    struct resp_skip skip = {.replies = 1};
+    size_t at = 0, end = 0;
 
-    resp_skip_begin(&skip);
-    while (skip.replies > 0 && at < input.length) {
-        size_t rest = input.length - at;
-        ssize_t used =
-            resp_skip(&skip, view_slice(input, at, size < rest ? size : rest));
+    while (skip.replies > 0 && end < input.length) {
+        end = end + size < input.length ? end + size : input.length;
+        ssize_t used = resp_skip(&skip, view_slice(input, at, end - at));
         if (used < 0)
             return used;
         at += (size_t)used;

@@ -28,16 +28,19 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* The C library's calls, as the linker names them. */
-int __real_accept4(int listener, struct sockaddr *address, socklen_t *length,
-                   int flags);
-ssize_t __real_recv(int socket, void *memory, size_t size, int flags);
-ssize_t __real_send(int socket, const void *memory, size_t size, int flags);
-ssize_t __real_sendmsg(int socket, const struct msghdr *message, int flags);
-int __real_poll(struct pollfd *entries, nfds_t count, int timeout);
-int __real_setsockopt(int socket, int level, int option, const void *value,
-                      socklen_t length);
-int __real_close(int descriptor);
+/* The C library's call, and the one in its place, as the linker names them. */
+#define WRAPPED(result, name, ...)                                             \
+    result __real_##name(__VA_ARGS__);                                         \
+    result __wrap_##name(__VA_ARGS__)
+WRAPPED(int, accept4, int listener, struct sockaddr *address, socklen_t *length,
+        int flags);
+WRAPPED(ssize_t, recv, int socket, void *memory, size_t size, int flags);
+WRAPPED(ssize_t, send, int socket, const void *memory, size_t size, int flags);
+WRAPPED(ssize_t, sendmsg, int socket, const struct msghdr *message, int flags);
+WRAPPED(int, poll, struct pollfd *entries, nfds_t count, int timeout);
+WRAPPED(int, setsockopt, int socket, int level, int option, const void *value,
+        socklen_t length);
+WRAPPED(int, close, int descriptor);
 
 /* With 64-bit offsets glibc has another name for it. */
 #ifdef __GLIBC__
@@ -48,17 +51,7 @@ int __real_close(int descriptor);
 #define WRAP_SENDFILE __wrap_sendfile
 #endif
 ssize_t REAL_SENDFILE(int socket, int file, off_t *offset, size_t count);
-
-int __wrap_accept4(int listener, struct sockaddr *address, socklen_t *length,
-                   int flags);
-ssize_t __wrap_recv(int socket, void *memory, size_t size, int flags);
-ssize_t __wrap_send(int socket, const void *memory, size_t size, int flags);
-ssize_t __wrap_sendmsg(int socket, const struct msghdr *message, int flags);
 ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count);
-int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout);
-int __wrap_setsockopt(int socket, int level, int option, const void *value,
-                      socklen_t length);
-int __wrap_close(int descriptor);
 
 /* A call that may be made several times. */
 struct attempt {
@@ -197,14 +190,14 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     return -1;
 }
 
-/* The timeouts are kept here: the kernel's would have no effect on sockets that
-   do not sleep. */
+/* The timeouts are kept here, those of the listener before there are
+   coroutines: the kernel's would have no effect on sockets that do not sleep.
+ */
 int __wrap_setsockopt(int socket, int level, int option, const void *value,
                       socklen_t length) {
     const struct timeval *time = value;
 
-    if (!coroutines_run() || level != SOL_SOCKET ||
-        (option != SO_RCVTIMEO && option != SO_SNDTIMEO))
+    if (level != SOL_SOCKET || (option != SO_RCVTIMEO && option != SO_SNDTIMEO))
         return __real_setsockopt(socket, level, option, value, length);
     struct timeouts *timeouts = coroutine_timeouts(socket);
     if (timeouts == NULL) {
@@ -218,7 +211,7 @@ int __wrap_setsockopt(int socket, int level, int option, const void *value,
 }
 
 int __wrap_close(int descriptor) {
-    if (coroutines_run() && descriptor >= 0)
+    if (descriptor >= 0)
         coroutine_forget(descriptor);
     return __real_close(descriptor);
 }

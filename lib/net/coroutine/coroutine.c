@@ -14,8 +14,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+#include <sys/param.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -281,14 +280,11 @@ void coroutine_yield_after(unsigned calls) {
 static int time_to_sleep(int64_t earliest) {
     int64_t now = clock_milliseconds();
 
-    if (loop.waiting > 0 && loop.heap[1]->deadline < earliest)
-        earliest = loop.heap[1]->deadline;
-    if (loop.trim_at < earliest)
-        earliest = loop.trim_at;
-    if (loop.unmap_at < earliest)
-        earliest = loop.unmap_at;
-    if (server_is_stopping() && loop.wake_at < earliest)
-        earliest = loop.wake_at;
+    if (loop.waiting > 0)
+        earliest = MIN(earliest, loop.heap[1]->deadline);
+    if (server_is_stopping())
+        earliest = MIN(earliest, loop.wake_at);
+    earliest = MIN(earliest, MIN(loop.trim_at, loop.unmap_at));
     if (earliest <= now || loop.ready != NULL)
         return 0;
     return earliest == INT64_MAX ? -1 : (int)(earliest - now);
@@ -393,8 +389,7 @@ static struct coroutine *take_unused(void) {
 
     LL_DELETE(loop.unused, coroutine);
     loop.unused_count--;
-    if (loop.unused_count < loop.never_used)
-        loop.never_used = loop.unused_count;
+    loop.never_used = MIN(loop.never_used, loop.unused_count);
     return coroutine;
 }
 
@@ -415,9 +410,8 @@ static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)
         return;
     size_t surplus = loop.unused_count > 0 ? loop.unused_count - 1 : 0;
-    if (surplus > loop.never_used)
-        surplus = loop.never_used;
-    size_t count = surplus < STACKS_AT_ONCE ? surplus : STACKS_AT_ONCE;
+    surplus = MIN(surplus, loop.never_used);
+    size_t count = MIN(surplus, STACKS_AT_ONCE);
     for (size_t i = 0; i < count; i++)
         unmap_stack(take_unused());
     loop.never_used = surplus > count ? surplus - count : loop.unused_count;
@@ -428,28 +422,16 @@ static void unmap_unused(int64_t now) {
 
 /* ---- The calls of coroutine.h ---- */
 
-static int timeout_of(int listener, int option) {
-    struct timeval time = {0};
-    socklen_t length = sizeof time;
-
-    getsockopt(listener, SOL_SOCKET, option, &time, &length);
-    return (int)(time.tv_sec * 1000 + time.tv_usec / 1000);
-}
-
 void coroutines_next_round(void) {
     cached_time_next_round(loop.time);
 }
 
-void coroutines_begin(size_t limit, int listener, struct cached_time *time) {
-    struct timeouts *timeouts = coroutine_timeouts(listener);
-
+void coroutines_begin(size_t limit, struct cached_time *time) {
     loop.set = epoll_create1(EPOLL_CLOEXEC);
     /* From 1; one for the main stack. */
     loop.heap = calloc(limit + 2, sizeof loop.heap[0]);
-    if (loop.set < 0 || loop.heap == NULL || timeouts == NULL)
+    if (loop.set < 0 || loop.heap == NULL)
         server_fatal("cannot watch anything: %s", strerror(errno));
-    *timeouts = (struct timeouts){.receive = timeout_of(listener, SO_RCVTIMEO),
-                                  .send = timeout_of(listener, SO_SNDTIMEO)};
     loop.current = &loop.main;
     loop.time = time;
     loop.unmap_at = loop.trim_at = INT64_MAX;

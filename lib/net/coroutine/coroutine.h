@@ -27,10 +27,9 @@
 struct cached_time;
 
 /* Begins: from now on the wrapped calls (calls.c) switch instead of sleeping.
-   `limit`: the most coroutines.  Accepted sockets inherit the timeouts of the
-   listener.  The rounds of `time` are the loop's iterations.  Exits 1 if memory
-   is short. */
-void coroutines_begin(size_t limit, int listener, struct cached_time *time);
+   `limit`: the most coroutines.  The rounds of `time` are the loop's
+   iterations. Exits 1 if memory is short. */
+void coroutines_begin(size_t limit, struct cached_time *time);
 void coroutines_end(void); /* none is left: frees the stacks */
 
 /* Makes sure that there is a stack for one more.  Returns false with errno set

@@ -36,19 +36,8 @@ void redis_client_close(struct redis_client *client) {
     client->lent = false;
 }
 
-void redis_client_connect_start(struct redis_client *client) {
-    client->used_at = clock_milliseconds();
-    redis_pipeline_connect(&client->pipeline, client->used_at);
-}
-
 void redis_client_check_before_use(struct redis_client *client) {
     client->check_first = true;
-}
-
-void redis_client_was_used(struct redis_client *client) {
-    redis_pipeline_set_idle(&client->pipeline);
-    client->used_at = clock_milliseconds();
-    redis_client_check_before_use(client); /* the next child */
 }
 
 bool redis_client_should_close(const struct redis_client *client, int64_t now) {

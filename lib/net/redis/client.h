@@ -45,14 +45,6 @@ void redis_client_check_before_use(struct redis_client *client);
    or if it was idle for REDIS_IDLE. */
 bool redis_client_should_close(const struct redis_client *client, int64_t now);
 
-/* Begins to connect without waiting, so that a forked child finds the
-   connection under way and the parent still owns it. */
-void redis_client_connect_start(struct redis_client *client);
-
-/* In that parent: a child has used the connection, and left it between two
-   commands. */
-void redis_client_was_used(struct redis_client *client);
-
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 

@@ -21,8 +21,10 @@
 
 #include <sys/types.h>
 
-/* A child's part, in memory that it shares with its parent. */
+/* The data of a slot, in memory that its child shares with the parent: so a
+   write copies no page after a fork. */
 struct redis_loan {
+    struct redis_client *client; /* what is, or can be, lent; NULL: nothing */
     _Atomic bool keeps_idle; /* it has a connection that it may not be using */
     enum {
         LOAN_BROKEN, /* also the value until the child reports another */
@@ -33,10 +35,9 @@ struct redis_loan {
 
 struct redis_lending {
     const struct redis_server *server;
-    size_t count;                  /* slots for children */
-    struct redis_loan *loans;      /* one for each slot */
-    struct redis_client **clients; /* what is, or can be, lent; NULL: nothing */
-    int64_t checked_at;            /* time of the last check for unused ones */
+    size_t count;             /* slots for children */
+    struct redis_loan *loans; /* one for each slot */
+    int64_t checked_at;       /* time of the last check for unused ones */
 };
 
 /* Prepares the lending for this number of children at once. */

@@ -4,9 +4,12 @@
 #include "config.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <utlist.h>
+
+/* The log's words for replies that resp_read() rejects, and for a reply that
+   belongs to no command. */
+#define REDIS_UNEXPECTED VIEW("its replies are not RESP2, or too many")
 
 void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
@@ -47,14 +50,14 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     buffer_free(&pipeline->input);
 }
 
-static void fail(struct redis_pipeline *pipeline, const char *reason,
+static void fail(struct redis_pipeline *pipeline, struct view reason,
                  int64_t now) {
     redis_report_down(pipeline->server, reason, pipeline->asked_at, now);
     redis_pipeline_close(pipeline);
 }
 
 /* Only this connection has failed: the next command begins another. */
-static void fail_alone(struct redis_pipeline *pipeline, const char *reason,
+static void fail_alone(struct redis_pipeline *pipeline, struct view reason,
                        int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
     redis_pipeline_close(pipeline);
@@ -65,8 +68,8 @@ static void fail_alone(struct redis_pipeline *pipeline, const char *reason,
    Redis still accepts connections. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
-    const char *reason =
-        error == 0 ? "it closed the connection" : strerror(error);
+    struct view reason = error == 0 ? VIEW("it closed the connection")
+                                    : view_of(strerror(error));
 
     if (error == ENOMEM || pipeline->has_replied ||
         redis_answers(pipeline->server, pipeline->begun_at))
@@ -108,14 +111,14 @@ static void begin(struct redis_pipeline *pipeline, int64_t now) {
             pipeline->deadline = now + REDIS_CONNECT_TIMEOUT / server->count;
             return;
         }
-        if (redis_is_shortage(errno)) {
-            redis_report_refusal(server, NULL, now);
+        if (redis_report_shortage(server, now)) {
             pause_refused(pipeline, now);
             return;
         }
     }
     pipeline->tried = 0;
-    if (redis_report_down(server, strerror(errno), pipeline->asked_at, now))
+    if (redis_report_down(server, view_of(strerror(errno)), pipeline->asked_at,
+                          now))
         redis_pipeline_close(pipeline);
     else
         pause_refused(pipeline, now);
@@ -289,16 +292,6 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
     return count > 0;
 }
 
-static void login_failed(struct redis_pipeline *pipeline,
-                         const struct resp_reply *reply, int64_t now) {
-    char reason[100];
-
-    snprintf(reason, sizeof reason, "%.*s",
-             (int)(reply->text.length < 99 ? reply->text.length : 99),
-             reply->text.length > 0 ? reply->text.data : "");
-    fail(pipeline, reason, now);
-}
-
 /* The reply to a command. */
 static void take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
@@ -315,8 +308,8 @@ static void take_due(struct redis_pipeline *pipeline, int64_t now) {
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
     /* A refusal may come before the first command could be sent. */
-    if (!pipeline->has_replied && redis_is_refusal(reply)) {
-        redis_report_refusal(pipeline->server, reply, now);
+    if (!pipeline->has_replied &&
+        redis_report_refusal(pipeline->server, reply, now)) {
         pause_refused(pipeline, now);
         return false;
     }
@@ -331,7 +324,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
     pipeline->expected--;
     bool login = pipeline->handshake > 0;
     if (login && reply->type != RESP_STATUS) {
-        login_failed(pipeline, reply, now);
+        fail(pipeline, reply->text, now);
         return false;
     }
     if (login)
@@ -381,7 +374,7 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
     else if (pipeline->state == PIPELINE_CONNECTS)
         begin_at_next_address(pipeline, ETIMEDOUT, now);
     else
-        fail(pipeline, "no reply in time", now);
+        fail(pipeline, VIEW("no reply in time"), now);
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {

@@ -169,14 +169,12 @@ unsigned redis_append_handshake(const struct redis_server *server,
     char database[16];
 
     if (server->password[0] != '\0') {
-        struct view words[] = {VIEW("AUTH"), view_of(server->user),
-                               view_of(server->password)};
-        if (server->user[0] != '\0') {
-            resp_append_command(commands, words, 3);
-        } else {
-            words[1] = words[2];
-            resp_append_command(commands, words, 2);
-        }
+        struct view words[3] = {VIEW("AUTH")};
+        size_t count = 1;
+        if (server->user[0] != '\0')
+            words[count++] = view_of(server->user);
+        words[count++] = view_of(server->password);
+        resp_append_command(commands, words, count);
         replies++;
     }
     if (server->database != 0) {
@@ -199,8 +197,7 @@ static void log_message(const struct redis_server *server,
 
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
-    atomic_fetch_add(&limit->suppressed, 1);
-    if (log_limit_claim(limit, now, LOG_INTERVAL))
+    if (log_is_due(limit, now))
         log_message(server, limit, what, why);
 }
 
@@ -220,18 +217,17 @@ bool redis_answers(const struct redis_server *server, int64_t begun) {
     return answered_at != 0 && begun - answered_at < REDIS_RETRY;
 }
 
-void redis_report_failure(const struct redis_server *server, const char *reason,
+void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now) {
     redis_log(server, &server->shared->failure, "failed on one connection",
-              view_of(reason), now);
+              reason, now);
 }
 
 /* Called at each failed attempt.  A message that comes too soon after the last
    one (REDIS_LOG_INTERVAL) is logged by a later call. */
-bool redis_report_down(const struct redis_server *server, const char *reason,
+bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
-
     int64_t answered_at = atomic_load(&shared->answered_at);
 
     /* The clock advances in steps: a reply may come within the same one. */
@@ -245,7 +241,7 @@ bool redis_report_down(const struct redis_server *server, const char *reason,
     if (!atomic_load(&shared->logged_down) &&
         log_limit_claim(&shared->gone, now, REDIS_LOG_INTERVAL)) {
         atomic_store(&shared->logged_down, true);
-        log_message(server, &shared->gone, "is unavailable", view_of(reason));
+        log_message(server, &shared->gone, "is unavailable", reason);
     }
     return true;
 }

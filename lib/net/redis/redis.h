@@ -6,6 +6,7 @@
 #define NET_REDIS_H
 
 #include "ops.h"
+#include "process/log.h"
 #include "proto/bytes.h"
 #include "proto/resp.h"
 
@@ -13,10 +14,6 @@
 #include <sys/socket.h>
 
 #define REDIS_ADDRESSES 8
-
-/* The log's words for replies that resp_read() rejects, and for a reply that
-   belongs to no command. */
-#define REDIS_UNEXPECTED "its replies are not RESP2, or too many"
 
 /* State that all processes of a server share.  So a hundred workers log only
    once that Redis is down.  Times are those of clock_milliseconds(). */
@@ -77,10 +74,10 @@ bool redis_answers(const struct redis_server *server, int64_t begun);
    Redis is down: a call that began at `since` could not connect, or had no
    reply in time.  Returns false if any call was answered since then: then only
    this one has failed. */
-bool redis_report_down(const struct redis_server *server, const char *reason,
+bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
 /* Only the requests on one connection have failed: the next one may connect. */
-void redis_report_failure(const struct redis_server *server, const char *reason,
+void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now);
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_report_unexpected(const struct redis_server *server,

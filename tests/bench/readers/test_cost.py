@@ -38,6 +38,10 @@ def of(conditions: Conditions, *totals: float, subject: str = "epoll") -> list[R
     return [run(subject, total, conditions, number=n) for n, total in enumerate(totals, 1)]
 
 
+def tricks(found: Results) -> list[cost.Difference]:
+    return cost.differences(found, "without")
+
+
 def test_a_server_beside_its_floor() -> None:
     (line,) = cost.lines(results(run("forking", 80), run("floor-forking", 60)))
     assert line.cost
@@ -73,28 +77,28 @@ def test_what_does_not_hold_has_no_figure() -> None:
         )
     )
     assert [line.cost, *map(line.get, OTHERS)] == [None] * 4
-    (trick,) = cost.tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
+    (trick,) = tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
     assert (trick.ratio, trick.verdict) == (None, "no figure")
     assert trick.usual.words() == ("-", "", "")
 
 
 def test_a_trick_brings_something_where_all_runs_say_so() -> None:
     usual = of(REDIRECT, 18, 20, 40)
-    (trick,) = cost.tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
+    (trick,) = tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
     assert trick.verdict == "+10%", "run by run: both were disturbed in the third"
-    (trick,) = cost.tricks(results(*usual, *of(MORE, 17, 25, 44)))
+    (trick,) = tricks(results(*usual, *of(MORE, 17, 25, 44)))
     assert trick.verdict == "not significant (+10%)"
-    (trick,) = cost.tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
+    (trick,) = tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
     assert trick.verdict == "not significant (+1%)"
-    (trick,) = cost.tricks(results(*usual[:2], *of(MORE, 27, 30)))
+    (trick,) = tricks(results(*usual[:2], *of(MORE, 27, 30)))
     assert trick.verdict == "too few runs (+50%)"
 
 
 def test_experiments_are_no_tricks() -> None:
     edge = REDIRECT._replace(change="edge")
     found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
-    assert [(d.name, d.verdict) for d in cost.experiments(found)] == [("edge", "-50%")]
-    assert [(d.name, d.verdict) for d in cost.tricks(found)] == [("more", "+50%")]
+    assert [(d.name, d.verdict) for d in cost.differences(found, "change")] == [("edge", "-50%")]
+    assert [(d.name, d.verdict) for d in tricks(found)] == [("more", "+50%")]
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

@@ -160,7 +160,8 @@ def test_places_of_another_processor_have_the_same_names() -> None:
         assert words.places(StackFigures(how="perf", kernel=True, frames=frames)) == {place: 1.0}
 
 
-def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
+def test_a_flame_graph_has_its_boxes_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "LISTED", 0.3)
     drawing = page.drawing(STACKS)
     boxes = {re.split("[:,]", box["title"])[0]: box for box in drawing["boxes"]}
     places = {name: (box["x"], box["y"] // page.ROW, box["width"]) for name, box in boxes.items()}
@@ -174,8 +175,8 @@ def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
     }
     assert drawing["height"] == 4 * page.ROW
     assert boxes["send"]["title"] == "send, C library: 60.0%"
-    listed = page.listed_frames(STACKS.frames, STACKS, 0.3)
-    assert [item["depth"] for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
+    listed = [box["depth"] for box in drawing["boxes"] if box["listed"]]
+    assert listed == [0, 1, 2, 3, 1], "what is small is left out"
 
 
 def test_the_page_needs_nothing_else(kept: Results) -> None:

@@ -120,12 +120,6 @@ def bars_axis() -> alt.Axis:
     return bare_axis(tickCount=5, format=",~r")
 
 
-def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
-    """Return an axis with a row for each server."""
-    names = [s.name for s in subjects]
-    return alt.Y("subject:N", sort=names, title=None, axis=bare_axis(**NAMES))
-
-
 NAMES = {"labelColor": "@ink", "labelLimit": 130}
 """The labels of an axis with a row for each server."""
 
@@ -134,8 +128,9 @@ def with_rows(
     subjects: Sequence[StudySubject], *layers: alt.Chart, step: int = ROW, top: int = 24
 ) -> Spec:
     """Return a chart of these layers with a row for each server."""
-    chart = alt.layer(*layers).encode(y=subject_rows(subjects))
-    return finish(chart, alt.Step(step), top)
+    names = [s.name for s in subjects]
+    y = alt.Y("subject:N", sort=names, title=None, axis=bare_axis(**NAMES))
+    return finish(alt.layer(*layers).encode(y=y), alt.Step(step), top)
 
 
 def point_at(chart: alt.Chart, tooltip: str, **channels: Any) -> alt.Chart:

@@ -5,7 +5,7 @@ import pytest
 
 from bench.records.points import Point
 from bench.records.results import Conditions
-from bench.report.findings.across import floor_rows, workloads
+from bench.report.findings.across import contrasts, floor_rows
 from bench.report.study import Study
 
 from .conftest import recorded
@@ -76,7 +76,6 @@ def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "floor-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
-    work = workloads(study)
-    assert work is not None
-    assert work.order == ["redirect", "guestbook"]
+    (work,) = contrasts(study)
+    assert [*work.labels] == ["redirect", "guestbook"]
     assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]

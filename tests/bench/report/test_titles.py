@@ -67,9 +67,9 @@ def test_figures_and_lists(said: str, expected: str) -> None:
 
 
 def comparison(study: Study) -> str:
-    found = across.delays(study) or across.workloads(study) or across.idles(study)
-    assert found
-    return across.comparison(found, [s.name for s in study.subjects if s.kind != "floor"])
+    found = {one.change.key: one for one in across.contrasts(study)}
+    first = found.get("delays") or found.get("workloads") or found["idles"]
+    return across.comparison(first, [s.name for s in study.subjects if s.kind != "floor"])
 
 
 def levels(study: Study, scenario: Conditions) -> str:
@@ -187,7 +187,7 @@ def test_the_largest_difference_between_the_loops() -> None:
 
 
 def drawn(study: Study, key: str) -> str:
-    spec = next(spec for name, spec in pictures(study, catalogue(study)) if name == key)
+    spec = next(spec for name, spec in pictures(catalogue(study)) if name == key)
     return str(vl_convert.vegalite_to_svg(spec))
 
 

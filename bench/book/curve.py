@@ -11,7 +11,7 @@ import vl_convert
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.store import load
-from bench.report.charts.catalogue import catalogue, picture
+from bench.report.charts.catalogue import catalogue
 from bench.report.study import Study
 
 NONE_YET = (
@@ -44,7 +44,7 @@ def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
 def _drawn(study: Study, begun: str) -> str:
     scenario = study.scenarios[0]
     made = catalogue(study)
-    specs = [picture(made, "rates", scenario, theme) for theme in (0, 1)]
+    specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
     drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
     # A screen reader presents it as one picture with a text, not as hundreds of marks.
     caption = f"The newest curve here, begun {begun}: <code>make bench</code>."

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import altair as alt
 import vl_convert
 
-from bench.records.conditions import Conditions
-from bench.records.store import Json, load, replace
+from bench.records.store import load, replace
 from bench.report import limits
-from bench.report.charts import bars, base, lines, rows, style
+from bench.report.charts import bars, base, lines, rows
 from bench.report.charts.base import Catalogue
 from bench.report.findings import across, findings, peers, recommendation
-from bench.report.study import Study, describe
+from bench.report.study import Study
 
 
 def catalogue(study: Study) -> Catalogue:
@@ -86,18 +84,14 @@ def _add_comparisons(made: Catalogue) -> None:
         made.add_always("standing", lines.standing(standing), title, quota)
     names = [s.name for s in subjects if s.kind != "floor"]
     for found in across.contrasts(study):
-        change, quota = found.change, found.scenarios[-1].quota
-        spec = lines.over_conditions(subjects, change.key, found.labels, change.axis, found.metric)
-        made.add_always(change.key, spec, across.title(found, names), quota)
-        made.data[change.key] = found.rows
+        kind, quota = found.kind, found.scenarios[-1].quota
+        spec = lines.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)
+        made.add_always(kind.key, spec, across.title(found, names), quota)
+        made.data[kind.key] = found.rows
     made.add("loops", bars.loops(), across.loops)
 
 
 # ---- SVG and PNG of each chart, from the same specification as on the page ----
-
-WIDTH = 820
-LINE = 92
-"""Characters in a line of a title."""
 
 
 def write_charts(made: Catalogue, folder: Path) -> list[Path]:
@@ -114,12 +108,13 @@ def write_rates(folder: Path) -> list[Path]:
     Return the paths."""
     study = Study(load(folder))
     there = [s for s in study.scenarios if any(point.held for point in study.of(s))]
-    made = catalogue(study) if there else Catalogue(study, {})
-    written = []
+    if not there:
+        return []
+    made, written = catalogue(study), []
     for scenario in there:
         more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
         for name, key in (("chart", "rates"), ("order", "order")):
-            if spec := picture(made, key, scenario):
+            if spec := made.picture(key, scenario):
                 written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
     return written
 
@@ -137,47 +132,6 @@ def pictures(made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
     study = made.study
     for key in made.exhibits:
         for scenario in study.scenarios if key == "rates" else study.scenarios[:1]:
-            if spec := picture(made, key, scenario):
+            if spec := made.picture(key, scenario):
                 more = "" if scenario == study.scenarios[0] else f"-{study.keys[scenario]}"
                 yield f"{key}{more}", spec
-
-
-def picture(made: Catalogue, key: str, scenario: Conditions, theme: int = 0) -> base.Spec | None:
-    """Return a chart's complete specification with data, title and width; None if it has nothing to
-    show. Theme 0 is light, 1 is dark."""
-    study, exhibit = made.study, made.exhibits.get(key)
-    at = (study.keys[scenario], study.reference(scenario))
-    if exhibit is None or not (title := exhibit.title(*at)):
-        return None
-    colours = style.tokens(study.subjects, theme)
-    lines: base.Spec = {"text": wrapped(title)}
-    return base.chosen(style.substitute(exhibit.spec, colours), *at) | {
-        "$schema": alt.SCHEMA_URL,
-        "width": WIDTH,
-        "padding": 18,
-        "background": colours["paper"],
-        "title": lines | ({} if "*" in exhibit.titles else {"subtitle": describe(scenario)}),
-        "config": style.substitute(style.config(), colours),
-        "datasets": {name: made.data[name] for name in data_names(exhibit.spec)},
-    }
-
-
-def data_names(spec: Json) -> set[str]:
-    """Return the names of the data that a specification refers to."""
-    if isinstance(spec, list):
-        return set[str]().union(*map(data_names, spec))
-    if not isinstance(spec, dict):
-        return set()
-    own = spec.get("data")
-    found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
-    return found.union(*map(data_names, spec.values()))
-
-
-def wrapped(text: str) -> list[str]:
-    """Return a title split into lines."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines

@@ -35,7 +35,7 @@ BASES = ("redirect", "link")
 """The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
 
 
-class Change(NamedTuple):
+class ContrastKind(NamedTuple):
     """A condition that changes, and the words about it."""
 
     key: str
@@ -57,14 +57,14 @@ def _workload_label(scenario: Conditions) -> str:
     return f"{workload_name(scenario.workload)}|{waits}"
 
 
-CHANGES = (
-    Change("workloads", "workload", "workload", ("rate",), _workload_label, "{}{}"),
-    Change(
+KINDS = (
+    ContrastKind("workloads", "workload", "workload", ("rate",), _workload_label, "{}{}"),
+    ContrastKind(
         *("delays", "redis_delay_ms", "delay of each reply of Redis", ("rate",)),
         lambda s: f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none",
         "{}{} of delay in each reply of Redis",
     ),
-    Change(
+    ContrastKind(
         *("idles", "idle", "idle connections during the load", ("cpu", "rate")),
         lambda s: f"{s.idle:,}",
         "{} idle connections{}",
@@ -76,7 +76,7 @@ CHANGES = (
 class Contrast:
     """One kind of figure of all servers under several conditions, at one level."""
 
-    change: Change
+    kind: ContrastKind
     scenarios: Sequence[Conditions]
     """The conditions in the order of the chart."""
     level: int
@@ -87,10 +87,10 @@ class Contrast:
     @property
     def labels(self) -> dict[str, str]:
         """The label of each condition by its name in the chart."""
-        return {self._name(s): self.change.label(s) for s in self.scenarios}
+        return {self._name(s): self.kind.label(s) for s in self.scenarios}
 
     def _name(self, scenario: Conditions) -> str:
-        return as_typed(getattr(scenario, self.change.field))
+        return as_typed(getattr(scenario, self.kind.field))
 
     @property
     def rows(self) -> list[Row]:
@@ -98,7 +98,7 @@ class Contrast:
         found: list[Row] = []
         for point in self.points:
             value, bound = point[self.metric], self.metric == "rate" and point.lower_bound
-            said = f"{point.subject}, {self.change.label(point.conditions).replace('|', ', ')}: "
+            said = f"{point.subject}, {self.kind.label(point.conditions).replace('|', ', ')}: "
             said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[self.metric].label} at "
             said += connections(self.level)
             row: Row = {"subject": point.subject, "condition": self._name(point.conditions)}
@@ -108,7 +108,7 @@ class Contrast:
     @property
     def ends(self) -> tuple[Conditions, Conditions] | None:
         """The two conditions whose figures are compared; None if no two are suitable."""
-        if self.change.field != "workload":
+        if self.kind.field != "workload":
             return self.scenarios[0], self.scenarios[-1]
         by_name = {s.workload: s for s in self.scenarios}
         base = next((by_name[name] for name in BASES if name in by_name), None)
@@ -126,9 +126,9 @@ class Contrast:
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
         """Return what the last condition has that the first has not."""
-        before, after = (self.change.label(end).partition("|")[0] for end in (first, last))
-        instead = f" in place of {before}" if getattr(first, self.change.field) else ""
-        return self.change.words.format(after, instead)
+        before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
+        instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
+        return self.kind.words.format(after, instead)
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
@@ -136,9 +136,9 @@ def contrasts(study: Study) -> Iterator[Contrast]:
     Redis' replies; CPU per request (rates if it was not measured) by idle connections."""
     plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
-    for change in CHANGES:
-        scenarios = plain if change.field == "workload" else _family(study, change.field)
-        if found := _compare(change, study, scenarios):
+    for kind in KINDS:
+        scenarios = plain if kind.field == "workload" else _family(study, kind.field)
+        if found := _compare(kind, study, scenarios):
             yield found
 
 
@@ -151,7 +151,7 @@ def _family(study: Study, name: str) -> list[Conditions]:
     return sorted(best, key=lambda s: getattr(s, name))
 
 
-def _compare(change: Change, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
+def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
     """Return the comparison; None if no level has two conditions to compare."""
     shared = {n for s in scenarios for n in study.levels(s)}
     level = max(
@@ -160,19 +160,19 @@ def _compare(change: Change, study: Study, scenarios: Sequence[Conditions]) -> C
     there = [s for s in scenarios if study.contenders(s, level)]
     if len(there) < 2:
         return None
-    measured = (m for m in change.metrics if all(study.has(m, s) for s in there))
-    metric = next(measured, change.metrics[-1])
+    measured = (m for m in kind.metrics if all(study.has(m, s) for s in there))
+    metric = next(measured, kind.metrics[-1])
     points = [p for s in there for p in study.of(s) if p.level == level and p.spread(metric)]
-    return Contrast(change, there, level, metric, points)
+    return Contrast(kind, there, level, metric, points)
 
 
 def title(found: Contrast, names: Sequence[str]) -> str:
     """Return the effect of the change from the first condition to the last, and the level; the
     changed condition if there is no effect."""
     label = BY_KEY[found.metric].label
-    told = comparison(found, names) or upper_first(f"{label} by {found.change.axis}")
+    told = comparison(found, names) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "
-    return f"{told} ({'' if found.change.field == 'workload' else about}{connections(found.level)})"
+    return f"{told} ({'' if found.kind.field == 'workload' else about}{connections(found.level)})"
 
 
 def comparison(found: Contrast, names: Sequence[str]) -> str:

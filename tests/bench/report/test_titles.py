@@ -67,7 +67,7 @@ def test_figures_and_lists(said: str, expected: str) -> None:
 
 
 def comparison(study: Study) -> str:
-    found = {one.change.key: one for one in across.contrasts(study)}
+    found = {one.kind.key: one for one in across.contrasts(study)}
     first = found.get("delays") or found.get("workloads") or found["idles"]
     return across.comparison(first, [s.name for s in study.subjects if s.kind != "floor"])
 

@@ -11,8 +11,8 @@ import vl_convert
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.store import load
-from bench.report.charts.catalogue import catalogue, whole
-from bench.report.study import Study, describe
+from bench.report.charts.catalogue import catalogue
+from bench.report.study import Study
 
 NONE_YET = (
     '<p class="none">No curve of your machine yet. To make one: '
@@ -43,17 +43,13 @@ def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
 
 def _drawn(study: Study, begun: str) -> str:
     scenario = study.scenarios[0]
-    made, level, key = catalogue(study), study.reference(scenario), study.keys[scenario]
-    exhibit = made.exhibits["rates"]
-    title = exhibit.title(key, level), describe(scenario)
-    drawn = [
-        vl_convert.vegalite_to_svg(whole(study, made, exhibit, title, (key, level), theme))
-        for theme in (0, 1)
-    ]
+    made = catalogue(study)
+    specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
+    drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
     # A screen reader presents it as one picture with a text, not as hundreds of marks.
     caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
-        f'<div class="{kind}" role="img" aria-label="{escape(title[0])}">'
+        f'<div class="{kind}" role="img" aria-label="{escape(made.titles()["rates"])}">'
         f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"
         for kind, svg in zip(("on-light", "on-dark"), drawn, strict=True)
     )

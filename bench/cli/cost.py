@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.cli.study import measured, narrowed
 from bench.host.project import ROOT
 from bench.readers.console import Table, console, paragraphs, say
-from bench.readers.cost import Difference, experiments
+from bench.readers.cost import Difference, differences
 from bench.records import store
 from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
@@ -89,7 +89,7 @@ def experiment(words: Sequence[str]) -> int:
     (found,), _ = narrowed([chosen], options)
     done = measured([found], options, ("experiment", *words), concludes=False)
     if done.folder is not None:
-        show(experiments(store.load(done.folder)), chosen, out)
+        show(differences(store.load(done.folder), "change"), chosen, out)
     return done.status
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -51,18 +52,12 @@ class RequestCost:
         return float(getattr(self, role))
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """The number of hosts of each role."""
 
     servers: int
     nginx: int
     redis: int
-
-    @property
-    def hosts(self) -> int:
-        """The number of all hosts."""
-        return self.servers + self.nginx + self.redis
 
 
 @dataclass(frozen=True)
@@ -149,7 +144,7 @@ def fewest(found: Capacity, demand: RequestCost) -> Capacity:
     layout = found.layout
     for role in ("servers", "nginx"):
         while getattr(layout, role) > 1:
-            smaller = replace(layout, **{role: getattr(layout, role) - 1})
+            smaller = layout._replace(**{role: getattr(layout, role) - 1})
             if capacity(demand, smaller).rate < found.rate * 0.9999:
                 break
             layout = smaller
@@ -269,7 +264,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     ):
         best = fewest(best_layout(cost, hosts, redis_at_most), cost)
         layout = best.layout
-        idle = hosts - layout.hosts
+        idle = hosts - sum(layout)
         table.add_row(
             cost.subject,
             f"{hosts:,}",

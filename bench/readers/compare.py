@@ -22,7 +22,7 @@ from rich.markup import escape
 
 from bench.readers.console import Table, say
 from bench.records import store
-from bench.records.conditions import ASPECTS, FLOOR_PREFIX, CellKey
+from bench.records.conditions import ASPECTS, CellKey
 from bench.records.figures import QUIET
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, ratios, verdict
@@ -69,7 +69,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
         f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} in one sweep only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
-    floors = [c for c in found if is_floor(c.key) and c.before and c.after]
+    floors = [c for c in found if c.key.is_baseline and c.before and c.after]
     if floors:
         yield "CPU/request was compared as its ratio to the baseline, if there is one."
     elif costs["better"] or costs["worse"]:
@@ -131,11 +131,6 @@ def _shares(quotas: Sequence[str]) -> str:
     return listed([of_a_core(float(quota) / 100) for quota in quotas])
 
 
-def is_floor(key: CellKey) -> bool:
-    """Return whether the configuration is of a baseline."""
-    return key.subject.startswith(FLOOR_PREFIX)
-
-
 def changes(old: Results, new: Results) -> list[Change]:
     """Return every data point of either sweep, those of the newer one first."""
     before, after = data_points(old), data_points(new)
@@ -143,7 +138,7 @@ def changes(old: Results, new: Results) -> list[Change]:
     for key in dict.fromkeys([*after, *before]):
         was, now = before.get(key), after.get(key)
         rate = _rate_verdict(was, now)
-        cpu = None if is_floor(key) else _cpu_verdict(_costs(before, key), _costs(after, key))
+        cpu = None if key.is_baseline else _cpu_verdict(_costs(before, key), _costs(after, key))
         if any(side and side.disturbed for side in (was, now)):
             rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
         found.append(Change(key, was, now, rate, cpu))
@@ -203,7 +198,7 @@ Rounds = dict[int, float]
 
 def _costs(points: Mapping[CellKey, Point], key: CellKey) -> tuple[Rounds, Rounds]:
     """Return CPU per request, and its ratio to the baseline if each run has one."""
-    point, floor = points.get(key), points.get(key._replace(subject=FLOOR_PREFIX + key.subject))
+    point, floor = points.get(key), points.get(key.baseline)
     cost, over = point.by_run("cpu_load") if point else {}, ratios(point, floor, "cpu_load")
     return cost, over if len(over) == len(cost) else {}
 

@@ -8,12 +8,11 @@ machine affects both. Runs that are missing or not valid give no figure.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from bench.readers.console import Table
 from bench.records.conditions import (
     CHANGES,
-    FLOOR_PREFIX,
     PLAIN_PREFIX,
     TRICKS,
     CellKey,
@@ -37,7 +36,7 @@ class ServerCost:
     """The cost of a request of a server under some conditions; None: not measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
-        self._point, floor = points[key], points[_floor_of(key)]
+        self._point, floor = points[key], points[key.baseline]
         plain = points.get(key._replace(subject=PLAIN_PREFIX + key.subject))
         sampled = _probed(key, "sampled", points)
         self.subject, self.conditions = key.subject, key.conditions
@@ -122,19 +121,10 @@ def percent(ratio: Spread) -> str:
 def lines(results: Results) -> list[ServerCost]:
     """Return a line for each server and conditions for which its baseline was measured, too."""
     points = data_points(results)
-    keys = [key for key in points if _is_usual(key.conditions) and _floor_of(key) in points]
+    keys = [key for key in points if key.conditions.rated and key.baseline in points]
+    keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
     keys.sort(key=lambda key: _place(results, key.subject))
     return [ServerCost(key, points) for key in keys]
-
-
-def tricks(results: Results) -> list[Difference]:
-    """Return the ablations: servers without one of their optimisations."""
-    return list(_differences(results, "without"))
-
-
-def experiments(results: Results) -> list[Difference]:
-    """Return the experiments: servers with one change."""
-    return list(_differences(results, "change"))
 
 
 def flames(results: Results) -> list[Flame]:
@@ -152,30 +142,21 @@ def _place(results: Results, subject: str) -> int:
     return names.index(subject) if subject in names else len(names)
 
 
-def _is_usual(conditions: Conditions) -> bool:
-    return conditions.rated and not conditions.without and not conditions.change
-
-
-def _floor_of(key: CellKey) -> CellKey:
-    return key._replace(subject=FLOOR_PREFIX + key.subject)
-
-
-def _differences(results: Results, how: str) -> Iterator[Difference]:
+def differences(results: Results, how: Literal["without", "change"]) -> list[Difference]:
+    """Return the ablations (servers without one of their optimisations) or the experiments (servers
+    with one change)."""
     points = data_points(results)
+    found = []
     for key, its in points.items():
         name = getattr(key.conditions, how)
-        if not name or not key.conditions.rated:
-            continue
-        usual = key._replace(conditions=key.conditions._replace(without="", change=""))
-        beside = points.get(usual)
-        yield Difference(
-            key.subject,
-            usual.conditions,
-            name,
-            Side(beside.of_all("cpu_load") if beside else None, _calls(usual, points)),
-            Side(its.of_all("cpu_load"), _calls(key, points)),
-            _ratio(its, beside),
-        )
+        if name and key.conditions.rated:
+            usual = key._replace(conditions=key.conditions._replace(without="", change=""))
+            beside = points.get(usual)
+            before = Side(beside.of_all("cpu_load") if beside else None, _calls(usual, points))
+            after = Side(its.of_all("cpu_load"), _calls(key, points))
+            conditions, ratio = usual.conditions, _ratio(its, beside)
+            found.append(Difference(key.subject, conditions, name, before, after, ratio))
+    return found
 
 
 def _ratio(point: Point, over: Point | None) -> Spread | None:
@@ -393,20 +374,15 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 def brought(found: Sequence[Difference]) -> str:
     """Return the optimisations with the largest gain, with a loss, and without significance."""
-    seen = [d for d in found if d.ratio and d.ratio.runs >= ENOUGH]
-    if not seen:
-        return ""
-    clear = [d for d in seen if d.ratio and d.apart and d.ratio.median > 1]
-    dear = [d for d in seen if d.ratio and d.apart and d.ratio.median < 1]
-    none = sorted({d.name for d in seen} - {d.name for d in (*clear, *dear)})
+    seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
+    clear = [(ratio.median, ratio, d) for d, ratio in seen if d.apart and ratio.median > 1]
+    dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
+    none = sorted({d.name for d, _ in seen} - {d.name for d in (*(d for *_, d in clear), *dear)})
     words = []
     if clear:
-        best = max(clear, key=lambda d: d.ratio.median if d.ratio else 0.0)
-        assert best.ratio
-        words.append(
-            f"`{best.name}` saves most: without it {best.conditions.describe()} costs "
-            f"{percent(best.ratio)}."
-        )
+        _, ratio, best = max(clear, key=lambda one: one[0])
+        where = best.conditions.describe()
+        words.append(f"`{best.name}` saves most: without it {where} costs {percent(ratio)}.")
     if dear:
         cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
         words.append(f"Cheaper without: {', '.join(cases)}.")

@@ -29,8 +29,9 @@ class Notes:
 
     def number_for(self, cell: Point) -> int:
         """Return the number of this configuration's note."""
-        self._cells.setdefault(cell.reason.text if cell.reason else "", []).append(cell)
-        return 1 + list(self._cells).index(cell.reason.text if cell.reason else "")
+        text = cell.reason.text if cell.reason else ""
+        self._cells.setdefault(text, []).append(cell)
+        return 1 + list(self._cells).index(text)
 
     def lines(self) -> list[Text]:
         """Return a line for each note."""
@@ -111,11 +112,8 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
     room = len(results.levels) if lines is None else max(1, lines - HEAD_LINES - NOTES_LIVE)
     if room >= len(results.levels):
         return results.levels
-    last = (
-        current.concurrency
-        if current
-        else max((r.concurrency for r in results.runs), default=results.levels[0])
-    )
+    levels = [current.concurrency] if current else [run.concurrency for run in results.runs]
+    last = max(levels, default=results.levels[0])
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
 
 
@@ -134,8 +132,7 @@ def _field(
 ) -> Field:
     """Return a rate, with its spread if there were several runs; or the error, with the number of
     its note."""
-    running = current and (current.subject, current.concurrency) == (subject, level)
-    if running:
+    if current and (current.subject, current.concurrency) == (subject, level):
         return Field("...", style="bold cyan")
     if cell is None:
         return Field("")

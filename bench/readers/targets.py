@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench.readers.console import Table, say
-from bench.records.conditions import FLOOR_PREFIX, CellKey
+from bench.records.conditions import CellKey
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point, data_points
 from bench.records.results import BASELINE, ITSELF, Expect, Results
@@ -102,7 +102,7 @@ def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
     """Return whether an expectation applies to a configuration. A baseline has none: servers are
     compared with it."""
     asked, wanted = key.conditions, {**USUAL, **expect.conditions}
-    if expect.server not in ("", key.subject) or key.subject.startswith(FLOOR_PREFIX):
+    if expect.server not in ("", key.subject) or key.is_baseline:
         return False
     named = expect.model_copy(update={"server": key.subject})
     if any(
@@ -123,19 +123,18 @@ def _other(expect: Expect, key: CellKey, name: str) -> CellKey:
     """Return the configuration that `key` is compared with."""
     than = dict(expect.than)
     level = int(than.pop("level", key.concurrency))
-    subject = {BASELINE: FLOOR_PREFIX + key.subject, ITSELF: key.subject}.get(name, name)
+    subject = {BASELINE: key.baseline.subject, ITSELF: key.subject}.get(name, name)
     return CellKey(subject, key.conditions._replace(**than), level)  # type: ignore[arg-type]
 
 
 def _least(what: CellKey, against: CellKey, points: Points, figure: str) -> float | None:
     """Return the baseline's ratio to the other side. If a server is compared with itself, the
     baseline is compared with itself, too."""
-    floor = FLOOR_PREFIX + what.subject
-    if against.subject == floor:
+    if against.subject == what.baseline.subject:
         return None
     if against.subject == what.subject:
-        against = against._replace(subject=floor)
-    return _ratio(points.get(what._replace(subject=floor)), points.get(against), figure)
+        against = against.baseline
+    return _ratio(points.get(what.baseline), points.get(against), figure)
 
 
 MEMORY = "connections, before, with them, each, <"

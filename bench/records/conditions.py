@@ -111,7 +111,7 @@ class Conditions(NamedTuple):
     def slug(self) -> str:
         """Return a text for file names: "guestbook_keep-alive_idle1000"."""
         first = self.workload.strip("/").replace("/", "-")[:SLUG_LENGTH] or "root"
-        return "_".join([first, *(aspect.slug(value) for aspect, value in self._unusual())])
+        return "_".join([first, *(a.slug.format(a.word(value)) for a, value in self._unusual())])
 
     def _unusual(self) -> list[tuple["Aspect", Value]]:
         usual = self._field_defaults
@@ -134,6 +134,16 @@ class CellKey(NamedTuple):
     conditions: Conditions
     concurrency: int
 
+    @property
+    def baseline(self) -> "CellKey":
+        """The configuration of the server's baseline under these conditions."""
+        return self._replace(subject=FLOOR_PREFIX + self.subject)
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether the server under test is a baseline."""
+        return self.subject.startswith(FLOOR_PREFIX)
+
 
 def as_typed(value: Value) -> str:
     """Return a condition's value as a word of the command line."""
@@ -150,17 +160,23 @@ class Aspect:
 
     name: str
     """The name of the field."""
-    option: str
     parse: Callable[[str], Value]
     """Parses a word of the command line. Raises UserError."""
     help: str
     words: Callable[[Value], str]
     """The text in a title, used for values other than the default."""
-    slug: Callable[[Value], str]
-    """The text in a file's name."""
+    slug: str = "{}"
+    """The text in a file's name; {} is `word`."""
     metavar: str = "N"
     word: Callable[[Value], str] = as_typed
     """The word that `parse` reads."""
+    typed: str = ""
+    """The name of the option, if it is not that of the field."""
+
+    @property
+    def option(self) -> str:
+        """The option of the command line."""
+        return f"--{(self.typed or self.name).replace('_', '-')}"
 
 
 TRICKS = {
@@ -202,122 +218,108 @@ CHANGES = {
 ASPECTS = (
     Aspect(
         "generator",
-        "--generator",
         lambda word: one_of("load generator", word, GENERATORS),
         "load generator: ab with HTTP/1.0, wrk with HTTP/1.1 (default ab)",
-        lambda who: f"load by {who}",
-        str,
+        "load by {}".format,
         metavar="WHO",
     ),
     Aspect(
         "without",
-        "--without",
         lambda word: one_or_none("optimisation", word, TRICKS),
         f"switch an optimisation of the servers off: {', '.join(TRICKS)} (default none)",
-        lambda trick: f"without {trick}",
-        lambda trick: f"without-{trick}",
+        "without {}".format,
+        "without-{}",
         metavar="TRICK",
     ),
     Aspect(
         "change",
-        "--change",
         lambda word: one_or_none("experiment", word, CHANGES),
         f"apply the change of an experiment to the servers: {', '.join(CHANGES)} (default none)",
-        lambda name: f"changed: {name}",
-        lambda name: f"changed-{name}",
+        "changed: {}".format,
+        "changed-{}",
         metavar="NAME",
     ),
     Aspect(
         "keep_alive",
-        "--keep-alive",
         yes_or_no,
         "no: a connection for each request; yes: connections are kept; both (default no)",
-        lambda _: "keep-alive",
-        lambda _: "keep-alive",
+        "keep-alive".format,
+        "keep-alive",
         metavar="HOW",
     ),
     Aspect(
         "idle",
-        "--idle",
         whole,
         "hold N idle connections open during the load (default 0)",
-        lambda number: f"{number:,} idle connections",
-        lambda number: f"idle{number}",
+        "{:,} idle connections".format,
+        "idle{}",
     ),
     Aspect(
         "redis_delay_ms",
-        "--redis-delay",
         milliseconds,
         "delay each reply of Redis by MS milliseconds (default 0)",
-        lambda ms: f"Redis {ms:g} ms slower",
-        lambda ms: f"redis{ms:g}ms",
+        "Redis {:g} ms slower".format,
+        "redis{}ms",
         metavar="MS",
+        typed="redis_delay",
     ),
     Aspect(
         "mode",
-        "--probe",
         lambda word: one_of("probe", word, ("closed", *PROBES)),
         "closed: requests per second; parked, pending: memory of connections; traced: system "
         "calls; sampled: functions by perf (or Go's pprof); counted: functions by callgrind "
         "(default closed)",
         lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
-        str,
         metavar="HOW",
+        typed="probe",
     ),
     Aspect(
         "rate",
-        "--rate",
         lambda word: float(positive(word)),
         "also measure an open loop with N requests per second, by oha (default none)",
-        lambda rate: f"{rate:,.0f} requests/s",
-        lambda rate: f"{rate:g}",
+        "{:,.0f} requests/s".format,
     ),
     Aspect(
         "instances",
-        "--instances",
         positive,
         "start N processes of a server (default 1)",
-        lambda number: f"{number} instances",
-        lambda number: f"x{number}",
+        "{} instances".format,
+        "x{}",
     ),
     Aspect(
         "balancer",
-        "--balancer",
         lambda word: one_of("balancer", word, BALANCERS),
         "nginx in front of the servers: none; close: a new connection to a server for each "
         "request; keep: connections to the servers are kept (default none)",
         lambda how: THROUGH[how],
-        lambda how: f"nginx-{how}",
+        "nginx-{}",
         metavar="HOW",
     ),
     Aspect(
         "workers",
-        "--workers",
         positive,
         "start N processes of preforking and multicore, threads of prethreading (default: the "
         "server's own)",
         lambda number: plural(int(number or 0), "worker"),
-        lambda number: f"workers{number}",
+        "workers{}",
     ),
     Aspect(
         "quota",
-        "--quota",
         quota,
         "limit a server to this share of a core by a control group; 0: no limit (default 0; 20 in "
         "the default sweep if this machine supports quotas)",
         lambda share: of_a_core(float(share or 0)),
-        lambda share: f"quota{100 * float(share or 0):g}",
+        "quota{}",
         metavar="PERCENT",
         word=lambda share: f"{100 * float(share or 0):g}",
     ),
     Aspect(
         "cores",
-        "--cores",
         lambda word: one_of("share of the cores", word, CORES),
         "one: a server has its own core; all: it may use every core of its host, on one machine "
         "those of the load, too (default one)",
-        lambda _: "all cores",
-        lambda which: f"cores-{which}",
+        "all cores".format,
+        "cores-{}",
         metavar="WHICH",
     ),
 )

@@ -98,6 +98,11 @@ class ProcessFigures(BaseModel):
     source: str = ""
     """How CPU time and switches were counted."""
 
+    @property
+    def core_rate(self) -> float | None:
+        """The requests per second that a full core could serve."""
+        return 1e6 / self.cpu_us_per_request if self.cpu_us_per_request else None
+
 
 class OtherProcess(BaseModel):
     """The CPU time of the load generator, Redis or nginx during the load."""
@@ -106,6 +111,11 @@ class OtherProcess(BaseModel):
     cpu_system_s: float
     cpu_share: float
     """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
+
+    @property
+    def cpu_us(self) -> float:
+        """Microseconds of CPU time."""
+        return (self.cpu_user_s + self.cpu_system_s) * 1e6
 
 
 class LittlesLaw(BaseModel):
@@ -226,6 +236,24 @@ class ServerStatistics(BaseModel):
     """The memory of its largest process."""
     workers: dict[str, int] = {}
     """Requests by worker, for servers with a fixed number of workers."""
+
+    @property
+    def cpu_user_us_per_request(self) -> float | None:
+        """The user part of `cpu_us_per_request`."""
+        return self._part(self.cpu_user_s)
+
+    @property
+    def cpu_system_us_per_request(self) -> float | None:
+        """The system part of `cpu_us_per_request`."""
+        return self._part(self.cpu_system_s)
+
+    def _part(self, of: float | None) -> float | None:
+        total = (self.cpu_user_s or 0.0) + (self.cpu_system_s or 0.0)
+        return (
+            self.cpu_us_per_request * (of or 0.0) / total
+            if self.cpu_us_per_request is not None and total > 0
+            else None
+        )
 
 
 QUIET = 0.10

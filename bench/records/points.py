@@ -215,6 +215,12 @@ def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, floa
     return {number: over[number] / under[number] for number in over if under.get(number)}
 
 
+def ratio(above: Point | None, below: Point | None, key: str) -> float | None:
+    """Return the ratio of the medians of two data points; None if one is missing or 0."""
+    over, under = (point.get(key) if point else None for point in (above, below))
+    return over / under if over and under else None
+
+
 def runs_in_words(points: Iterable[Point]) -> str:
     """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
     the median of 3"."""

@@ -177,9 +177,9 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def file_of(path: Path) -> Path:
-    """Return the results.json in a folder; for a file the file itself."""
-    return path / "results.json" if path.is_dir() else path
+def file_of(path: Path, name: str = "results.json") -> Path:
+    """Return the file `name` in a folder; for a file the file itself."""
+    return path / name if path.is_dir() else path
 
 
 def load(path: Path) -> Results:

@@ -15,7 +15,6 @@ from pydantic import BaseModel, model_validator
 from bench.records import store
 from bench.records.environment import Head
 from bench.records.figures import Kind
-from bench.records.store import replace
 from bench.records.words import plural
 
 SCHEMA = "zerohttpd-seven/torture"
@@ -291,23 +290,20 @@ def _not_put_away(cell: TortureCell) -> list[str]:
     return found
 
 
-def file_of(path: Path) -> Path:
-    """Return the torture.json in a folder; for a file the file itself."""
-    return path / FILE if path.is_dir() else path
-
-
 def is_record(path: Path) -> bool:
     """Return whether a folder or file is a record of a robustness test, by its name."""
-    return file_of(path).name == FILE and file_of(path).is_file()
+    file = store.file_of(path, FILE)
+    return file.name == FILE and file.is_file()
 
 
 def save(record: Record, folder: Path) -> None:
     """Write torture.json atomically."""
-    replace(folder / FILE, record.model_dump_json(indent=1) + "\n")
+    store.replace(folder / FILE, record.model_dump_json(indent=1) + "\n")
 
 
 def load(path: Path) -> Record:
     """Read a torture.json, or the one in a folder. Raises UserError if it is not one or has a newer
     version."""
     words = "record of a robustness test"
-    return store.record(Record, file_of(path), words, SCHEMA_VERSION, schema_name=SCHEMA)
+    file = store.file_of(path, FILE)
+    return store.record(Record, file, words, SCHEMA_VERSION, schema_name=SCHEMA)

@@ -84,17 +84,13 @@ def words_of(values: Sequence[str] | None) -> list[str]:
 
 def positive(text: str) -> int:
     """Return a whole number above 0."""
-    if _whole(text) == 0:
+    if whole(text) == 0:
         raise UserError(f"{text!r} is not above 0")
     return int(text)
 
 
 def whole(text: str) -> int:
     """Return a whole number, 0 included."""
-    return _whole(text)
-
-
-def _whole(text: str) -> int:
     if text.isdecimal():
         return int(text)
     try:

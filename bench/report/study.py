@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from bench.records.conditions import CellKey, Conditions
-from bench.records.points import Point, best_level, data_points
+from bench.records.points import Point, best_level, data_points, ratio
 from bench.records.results import Results
 from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
@@ -120,9 +120,7 @@ class Study:
 
     def floor_ratio(self, point: Point) -> float | None:
         """Return CPU per request as a multiple of the baseline's; None if one is unknown."""
-        floor = self.floor_of(point)
-        mine, least = point.get("cpu"), floor.get("cpu") if floor else None
-        return mine / least if mine and least else None
+        return ratio(point, self.floor_of(point), "cpu")
 
     @property
     def single_run(self) -> bool:

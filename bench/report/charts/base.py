@@ -11,7 +11,7 @@ from bench.records.conditions import Conditions
 from bench.records.store import Json
 from bench.report.charts import style
 from bench.report.findings.findings import in_its_slice
-from bench.report.study import Row, Study, StudySubject
+from bench.report.study import Row, Study, StudySubject, describe
 
 Spec: TypeAlias = dict[str, Json]
 """A chart as a Vega-Lite specification."""
@@ -120,12 +120,6 @@ def bars_axis() -> alt.Axis:
     return bare_axis(tickCount=5, format=",~r")
 
 
-def subject_rows(subjects: Sequence[StudySubject]) -> alt.Y:
-    """Return an axis with a row for each server."""
-    names = [s.name for s in subjects]
-    return alt.Y("subject:N", sort=names, title=None, axis=bare_axis(**NAMES))
-
-
 NAMES = {"labelColor": "@ink", "labelLimit": 130}
 """The labels of an axis with a row for each server."""
 
@@ -134,8 +128,9 @@ def with_rows(
     subjects: Sequence[StudySubject], *layers: alt.Chart, step: int = ROW, top: int = 24
 ) -> Spec:
     """Return a chart of these layers with a row for each server."""
-    chart = alt.layer(*layers).encode(y=subject_rows(subjects))
-    return finish(chart, alt.Step(step), top)
+    names = [s.name for s in subjects]
+    y = alt.Y("subject:N", sort=names, title=None, axis=bare_axis(**NAMES))
+    return finish(alt.layer(*layers).encode(y=y), alt.Step(step), top)
 
 
 def point_at(chart: alt.Chart, tooltip: str, **channels: Any) -> alt.Chart:
@@ -217,6 +212,10 @@ def _legend() -> alt.Legend:
 
 # ---- Charts with their titles, and the data that they refer to ----
 
+WIDTH = 820
+"""The width of a picture in a file."""
+LINE = 92
+"""Characters in a line of a title."""
 Finding = Callable[[Study, Conditions], str]
 FindingAt = Callable[[Study, Conditions, int], str]
 
@@ -272,5 +271,45 @@ class Catalogue:
         """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
         self.exhibits[key] = Exhibit(key, spec, {"*": in_its_slice(quota, title)})
 
+    def picture(self, key: str, scenario: Conditions, theme: int = 0) -> Spec | None:
+        """Return a chart's complete specification with data, title and width; None if it has
+        nothing to show. Theme 0 is light, 1 is dark."""
+        study, exhibit = self.study, self.exhibits.get(key)
+        at = (study.keys[scenario], study.reference(scenario))
+        if exhibit is None or not (title := exhibit.title(*at)):
+            return None
+        colours = style.tokens(study.subjects, theme)
+        lines: Spec = {"text": wrapped(title)}
+        return chosen(style.substitute(exhibit.spec, colours), *at) | {
+            "$schema": alt.SCHEMA_URL,
+            "width": WIDTH,
+            "padding": 18,
+            "background": colours["paper"],
+            "title": lines | ({} if "*" in exhibit.titles else {"subtitle": describe(scenario)}),
+            "config": style.substitute(style.config(), colours),
+            "datasets": {name: self.data[name] for name in data_names(exhibit.spec)},
+        }
+
     def _chosen(self) -> list[tuple[Conditions, str]]:
         return [(s, self.study.keys[s]) for s in self.study.scenarios]
+
+
+def data_names(spec: Json) -> set[str]:
+    """Return the names of the data that a specification refers to."""
+    if isinstance(spec, list):
+        return set[str]().union(*map(data_names, spec))
+    if not isinstance(spec, dict):
+        return set()
+    own = spec.get("data")
+    found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
+    return found.union(*map(data_names, spec.values()))
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a title split into lines."""
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}".strip()
+    return lines

@@ -6,15 +6,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-import altair as alt
 import vl_convert
 
-from bench.records.store import Json, load, replace
+from bench.records.store import load, replace
 from bench.report import limits
-from bench.report.charts import bars, base, lines, rows, style
-from bench.report.charts.base import Catalogue, Exhibit
+from bench.report.charts import bars, base, lines, rows
+from bench.report.charts.base import Catalogue
 from bench.report.findings import across, findings, peers, recommendation
-from bench.report.study import Study, describe
+from bench.report.study import Study
 
 
 def catalogue(study: Study) -> Catalogue:
@@ -23,7 +22,8 @@ def catalogue(study: Study) -> Catalogue:
     if made.data["order"]:
         made.add("order", bars.order(study.subjects), recommendation.ranking_title)
     levels = sorted({n for s in study.scenarios for n in study.levels(s)})
-    made.add("rates", lines.rates(study.subjects, levels), findings.rates)
+    chart = lines.over_levels(study.subjects, levels, "rate", "requests per second")
+    made.add("rates", chart, findings.rates)
     seen = {rows.status_of(point) for scenario in study.scenarios for point in study.of(scenario)}
     strip = bars.holding(study.subjects, levels, sorted(seen))
     made.add("holding", strip, findings.holding)
@@ -83,32 +83,22 @@ def _add_comparisons(made: Catalogue) -> None:
         quota = quotas.pop() if len(quotas) == 1 else 0.0
         made.add_always("standing", lines.standing(standing), title, quota)
     names = [s.name for s in subjects if s.kind != "floor"]
-    for found, axis in (
-        (across.workloads(study), "workload"),
-        (across.delays(study), "delay of each reply of Redis"),
-        (across.idles(study), "idle connections during the load"),
-    ):
-        if found:
-            labels = {name: found.labels.get(name, name) for name in found.order}
-            spec = lines.over_conditions(subjects, found.key, labels, axis, found.metric)
-            title = across.title(found, names, axis)
-            made.add_always(found.key, spec, title, found.last.quota)
-            made.data[found.key] = found.rows
+    for found in across.contrasts(study):
+        kind, quota = found.kind, found.scenarios[-1].quota
+        spec = lines.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)
+        made.add_always(kind.key, spec, across.title(found, names), quota)
+        made.data[kind.key] = found.rows
     made.add("loops", bars.loops(), across.loops)
 
 
 # ---- SVG and PNG of each chart, from the same specification as on the page ----
 
-WIDTH = 820
-LINE = 92
-"""Characters in a line of a title."""
 
-
-def write_charts(study: Study, made: Catalogue, folder: Path) -> list[Path]:
+def write_charts(made: Catalogue, folder: Path) -> list[Path]:
     """Write all charts as they are when the page opens, and the rates of every scenario. Return the
     paths."""
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(study, made)]
+    drawn = [(name, vl_convert.vegalite_to_svg(spec)) for name, spec in pictures(made)]
     return [path for name, svg in drawn for path in _write(svg, folder / name)]
 
 
@@ -122,13 +112,9 @@ def write_rates(folder: Path) -> list[Path]:
         return []
     made, written = catalogue(study), []
     for scenario in there:
-        level, key = study.reference(scenario), study.keys[scenario]
-        for name, exhibit in (("chart", "rates"), ("order", "order")):
-            found = made.exhibits.get(exhibit)
-            title = found.title(key, level) if found else ""
-            if found and title:
-                spec = whole(study, made, found, (title, describe(scenario)), (key, level))
-                more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
+        more = "" if scenario == study.scenarios[0] else f"_{scenario.slug()}"
+        for name, key in (("chart", "rates"), ("order", "order")):
+            if spec := made.picture(key, scenario):
                 written += _write(vl_convert.vegalite_to_svg(spec), folder / f"{name}{more}")
     return written
 
@@ -141,60 +127,11 @@ def _write(svg: str, path: Path) -> list[Path]:
     return [vector, pixels]
 
 
-def pictures(study: Study, made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
+def pictures(made: Catalogue) -> Iterator[tuple[str, base.Spec]]:
     """Yield each chart's file name and its whole specification."""
-    keys = study.keys
-    for exhibit in made.exhibits.values():
-        scenarios = study.scenarios if exhibit.key == "rates" else study.scenarios[:1]
-        for number, scenario in enumerate(scenarios):
-            level, key = study.reference(scenario), keys[scenario]
-            title = exhibit.title(key, level)
-            if not title:
-                continue
-            subtitle = "" if "*" in exhibit.titles else describe(scenario)
-            name = exhibit.key if number == 0 else f"{exhibit.key}-{key}"
-            yield name, whole(study, made, exhibit, (title, subtitle), (key, level))
-
-
-def whole(
-    study: Study,
-    made: Catalogue,
-    exhibit: Exhibit,
-    title: tuple[str, str],
-    at: tuple[str, int],
-    theme: int = 0,
-) -> base.Spec:
-    """Return a complete specification with data, title and width. `at`: the key of the scenario,
-    and the level; theme 0 is light, 1 is dark."""
-    colours = style.tokens(study.subjects, theme)
-    lines: base.Spec = {"text": wrapped(title[0])}
-    return base.chosen(style.substitute(exhibit.spec, colours), *at) | {
-        "$schema": alt.SCHEMA_URL,
-        "width": WIDTH,
-        "padding": 18,
-        "background": colours["paper"],
-        "title": lines | ({"subtitle": title[1]} if title[1] else {}),
-        "config": style.substitute(style.config(), colours),
-        "datasets": {name: made.data[name] for name in data_names(exhibit.spec)},
-    }
-
-
-def data_names(spec: Json) -> set[str]:
-    """Return the names of the data that a specification refers to."""
-    if isinstance(spec, list):
-        return set[str]().union(*map(data_names, spec))
-    if not isinstance(spec, dict):
-        return set()
-    own = spec.get("data")
-    found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
-    return found.union(*map(data_names, spec.values()))
-
-
-def wrapped(text: str) -> list[str]:
-    """Return a title split into lines."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines
+    study = made.study
+    for key in made.exhibits:
+        for scenario in study.scenarios if key == "rates" else study.scenarios[:1]:
+            if spec := made.picture(key, scenario):
+                more = "" if scenario == study.scenarios[0] else f"-{study.keys[scenario]}"
+                yield f"{key}{more}", spec

@@ -20,33 +20,8 @@ def over_levels(
     title: str,
     kind: base.ScaleKind = "linear",
 ) -> base.Spec:
-    """Return one kind of figure over connections, with spread, lower bounds and gaps."""
-    return base.finish(alt.layer(*_layers(subjects, levels, key, title, kind)))
-
-
-def rates(subjects: Sequence[StudySubject], levels: Sequence[int]) -> base.Spec:
-    """Return requests per second over connections, optionally with the curves of 2019."""
-    then = (
-        base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
-        .transform_calculate(value="scaled2019 ? datum.scaled : datum.then")
-        .mark_line(strokeDash=[3, 4], strokeWidth=1.5, opacity=0.65)
-        .encode(
-            x=base.levels_axis(levels),
-            y=base.value_axis("value", "requests per second"),
-            color=base.colour(subjects),
-        )
-    )
-    now = _layers(subjects, levels, "rate", "requests per second", "linear")
-    return base.finish(alt.layer(then, *now), 430)
-
-
-def _layers(
-    subjects: Sequence[StudySubject],
-    levels: Sequence[int],
-    key: str,
-    title: str,
-    kind: base.ScaleKind,
-) -> list[alt.Chart]:
+    """Return one kind of figure over connections, with spread, lower bounds and gaps; rates also
+    with the curves of 2019, if the reader chooses them."""
     place: dict[str, Any] = {"x": base.levels_axis(levels), "y": base.value_axis(key, title, kind)}
     colour = base.colour(subjects)
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
@@ -54,12 +29,19 @@ def _layers(
     lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
     line = cells.mark_line(strokeWidth=2.2, strokeJoin="round")
     spread = base.range_of(cells, f"{key}_low", f"{key}_high", subjects, title=title)
-    return [
+    layers = [
         spread.encode(x=place["x"]),
         line.encode(**place, color=colour, strokeDash=base.dash(subjects)),
         *base.dots(known.encode(**place, color=colour), subjects, lower, 55),
         base.point_at(known, "id:N", **place),
     ]
+    if key != "rate":
+        return base.finish(alt.layer(*layers))
+    then = base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
+    then = then.transform_calculate(value="scaled2019 ? datum.scaled : datum.then")
+    then = then.mark_line(strokeDash=[3, 4], strokeWidth=1.5, opacity=0.65)
+    y = base.value_axis("value", title)
+    return base.finish(alt.layer(then.encode(x=place["x"], y=y, color=colour), *layers), 430)
 
 
 def over_conditions(

@@ -18,7 +18,11 @@ from bench.report.study import Row, Study
 def all_rows(study: Study) -> dict[str, list[Row]]:
     """Return the data of most charts, by the names that the charts use."""
     return {
-        "cells": cell_rows(study),
+        "cells": [
+            cell_row(study, point, number)
+            for number, point in enumerate(study.points)
+            if point.conditions in study.scenarios
+        ],
         "paper": paper_rows(study),
         "loops": [row._asdict() for row in across.loop_rows(study)],
         "hosts": limits.host_rows(study),
@@ -26,21 +30,11 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
     }
 
 
-def cell_rows(study: Study) -> list[Row]:
-    """Return a row for each data point of the scenarios in the page's menu."""
-    keys = study.keys
-    return [
-        cell_row(study, point, keys[point.conditions], number)
-        for number, point in enumerate(study.points)
-        if point.conditions in study.scenarios
-    ]
-
-
-def cell_row(study: Study, point: Point, key: str, number: int) -> Row:
+def cell_row(study: Study, point: Point, number: int) -> Row:
     """Return the row of one data point, without unmeasured figures and empty spreads."""
     row: Row = {
         "id": number,
-        "s": key,
+        "s": study.keys[point.conditions],
         "subject": point.subject,
         "kind": point.kind,
         "level": point.level,

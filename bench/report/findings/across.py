@@ -9,10 +9,10 @@ balancer only.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.records.conditions import THROUGH, Conditions, conditions_from
+from bench.records.conditions import THROUGH, Conditions, as_typed, conditions_from
 from bench.records.figures import Balancer
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point
@@ -35,97 +35,111 @@ BASES = ("redirect", "link")
 """The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
 
 
-class Shift(NamedTuple):
-    """The effect of a changed condition on one server under test."""
+class ContrastKind(NamedTuple):
+    """A condition that changes, and the words about it."""
 
-    ratio: float
-    """Its figure after the change divided by that before."""
-    unknown: bool
-    """The figure before is a lower bound, so the ratio has no meaning."""
-    at_least: bool
-    """The figure after the change is a lower bound, and so is the ratio."""
+    key: str
+    field: str
+    """The name of the condition."""
+    axis: str
+    metrics: Sequence[str]
+    """The figures to compare: the first that was measured everywhere, or the last."""
+    label: Callable[[Conditions], str]
+    """The label of a value, with | between its lines."""
+    words: str
+    """The last value, and what it replaces."""
 
 
-@dataclass
+def _workload_label(scenario: Conditions) -> str:
+    count = WAITS.get(scenario.workload)
+    waits = "" if count is None else plural(count, "wait") if count else "no wait"
+    waits = "pure CPU" if scenario.workload == "sorted" else waits
+    return f"{workload_name(scenario.workload)}|{waits}"
+
+
+KINDS = (
+    ContrastKind("workloads", "workload", "workload", ("rate",), _workload_label, "{}{}"),
+    ContrastKind(
+        *("delays", "redis_delay_ms", "delay of each reply of Redis", ("rate",)),
+        lambda s: f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none",
+        "{}{} of delay in each reply of Redis",
+    ),
+    ContrastKind(
+        *("idles", "idle", "idle connections during the load", ("cpu", "rate")),
+        lambda s: f"{s.idle:,}",
+        "{} idle connections{}",
+    ),
+)
+
+
+@dataclass(frozen=True)
 class Contrast:
     """One kind of figure of all servers under several conditions, at one level."""
 
-    key: str
+    kind: ContrastKind
+    scenarios: Sequence[Conditions]
+    """The conditions in the order of the chart."""
     level: int
     metric: str
-    order: list[str]
-    """The names of the conditions in the chart, in its order."""
-    last: Conditions
-    values: dict[str, dict[str, float]] = field(default_factory=dict)
-    """Server -> condition -> figure."""
-    bounds: set[tuple[str, str]] = field(default_factory=set)
-    """Server and condition of each figure that is a lower bound."""
-    rows: list[Row] = field(default_factory=list)
-    """The figures as rows for the chart."""
-    labels: dict[str, str] = field(default_factory=dict)
-    """Condition -> its label, with | between its lines."""
-    about: str = ""
-    """The workload that all figures have in common; empty if the workload is what changes."""
+    points: Sequence[Point]
+    """The data points that have the figure."""
 
     @property
-    def ends(self) -> tuple[str, str] | None:
+    def labels(self) -> dict[str, str]:
+        """The label of each condition by its name in the chart."""
+        return {self._name(s): self.kind.label(s) for s in self.scenarios}
+
+    def _name(self, scenario: Conditions) -> str:
+        return as_typed(getattr(scenario, self.kind.field))
+
+    @property
+    def rows(self) -> list[Row]:
+        """The figures as rows for the chart."""
+        found: list[Row] = []
+        for point in self.points:
+            value, bound = point[self.metric], self.metric == "rate" and point.lower_bound
+            said = f"{point.subject}, {self.kind.label(point.conditions).replace('|', ', ')}: "
+            said += f"{'≥ ' if bound else ''}{figure(value)} {BY_KEY[self.metric].label} at "
+            said += connections(self.level)
+            row: Row = {"subject": point.subject, "condition": self._name(point.conditions)}
+            found.append(row | {"value": value, "said": said, "bound": bound})
+        return found
+
+    @property
+    def ends(self) -> tuple[Conditions, Conditions] | None:
         """The two conditions whose figures are compared; None if no two are suitable."""
-        if self.key != "workloads":
-            return self.order[0], self.order[-1]
-        base = next((w for w in BASES if w in self.order), None)
-        most = max(self.order, key=lambda w: WAITS.get(w, 0))
-        return (base, most) if base and WAITS[base] < WAITS.get(most, 0) else None
+        if self.kind.field != "workload":
+            return self.scenarios[0], self.scenarios[-1]
+        by_name = {s.workload: s for s in self.scenarios}
+        base = next((by_name[name] for name in BASES if name in by_name), None)
+        most = max(self.scenarios, key=lambda s: WAITS.get(s.workload, 0))
+        return (base, most) if base and WAITS[base.workload] < WAITS.get(most.workload, 0) else None
 
-    def changes(self, names: Container[str]) -> dict[str, Shift]:
-        """Return the shift of each of these servers between the two `ends`."""
-        first, last = self.ends or ("", "")
-        return {
-            name: Shift(
-                by[last] / by[first], (name, first) in self.bounds, (name, last) in self.bounds
-            )
-            for name, by in self.values.items()
-            if name in names and by.get(first) and by.get(last)
-        }
+    def pairs(self, names: Container[str]) -> dict[str, tuple[Point, Point]]:
+        """Return the data points of each of these servers at the two `ends`."""
+        first, last = (
+            {p.subject: p for p in self.points if p.conditions == end and p[self.metric]}
+            for end in self.ends or (None, None)
+        )
+        both = [name for name in first if name in names and name in last]
+        return {name: (first[name], last[name]) for name in both}
 
-    def change_in_words(self, first: str, last: str) -> str:
+    def change_in_words(self, first: Conditions, last: Conditions) -> str:
         """Return what the last condition has that the first has not."""
-        instead = "" if first == "0" else f" in place of {self.labels.get(first, first)}"
-        if self.key == "workloads":
-            return f"{workload_name(last)} in place of {workload_name(first)}"
-        if self.key == "delays":
-            return f"{last} ms{instead} of delay in each reply of Redis"
-        return f"{int(last):,} idle connections{instead}"
+        before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
+        instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
+        return self.kind.words.format(after, instead)
 
 
-def workloads(study: Study) -> Contrast | None:
-    """Return rates by workload, sorted by the number of waits for Redis."""
+def contrasts(study: Study) -> Iterator[Contrast]:
+    """Yield rates by workload, sorted by the number of waits for Redis; rates by the delay of
+    Redis' replies; CPU per request (rates if it was not measured) by idle connections."""
     plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
-
-    def label(s: Conditions) -> str:
-        count = WAITS.get(s.workload)
-        waits = "" if count is None else plural(count, "wait") if count else "no wait"
-        return f"{workload_name(s.workload)}|{'pure CPU' if s.workload == 'sorted' else waits}"
-
-    return _compare("workloads", study, plain, lambda s: s.workload, label, ("rate",))
-
-
-def delays(study: Study) -> Contrast | None:
-    """Return rates by the delay of Redis' replies."""
-
-    def label(s: Conditions) -> str:
-        return f"{s.redis_delay_ms:g} ms" if s.redis_delay_ms else "none"
-
-    found = _family(study, "redis_delay_ms")
-    return _compare("delays", study, found, lambda s: f"{s.redis_delay_ms:g}", label, ("rate",))
-
-
-def idles(study: Study) -> Contrast | None:
-    """Return CPU per request (rates if it was not measured) by idle connections."""
-    found = _family(study, "idle")
-    return _compare(
-        "idles", study, found, lambda s: str(s.idle), lambda s: f"{s.idle:,}", ("cpu", "rate")
-    )
+    for kind in KINDS:
+        scenarios = plain if kind.field == "workload" else _family(study, kind.field)
+        if found := _compare(kind, study, scenarios):
+            yield found
 
 
 def _family(study: Study, name: str) -> list[Conditions]:
@@ -137,14 +151,7 @@ def _family(study: Study, name: str) -> list[Conditions]:
     return sorted(best, key=lambda s: getattr(s, name))
 
 
-def _compare(
-    key: str,
-    study: Study,
-    scenarios: Sequence[Conditions],
-    name: Callable[[Conditions], str],
-    label: Callable[[Conditions], str],
-    metrics: Sequence[str],
-) -> Contrast | None:
+def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
     """Return the comparison; None if no level has two conditions to compare."""
     shared = {n for s in scenarios for n in study.levels(s)}
     level = max(
@@ -153,45 +160,32 @@ def _compare(
     there = [s for s in scenarios if study.contenders(s, level)]
     if len(there) < 2:
         return None
-    metric = next((m for m in metrics if all(study.has(m, s) for s in there)), metrics[-1])
-    found = Contrast(key, level, metric, [name(s) for s in there], there[-1])
-    found.about = workload_name(there[0].workload) if key != "workloads" else ""
-    for point in (p for s in there for p in study.of(s) if p.level == level):
-        value = point.get(metric)
-        if value is None:
-            continue
-        subject, condition = point.subject, name(point.conditions)
-        found.values.setdefault(subject, {})[condition] = value
-        found.labels[condition] = label(point.conditions)
-        bound = metric == "rate" and point.lower_bound
-        if bound:
-            found.bounds.add((subject, condition))
-        said = f"{subject}, {found.labels[condition].replace('|', ', ')}: {'≥ ' if bound else ''}"
-        said += f"{figure(value)} {BY_KEY[metric].label} at {connections(level)}"
-        row: Row = {"subject": subject, "condition": condition, "value": value, "said": said}
-        found.rows.append(row | {"bound": bound})
-    return found
+    measured = (m for m in kind.metrics if all(study.has(m, s) for s in there))
+    metric = next(measured, kind.metrics[-1])
+    points = [p for s in there for p in study.of(s) if p.level == level and p.spread(metric)]
+    return Contrast(kind, there, level, metric, points)
 
 
-def title(found: Contrast, names: Sequence[str], axis: str) -> str:
-    """Return the effect of the change from the first condition to the last, and the level.
-    `axis` is the changed condition, for a title without an effect."""
-    told = comparison(found, names) or upper_first(f"{BY_KEY[found.metric].label} by {axis}")
-    about = f"{found.about}, " if found.about else ""
-    return f"{told} ({about}{connections(found.level)})"
+def title(found: Contrast, names: Sequence[str]) -> str:
+    """Return the effect of the change from the first condition to the last, and the level; the
+    changed condition if there is no effect."""
+    label = BY_KEY[found.metric].label
+    told = comparison(found, names) or upper_first(f"{label} by {found.kind.axis}")
+    about = f"{workload_name(found.scenarios[0].workload)}, "
+    return f"{told} ({'' if found.kind.field == 'workload' else about}{connections(found.level)})"
 
 
 def comparison(found: Contrast, names: Sequence[str]) -> str:
     """Return the smallest and the largest effect of the change, with their servers."""
-    changes = found.changes(names)
-    if found.ends is None or not changes:
+    pairs = found.pairs(names)
+    if found.ends is None or not pairs:
         return ""
     what = found.change_in_words(*found.ends)
     if found.metric != "cpu":
-        return _left(upper_first(what), changes)
-    ranked = sorted((change.ratio, name) for name, change in changes.items())
+        return _left(upper_first(what), pairs)
+    ranked = sorted((last["cpu"] / first["cpu"], name) for name, (first, last) in pairs.items())
     (less, least), (more, most) = ranked[0], ranked[-1]
-    if len(changes) > 1 and more < NEAR * less:
+    if len(pairs) > 1 and more < NEAR * less:
         return f"With {what} a request costs each of them {times(more)} as much CPU"
     words = f"With {what} a request costs {most} {times(more)} as much CPU"
     return words + (f", {least} {times(less)}" if least != most else "")
@@ -202,16 +196,20 @@ def share_left(ratio: float, at_least: bool = False) -> str:
     return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
 
 
-def _left(what: str, changes: dict[str, Shift]) -> str:
-    """Return the remaining shares of the rates."""
-    known = sorted((c.ratio, name, c.at_least) for name, c in changes.items() if not c.unknown)
-    unknown = [name for name, change in changes.items() if change.unknown]
+def _left(what: str, pairs: dict[str, tuple[Point, Point]]) -> str:
+    """Return the remaining shares of the rates. A share of a lower bound is unknown."""
+    known = sorted(
+        (last["rate"] / first["rate"], name, last.lower_bound)
+        for name, (first, last) in pairs.items()
+        if not first.lower_bound
+    )
+    unknown = [name for name, (first, _) in pairs.items() if first.lower_bound]
     if not known:
         words = f"{what}: the remaining share of the rates is unknown"
         return f"{words}; without that {EACH_AT_LIMIT}"
     exact = [found for found in known if not found[2]]
     (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
-    if len(exact) == len(changes) > 1 and more < NEAR * less:
+    if len(exact) == len(pairs) > 1 and more < NEAR * less:
         return f"{what} left each of them {share_left(less)} of its rate"
     words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
     words += f", {most} {share_left(less, less_bound)}" if most != least else ""
@@ -424,7 +422,7 @@ def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balance
         words = f"{WITH[way]} {AT_LIMIT} with one instance already: the scaling is unknown"
         return words if found else ""
     most = max(p.conditions.instances for _, p in known)
-    ratios = [(_ratio(p, one), p) for one, p in known if p.conditions.instances == most]
+    ratios = [(p["rate"] / one["rate"], p) for one, p in known if p.conditions.instances == most]
     grown = sorted(ratios, key=lambda g: -g[0])
     best, first = grown[0]
     least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
@@ -434,10 +432,6 @@ def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balance
     if last is not first and more:
         words += f", of {last.subject} {_times(last, least)}"
     return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
-
-
-def _ratio(point: Point, other: Point) -> float:
-    return (point.get("rate") or 0) / (other.get("rate") or 1e-9)
 
 
 def _times(point: Point, ratio: float) -> str:
@@ -485,7 +479,10 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
             if straight and straight.lower_bound:
                 unknown[name] = None
             elif straight and straight.held:
-                kept.setdefault(name, {})[way] = (_ratio(point, straight), point.lower_bound)
+                kept.setdefault(name, {})[way] = (
+                    point["rate"] / straight["rate"],
+                    point.lower_bound,
+                )
     without = f"without nginx {AT_LIMIT}"
     if not kept:
         return f"The cost of nginx is unknown: {without}" if unknown else ""

@@ -33,16 +33,6 @@ EACH_AT_LIMIT = f"{AT_LIMIT} with each of them"
 FASTEST_UNKNOWN = "the fastest server is unknown"
 
 
-def best_of_each(points: Sequence[Point], key: str) -> list[Point]:
-    """Return each server's point with its highest figure, sorted from highest to lowest."""
-    best: dict[str, Point] = {}
-    for point in points:
-        value, name = point.get(key), point.subject
-        if value is not None and (name not in best or value > best[name][key]):
-            best[name] = point
-    return sorted(best.values(), key=lambda p: -p[key])
-
-
 def ranked(points: Sequence[Point], key: str) -> list[Point]:
     """Return the points that have this figure, the lowest first."""
     return sorted((p for p in points if p.get(key) is not None), key=lambda p: p[key])
@@ -65,13 +55,6 @@ def names_of(points: Sequence[Point]) -> list[str]:
     return [p.subject for p in points]
 
 
-def undecided(first: Point, equal: Sequence[Point]) -> str:
-    """Return the servers not significantly different from the first, as the end of a sentence."""
-    if not equal:
-        return ""
-    return f"; not significantly different from {first.subject}: {listed(names_of(equal))}"
-
-
 def in_its_slice(quota: float, words: str) -> str:
     """Return the title with the CPU quota of each server, if it is less than a core."""
     return f"With {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
@@ -80,7 +63,8 @@ def in_its_slice(quota: float, words: str) -> str:
 def rates(study: Study, scenario: Conditions) -> str:
     """Return which server had the highest rate, and its ratio to the slowest."""
     points = study.contenders(scenario)
-    best = best_of_each(points, "rate")
+    falling = sorted(points, key=lambda p: -p["rate"])
+    best = [p for i, p in enumerate(falling) if p.subject not in names_of(falling[:i])]
     if not best:
         return "No data point of this workload is valid"
     first = best[0]
@@ -175,7 +159,9 @@ def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
     equal, rest = told_apart(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
     told = order[-1] in rest and ratio >= NEAR
-    return (f"{sign}{times(ratio)} {as_what}" if told else "") + undecided(order[0], equal)
+    first, others = order[0].subject, listed(names_of(equal))
+    words = f"{sign}{times(ratio)} {as_what}" if told else ""
+    return words + (f"; not significantly different from {first}: {others}" if equal else "")
 
 
 def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[Point]]:

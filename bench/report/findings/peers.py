@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
-from bench.records.points import Point, data_points
+from bench.records.points import Point, data_points, ratio
 from bench.records.results import PeerStudy, Published, Results
 from bench.records.words import connections
 from bench.report.study import Row, Study, describe
@@ -40,11 +40,14 @@ class Then:
 
 
 @dataclass(frozen=True)
-class Now:
-    """Today's result of a server."""
+class PeerRow:
+    """A server's published results and today's result."""
 
-    point: Point | None
-    """None: there is no figure."""
+    subject: str
+    then: tuple[Then, ...]
+    """None, one, or several of one kind (two ways of writing the same)."""
+    point: Point | None = None
+    """Today's figures; None: there are none."""
     ratio: float | None = None
     """The ratio of rates; None if the load generator limited one of them."""
     carries: float | None = None
@@ -53,26 +56,16 @@ class Now:
     """Why there is no figure."""
 
     def get(self, key: str) -> float | None:
-        """Return the figure with this key; None if it was not measured."""
+        """Return today's figure with this key; None if it was not measured."""
         return self.point.get(key) if self.point else None
-
-
-@dataclass(frozen=True)
-class PeerRow:
-    """A server's published results and today's result."""
-
-    subject: str
-    then: tuple[Then, ...]
-    """None, one, or several of one kind (two ways of writing the same)."""
-    now: Now
 
     @property
     def differs(self) -> bool:
         """Return whether the capacity of a core differs from the published ratio."""
         then = next((one.ratio for one in self.then if one.ratio), None)
-        if then is None or self.now.carries is None:
+        if then is None or self.carries is None:
             return False
-        return not 1 / MANY < self.now.carries / then < MANY
+        return not 1 / MANY < self.carries / then < MANY
 
 
 @dataclass(frozen=True)
@@ -128,39 +121,40 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     )
     names |= dict.fromkeys(row.subject for row in published)
     reference = study.find(refers_to, scenario, level)
-    rows = [
-        PeerRow(
-            name,
-            tuple(_then(row, base) for row in published if row.subject == name),
-            _now(study, name, scenario, level, reference),
-        )
-        for name in names
-    ]
+    thens = {
+        name: tuple(_then(row, base) for row in published if row.subject == name) for name in names
+    }
+    rows = [_row(study, *one, scenario, level, reference) for one in thens.items()]
     return PeersTable(
         scenario,
         level,
         refers_to,
         published[0].concurrency if published else None,
-        tuple(sorted(rows, key=lambda row: row.now.get("cpu") or math.inf)),
+        tuple(sorted(rows, key=lambda row: row.get("cpu") or math.inf)),
     )
 
 
 def _then(row: Published, base: float | None) -> Then:
-    ratio = row.requests_per_second / base if row.requests_per_second and base else None
-    return Then(row.system, row.requests_per_second, ratio, row.note)
+    rate = row.requests_per_second
+    return Then(row.system, rate, rate / base if rate and base else None, row.note)
 
 
-def _now(study: Study, name: str, scenario: Conditions, level: int, reference: Point | None) -> Now:
+def _row(
+    study: Study,
+    name: str,
+    then: tuple[Then, ...],
+    scenario: Conditions,
+    level: int,
+    reference: Point | None,
+) -> PeerRow:
     point = study.find(name, scenario, level)
     if point is None or not point.held:
         reason = point.reason if point else None
         why_not = reason.text if reason else _absence(study.results, name, scenario)
-        return Now(None, why_not=why_not)
-    if reference is None:
-        return Now(point)
-    unbound = reference.held and not point.lower_bound and not reference.lower_bound
-    rates = _over(point.get("rate"), reference.get("rate")) if unbound else None
-    return Now(point, rates, _over(reference.get("cpu"), point.get("cpu")))
+        return PeerRow(name, then, why_not=why_not)
+    bound = reference and (point.lower_bound or reference.lower_bound)
+    rates = None if bound else ratio(point, reference, "rate")
+    return PeerRow(name, then, point, rates, ratio(reference, point, "cpu"))
 
 
 def _absence(results: Results, name: str, scenario: Conditions) -> str:
@@ -172,10 +166,6 @@ def _absence(results: Results, name: str, scenario: Conditions) -> str:
     if closes and scenario.server_keeps:
         return f"it does not keep connections as requested: {closes}"
     return "not measured under this load"
-
-
-def _over(above: float | None, below: float | None) -> float | None:
-    return above / below if above and below else None
 
 
 # ---- CPU per request of all servers under all loads ----

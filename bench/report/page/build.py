@@ -44,7 +44,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
     texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
     written = _write(texts)
     try:
-        return written + write_charts(study, made, page.parent / "charts")
+        return written + write_charts(made, page.parent / "charts")
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
 
@@ -52,7 +52,7 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
 def build_torture(source: Path, output: Path | None = None) -> list[Path]:
     """Write the report of a robustness test and return the paths. Raises UserError."""
     record = torture.load(source)
-    page = output or torture.file_of(source).with_suffix(".html")
+    page = output or file_of(source, torture.FILE).with_suffix(".html")
     _check_name(page)
     return _both(tortured.document(record), page)
 

@@ -25,7 +25,8 @@ NARROWEST = 0.8
 
 
 def drawing(stacks: StackFigures) -> dict[str, object]:
-    """Return the boxes of a flame graph, callers first, in the units of the drawing."""
+    """Return the boxes of a flame graph, callers first, in the units of the drawing. Those in the
+    list, for readers who cannot see the drawing, are marked."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
     return {"height": max((box["y"] for box in boxes), default=0) + ROW, "boxes": boxes}
 
@@ -34,37 +35,24 @@ def _boxes(
     frames: list[Frame], x: float, depth: int, stacks: StackFigures
 ) -> Iterator[dict[str, Any]]:
     for frame in frames:
+        share = frame.count / stacks.count
         width = WIDTH * frame.count / stacks.count
         if width >= NARROWEST:
             room = int((width - 4) / LETTER)
             short = frame.name if len(frame.name) <= room else f"{frame.name[: room - 1]}…"
+            whose = {"server": "", "library": ", C library", "kernel": ", kernel"}[frame.of]
             yield {
                 "x": round(x, 1),
                 "y": ROW * depth,
                 "width": round(width, 1),
                 "text": short if room >= SHORTEST else "",
-                "title": frame_words(frame, stacks),
+                "title": f"{frame.name}{whose}: {share:.1%}",
                 "of": frame.of,
+                "depth": depth,
+                "listed": share >= LISTED,
             }
             yield from _boxes(frame.below, x, depth + 1, stacks)
         x += width
-
-
-def frame_words(frame: Frame, stacks: StackFigures) -> str:
-    """Return a function and its share of the time in words."""
-    whose = {"server": "", "library": ", C library", "kernel": ", kernel"}[frame.of]
-    return f"{frame.name}{whose}: {frame.count / stacks.count:.1%}"
-
-
-def listed_frames(
-    frames: list[Frame], stacks: StackFigures, least: float, depth: int = 0
-) -> Iterator[dict[str, object]]:
-    """Yield the functions with at least that share below their callers, for readers who cannot see
-    the drawing."""
-    for frame in frames:
-        if frame.count >= least * stacks.count:
-            yield {"depth": depth, "words": frame_words(frame, stacks)}
-            yield from listed_frames(frame.below, stacks, least, depth + 1)
 
 
 COLOURS = {
@@ -110,11 +98,14 @@ def document(results: Results) -> Document:
 
 def _changes(results: Results) -> Iterator[Section]:
     """Yield the sections about optimisations and experiments that were measured."""
-    tricks, experiments = words.tricks(results), words.experiments(results)
+    tricks = words.differences(results, "without")
     alone = "Each optimisation switched off alone"
     for key, title, about, found in (
         ("tricks", alone, [words.ABOUT_TRICKS, words.brought(tricks)], tricks),
-        ("experiments", "Alternatives", [words.ABOUT_EXPERIMENTS], experiments),
+        (
+            *("experiments", "Alternatives", [words.ABOUT_EXPERIMENTS]),
+            words.differences(results, "change"),
+        ),
     ):
         explained = Terms([(f"`{name}`", text) for name, text in words.explained(found)])
         if found:
@@ -179,5 +170,4 @@ def flame_shown(one: words.Flame) -> dict[str, object]:
         "key": f"flame-{one.subject}-{one.conditions.slug()}-{one.concurrency}",
         "count": f"{one.stacks.count:,} {one.stacks.unit} by {one.stacks.how}",
         "drawing": drawing(one.stacks),
-        "listed": list(listed_frames(one.stacks.frames, one.stacks, LISTED)),
     }

@@ -35,15 +35,6 @@ class Column(NamedTuple):
     about: str = ""
 
 
-class TableRow(NamedTuple):
-    """The row of one data point."""
-
-    s: str
-    subject: str
-    failed: bool
-    cells: list[Field]
-
-
 def part(study: Study, _: Catalogue) -> dict[str, object]:
     """Return the table, and the exports for download from the page."""
     files = (
@@ -66,16 +57,14 @@ def columns(study: Study) -> list[Column]:
     return [column for column, _ in _columns(study)]
 
 
-def rows(study: Study) -> list[TableRow]:
-    """Return the rows, sorted by scenario, level and server."""
+def rows(study: Study) -> list[tuple[str, Point, list[Field]]]:
+    """Return the scenario's key, the data point and the fields of each row, sorted by scenario,
+    level and server."""
     keys, cells = study.keys, [cell for _, cell in _columns(study)]
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}
     points = [p for p in study.points if p.conditions in study.scenarios]
     points.sort(key=lambda p: (keys[p.conditions], p.level, rank[p.subject]))
-    return [
-        TableRow(keys[p.conditions], p.subject, p.state != "held", [cell(p) for cell in cells])
-        for p in points
-    ]
+    return [(keys[p.conditions], p, [cell(p) for cell in cells]) for p in points]
 
 
 def _columns(study: Study) -> Iterator[tuple[Column, Callable[[Point], Field]]]:
@@ -130,8 +119,8 @@ def _figure(metric: Metric, point: Point) -> Field:
         return Field("–")
     wide = metric.key in SPREAD_OF and spread.low < spread.high
     notes = [f"{figure(spread.low)}–{figure(spread.high)}"] if wide else []
-    text = f"{_bound(point, metric.key)}{figure(spread.median)}"
-    return Field(text, notes, sort=spread.median)
+    sign = "≥ " if point.lower_bound and metric.key == "rate" else ""
+    return Field(f"{sign}{figure(spread.median)}", notes, sort=spread.median)
 
 
 SCHEMA = "zerohttpd-seven/report"
@@ -219,8 +208,3 @@ def _state_in_full(point: Point) -> Field:
     found = _state(point)
     text = f"{found.text}: {found.title}" if point.reason or point.hosts else found.text
     return Field(text, found.notes)
-
-
-def _bound(point: Point, key: str) -> str:
-    """Return the sign of a rate that is a lower bound."""
-    return "≥ " if point.lower_bound and key == "rate" else ""

@@ -52,9 +52,9 @@ def _study(study: Study, asked: PeerStudy) -> dict[str, object]:
     }
 
 
-def limit_of(now: peers.Now) -> str:
+def limit_of(row: peers.PeerRow) -> str:
     """Return the bottleneck as a word for the table."""
-    found = now.point.bottleneck if now.point else None
+    found = row.point.bottleneck if row.point else None
     return NAMES.get(found, found) if found else "–"
 
 
@@ -70,14 +70,7 @@ def how_made(study: Study, charts: Catalogue) -> dict[str, object]:
         "command": ".venv/bin/zerohttpd " + _line(study.results.command),
         "checkout": checkout_command(study),
         "facts": facts(study),
-        "limits_found": [
-            {
-                "levels": ", ".join(f"{level:,}" for level in found.levels),
-                "words": found.describe(),
-                "cure": found.cure,
-            }
-            for found in study.results.findings
-        ],
+        "limits_found": study.results.findings,
         "commands": [
             f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
             for run in study.results.runs

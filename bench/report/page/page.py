@@ -24,7 +24,7 @@ def drawn(study: Study, charts: Catalogue) -> dict[str, object]:
     """Return the titles, pictures, data, colours and scripts of the charts."""
     return {
         "exhibits": charts.titles(),
-        "stills": _stills(study, charts),
+        "stills": _stills(charts),
         "whole_memory": study.whole_memory(),
         "has_conditions": bool({"workloads", "delays", "idles"} & set(charts.exhibits)),
         **look(study.subjects),
@@ -41,11 +41,11 @@ def library() -> str:
     return script.replace("</script", r"<\/script").replace("<!--", r"<\!--")
 
 
-def _stills(study: Study, charts: Catalogue) -> dict[str, str]:
+def _stills(charts: Catalogue) -> dict[str, str]:
     """Return the charts in their initial state as SVG, for a browser without scripts."""
     stills = {
         name: vl_convert.vegalite_to_svg({**spec, "title": ""})
-        for name, spec in pictures(study, charts)
+        for name, spec in pictures(charts)
         if name in charts.exhibits
     }
     return dict.fromkeys(charts.exhibits, "") | stills

@@ -61,6 +61,10 @@ def results(*runs: Run) -> Results:
     return results_of(runs)
 
 
+def tricks(found: Results) -> list[words.Difference]:
+    return words.differences(found, "without")
+
+
 def of(conditions: Conditions, *totals: float, subject: str = "epoll") -> list[Run]:
     return [run(subject, total, conditions, number=n) for n, total in enumerate(totals, 1)]
 
@@ -184,7 +188,8 @@ def test_places_of_another_processor_have_the_same_names() -> None:
         assert words.places(StackFigures(how="perf", kernel=True, frames=frames)) == {place: 1.0}
 
 
-def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
+def test_a_flame_graph_has_its_boxes_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "LISTED", 0.3)
     drawing = page.drawing(STACKS)
     boxes = {re.split("[:,]", box["title"])[0]: box for box in drawing["boxes"]}
     places = {name: (box["x"], box["y"] // page.ROW, box["width"]) for name, box in boxes.items()}
@@ -198,8 +203,8 @@ def test_a_flame_graph_has_its_boxes_side_by_side() -> None:
     }
     assert drawing["height"] == 4 * page.ROW
     assert boxes["send"]["title"] == "send, C library: 60.0%"
-    listed = page.listed_frames(STACKS.frames, STACKS, 0.3)
-    assert [item["depth"] for item in listed] == [0, 1, 2, 3, 1], "what is small is left out"
+    listed = [box["depth"] for box in drawing["boxes"] if box["listed"]]
+    assert listed == [0, 1, 2, 3, 1], "what is small is left out"
 
 
 def test_the_page_needs_nothing_else(kept: Results) -> None:
@@ -259,28 +264,28 @@ def test_what_does_not_hold_has_no_figure() -> None:
         )
     )
     assert [line.cost, *map(line.get, OTHERS)] == [None] * 4
-    (trick,) = words.tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
+    (trick,) = tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
     assert (trick.ratio, trick.verdict) == (None, "no figure")
     assert trick.usual.words() == ("-", "", "")
 
 
 def test_a_trick_brings_something_where_all_runs_say_so() -> None:
     usual = of(REDIRECT, 18, 20, 40)
-    (trick,) = words.tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
+    (trick,) = tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
     assert trick.verdict == "+10%", "run by run: both were disturbed in the third"
-    (trick,) = words.tricks(results(*usual, *of(MORE, 17, 25, 44)))
+    (trick,) = tricks(results(*usual, *of(MORE, 17, 25, 44)))
     assert trick.verdict == "not significant (+10%)"
-    (trick,) = words.tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
+    (trick,) = tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
     assert trick.verdict == "not significant (+1%)"
-    (trick,) = words.tricks(results(*usual[:2], *of(MORE, 27, 30)))
+    (trick,) = tricks(results(*usual[:2], *of(MORE, 27, 30)))
     assert trick.verdict == "too few runs (+50%)"
 
 
 def test_experiments_are_no_tricks() -> None:
     edge = REDIRECT._replace(change="edge")
     found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
-    assert [(d.name, d.verdict) for d in words.experiments(found)] == [("edge", "-50%")]
-    assert [(d.name, d.verdict) for d in words.tricks(found)] == [("more", "+50%")]
+    assert [(d.name, d.verdict) for d in words.differences(found, "change")] == [("edge", "-50%")]
+    assert [(d.name, d.verdict) for d in tricks(found)] == [("more", "+50%")]
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

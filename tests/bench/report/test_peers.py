@@ -15,7 +15,7 @@ from bench.records.run import Reason, Run
 from bench.records.store import save
 from bench.report.charts.base import Catalogue
 from bench.report.findings import peers
-from bench.report.findings.peers import Now, PeerRow, Then
+from bench.report.findings.peers import PeerRow, Then
 from bench.report.page.build import build
 from bench.report.page.origin import limit_of, reference_servers
 from bench.report.study import Study
@@ -114,17 +114,17 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
     rows = by_name(tables[0])
     assert tables[0].then_level == 500
     assert {
-        name: ([one.ratio for one in row.then], row.now.ratio, row.now.carries, row.differs)
+        name: ([one.ratio for one in row.then], row.ratio, row.carries, row.differs)
         for name, row in rows.items()
-        if row.now.point
+        if row.point
     } == {
         "epoll": ([0.25], None, 2.0, True),
         "nginx": ([1.0], 1.0, 1.0, False),
         "poll": ([], 0.5, 0.5, False),
     }
-    assert rows["epoll"].now.point
-    assert rows["epoll"].now.point.lower_bound
-    assert rows["epoll"].now.point.bottleneck == "load"
+    assert rows["epoll"].point
+    assert rows["epoll"].point.lower_bound
+    assert rows["epoll"].point.bottleneck == "load"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_twice_as_much_or_half_is_elsewhere(
     then: list[float | None], now: float | None, differs: bool
 ) -> None:
     published = tuple(Then("old", 1.0, ratio, "") for ratio in then)
-    assert PeerRow("nginx", published, Now(None, carries=now)).differs == differs
+    assert PeerRow("nginx", published, carries=now).differs == differs
 
 
 def test_a_table_has_whom_its_load_was_for_and_comes_once() -> None:
@@ -173,14 +173,14 @@ def test_a_table_has_whom_its_load_was_for_and_comes_once() -> None:
 def test_no_ratio_of_rates_where_the_reference_is_the_load_generators() -> None:
     found = results()
     found.runs[0].lower_bound = True
-    now = by_name(peers.tables(Study(found), found.studies[0])[0])["poll"].now
+    now = by_name(peers.tables(Study(found), found.studies[0])[0])["poll"]
     assert (now.ratio, now.carries) == (None, 0.5)
 
 
 def why_not(found: Results) -> list[dict[str, str]]:
     """Return by table why each server has no figure."""
     return [
-        {row.subject: row.now.why_not for row in table.rows}
+        {row.subject: row.why_not for row in table.rows}
         for table in peers.tables(Study(found), found.studies[0])
     ]
 
@@ -206,7 +206,7 @@ def test_another_reference_for_a_workload() -> None:
     found = results()
     study = found.studies[0].model_copy(update={"references": {"redirect": "poll"}})
     row = by_name(peers.tables(Study(found), study)[0])["nginx"]
-    assert row.now.carries == 2.0
+    assert row.carries == 2.0
     assert [one.ratio for one in row.then] == [None], "nothing was published of poll"
 
 
@@ -304,7 +304,7 @@ def test_nobody_was_the_limit_only_where_that_is_known() -> None:
     nginx.bottleneck, poll.bottleneck = None, "none"
     study = Study(found)
     (shown,) = reference_servers(study, Catalogue(study, {}))["peer_studies"]
-    limits = {row.subject: limit_of(row.now) for row in shown["tables"][0].rows}
+    limits = {row.subject: limit_of(row) for row in shown["tables"][0].rows}
     assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
     assert (limits["epoll"], limits["poll"]) == ("load generator", "none")
 
@@ -336,10 +336,11 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     one, every = peers.tables(Study(found), found.studies[0])
     assert [table.scenario.cores for table in (one, every)] == ["one", "all"]
     assert (one.reference, one.then_level, one.level) == ("go-hello", 5000, 500)
-    costs = [row.now.get("cpu") or 0.0 for row in one.rows]
+    costs = [row.get("cpu") or 0.0 for row in one.rows]
     assert costs == sorted(costs)
     rows = by_name(one)
-    (then,), now = rows["nginx-go-kept"].then, rows["nginx-go-kept"].now
+    now = rows["nginx-go-kept"]
+    (then,) = now.then
     figures = (then.rate, then.ratio, now.ratio, now.carries)
     # 6 % less then, when nginx had cores of its own; half today, when both share one.
     assert figures == (39991.57, *(pytest.approx(x, abs=0.001) for x in (0.936, 0.49, 0.48)))

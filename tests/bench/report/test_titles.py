@@ -18,7 +18,7 @@ from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
 from bench.report.charts.catalogue import catalogue, pictures
 from bench.report.findings import across, findings, recommendation
-from bench.report.findings.across import LoopRow, floor_rows, workloads
+from bench.report.findings.across import LoopRow, contrasts, floor_rows
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
 
@@ -69,9 +69,9 @@ def test_figures_and_lists(said: str, expected: str) -> None:
 
 
 def comparison(study: Study) -> str:
-    found = across.delays(study) or across.workloads(study) or across.idles(study)
-    assert found
-    return across.comparison(found, [s.name for s in study.subjects if s.kind != "floor"])
+    found = {one.kind.key: one for one in across.contrasts(study)}
+    first = found.get("delays") or found.get("workloads") or found["idles"]
+    return across.comparison(first, [s.name for s in study.subjects if s.kind != "floor"])
 
 
 def levels(study: Study, scenario: Conditions) -> str:
@@ -189,7 +189,7 @@ def test_the_largest_difference_between_the_loops() -> None:
 
 
 def drawn(study: Study, key: str) -> str:
-    spec = next(spec for name, spec in pictures(study, catalogue(study)) if name == key)
+    spec = next(spec for name, spec in pictures(catalogue(study)) if name == key)
     return str(vl_convert.vegalite_to_svg(spec))
 
 
@@ -362,7 +362,6 @@ def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
     names = ("epoll", "floor-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
-    work = workloads(study)
-    assert work is not None
-    assert work.order == ["redirect", "guestbook"]
+    (work,) = contrasts(study)
+    assert [*work.labels] == ["redirect", "guestbook"]
     assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]

@@ -33,7 +33,7 @@ void descriptors_raise_limit(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        server_fatal("cannot ask for the limit of descriptors: %s",
+        server_fatal("cannot read the limit of descriptors: %s",
                      strerror(errno));
     if (limit.rlim_max < DESCRIPTORS_MINIMUM)
         server_fatal("%ju descriptors are too few; allow it %d (ulimit -n)",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How much memory is granted. */
+/* The memory that this server may use. */
 #ifndef OPS_MEMORY_H
 #define OPS_MEMORY_H
 
@@ -14,10 +14,10 @@
  */
 uint64_t memory_granted(const char *root);
 
-/* What each process may have: the lower of RLIMIT_AS and RLIMIT_DATA. */
+/* The limit of each process: the lower of RLIMIT_AS and RLIMIT_DATA. */
 size_t memory_of_process(void);
 
-/* Reads what is granted, before the server confines itself; returns it.
+/* Reads and returns the granted memory, before the server confines itself.
 
    From now on the C library returns each block of LARGE_BLOCK bytes or more to
    the kernel as soon as it is freed.  By default it returns only the first such

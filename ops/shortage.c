@@ -3,10 +3,10 @@
  * Shortages, and messages that may repeat: logged at once, then rarely.
  *
  * If a resource of this host runs out, no connection of a client is kept alive
- * for a SHORTAGE.  Redis may have no connection to spare (its maxclients), or
- * this host no port or open file for one.  That is not an outage: connections
- * that exist are answered.  So for REDIS_SCARCE no idle connection to Redis is
- * kept, and a thread without a connection tries again.
+ * for a SHORTAGE.  Redis may have no free connection (its maxclients), or this
+ * host no free port or descriptor.  That is not an outage: connections that
+ * exist are answered.  So for REDIS_SCARCE no idle connection to Redis is kept,
+ * and a thread without a connection tries again.
  */
 #include "limits.h"
 #include "net/redis/redis.h"
@@ -93,7 +93,7 @@ bool redis_is_scarce(int64_t now) {
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);
 }
 
-/* Returns what to do about a shortage (redis_is_shortage()). */
+/* Returns the fix for a shortage (redis_is_shortage()). */
 static const char *advice_for(int error) {
     switch (error) {
     case EADDRNOTAVAIL:

@@ -9,8 +9,8 @@
 
 /* ---- descriptors.c ---- */
 
-/* Opens what the caller has closed of the first three (`>&-`): otherwise a line
-   of the log would go to a client or to Redis. */
+/* Opens the standard descriptors that the caller has closed (`>&-`): otherwise
+   a line of the log would go to a client or to Redis. */
 void descriptors_open_standard(void);
 
 /* Each connection needs a descriptor: raises the soft limit to the hard one. */

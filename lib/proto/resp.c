@@ -9,8 +9,8 @@
 /* A number and its sign; INT64_MIN has 20 characters. */
 #define NUMBER_LIMIT (sizeof((struct resp_skip *)NULL)->line - 2)
 
-/* Returns where the line that starts at `at` ends, without its CR LF: 0 if it
-   is not yet whole. */
+/* Returns the end of the line that starts at `at`, without its CR LF: 0 if it
+   is not complete yet. */
 static size_t line_end(struct view input, size_t at) {
     size_t lf = at + view_find(view_skip(input, at), '\n');
     if (lf == input.length || lf == at || input.data[lf - 1] != '\r')

@@ -27,9 +27,9 @@
 struct cached_time;
 
 /* Begins: from now on the wrapped calls (calls.c) switch instead of sleeping.
-   `limit`: the most coroutines.  Accepted sockets inherit the timeouts of the
-   listener.  The rounds of `time` are the loop's iterations.  Exits 1 if memory
-   is short. */
+   `limit`: the largest number of coroutines.  Accepted sockets inherit the
+   timeouts of the listener.  The rounds of `time` are the loop's iterations.
+   Exits 1 if memory is short. */
 void coroutines_begin(size_t limit, int listener, struct cached_time *time);
 void coroutines_end(void); /* none is left: frees the stacks */
 
@@ -45,8 +45,8 @@ void coroutine_start(void (*function)(void *), void *argument);
    must be called again at the latest (INT64_MAX: after the next event). */
 void coroutines_set_service(int64_t (*service)(void));
 
-/* For the service: reports from now on what happens at the descriptor
-   (coroutine_may_receive()).  Returns false if memory is short. */
+/* Called by the service: from now on the loop reports the events of the
+   descriptor (coroutine_may_receive()).  Returns false if memory is short. */
 bool coroutine_watch(int descriptor);
 
 /* Returns how many have not returned yet. */
@@ -68,7 +68,7 @@ enum woken {
     WOKEN_NO_MEMORY, /* no memory to watch the descriptor */
 };
 
-/* As a deadline: none, and no signal ends the wait. */
+/* A value for deadlines: there is none, and no signal ends the wait. */
 #define NO_DEADLINE INT64_MAX
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, until the
@@ -87,7 +87,7 @@ void coroutine_resume(struct coroutine *coroutine);
    left in the processor's cache.  `variable`: of the function that waits. */
 void coroutine_prefetch(const void *variable);
 
-/* After this number of calls in one turn others have a turn first. */
+/* After this number of calls in one turn, the other coroutines run first. */
 void coroutine_yield_after(unsigned calls);
 
 /* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO;

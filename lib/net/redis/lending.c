@@ -20,8 +20,8 @@ void redis_lending_init(struct redis_lending *lending,
 }
 
 /* Returns a connection to lend.  NULL while Redis has never answered, is down
-   or has no connection to spare: a child that needs one then connects itself.
-   Each additional descriptor of the parent makes each fork slower. */
+   or has no free connection: a child that needs one then connects itself.  Each
+   additional descriptor of the parent makes each fork slower. */
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;
@@ -43,8 +43,8 @@ static struct redis_client *begin(const struct redis_server *server) {
 void redis_lending_prepare(struct redis_lending *lending, size_t slot) {
     struct redis_client **client = &lending->clients[slot];
 
-    /* Written only if it changes: after each fork the first write to a page
-       copies it. */
+    /* It is written only if it changes, because after each fork the first write
+       to a page copies it. */
     if (*client == NULL) {
         struct redis_client *begun = begin(lending->server);
         if (begun != NULL)

@@ -11,8 +11,8 @@ EVERYDAY = (
     *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
     *("slot", "trial", "connection", "need", "poll", "request", "response"),
 )
-"""Not linked: words of the benchmark that mean something else in most sentences; and words of every
-second line."""
+"""Words without links: words of the benchmark that mean something else in most sentences, and words
+that are in every second line."""
 UNTOUCHED = (
     r"<(code|pre|a|h\d|svg|summary|figcaption)\b.*?</\1>|<table class=.pairs.*?</table>|<[^>]*>"
 )

@@ -126,13 +126,13 @@ class _Running:
     name: str
     child: Child
     redis_url: str
-    """Where it finds Redis."""
+    """The URL of its Redis."""
     redis_is_ours: bool
     shown: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
 
     @property
     def banner(self) -> str:
-        """What it has said, and we have printed: our own text comes after it."""
+        """Its output that we have printed; our own text comes after it."""
         return self.child.stdout[: self.shown["stdout"]]
 
     def pass_on(self) -> None:
@@ -143,7 +143,7 @@ class _Running:
             self.shown[name] = len(text)
 
     def look(self) -> Look:
-        """Return what looks at it for the live page, once it listens."""
+        """Return its observer for the live page, once it listens."""
         url = url_in(self.banner) or ""
         said = lines_of(self.banner).get("architecture", self.name)
         server = Looked(

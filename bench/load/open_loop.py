@@ -64,7 +64,8 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class OpenOutcome(Outcome):
-    """The outcome of a load by oha. Its latency is corrected: from when each request was due."""
+    """The outcome of a load by oha. Its latency is corrected: it counts from the time when each
+    request was due."""
 
     figures: OpenLoopFigures | None
     body_bytes: int | None = None

@@ -20,8 +20,8 @@ UNTOUCHED = (
 
 
 def words(text: str) -> dict[str, str]:
-    """Return the words that the glossary explains, in small letters, with the anchor of each, but
-    not the everyday ones."""
+    """Return the words that the glossary explains, in lower case, with the anchor of each, without
+    EVERYDAY words."""
     found = {}
     for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
         for word in entry.split(","):

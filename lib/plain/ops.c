@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface in its simplest form (ops.h), for `make plain`: what a server
- * does without the second storey.  The comment of each function gives what is
- * missing.
+ * does without the second storey.  The comment of each function names the
+ * missing protection.
  */
 #include "ops.h"
 #include "app/exchange.h"

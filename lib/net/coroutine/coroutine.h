@@ -84,7 +84,8 @@ struct coroutine *coroutine_current(void);
 void coroutine_resume(struct coroutine *coroutine);
 
 /* Begins to load a stack that runs next: with many connections nothing of it is
-   left in the processor's cache.  `variable`: of the function that waits. */
+   left in the processor's cache.  `variable` is a local variable of the
+   function that waits. */
 void coroutine_prefetch(const void *variable);
 
 /* After this number of calls in one turn, the other coroutines run first. */
@@ -102,8 +103,8 @@ struct timeouts *coroutine_timeouts(int descriptor);
    event has been reported since. */
 bool coroutine_may_receive(int descriptor);
 
-/* After recv has found less than it asked for: the socket is empty (epoll(7)).
- */
+/* Call it after recv has returned fewer bytes than requested: the socket is
+   empty (epoll(7)). */
 void coroutine_received_all(int descriptor);
 
 /* What was received without a wait may be newer than this loop iteration. */

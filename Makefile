@@ -2,7 +2,7 @@
 # ZeroHTTPd Seven.  `make help` lists the targets.
 
 # From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
-# have common names, such as NAME or SERVER. They count only on the command line of make.
+# have common names, such as NAME or SERVER. Make reads them only from its command line.
 $(foreach name,ALL ARGS BIN BUILD FILE FLOOR FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
@@ -34,8 +34,8 @@ FLOOR ?= build/floor
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
 # A server that needs more than the C library has a file NN_name/ldflags, with the linker's
 # options. If its main.c does not get through the preprocessor here, or the linker does not find its
-# library, it is left out. The options are quoted, and neither they nor the names of its files are
-# expanded twice: every make reads them, with your rights, and a student may have written them.
+# library, it is left out. The options are quoted, and make expands them and the names of its files
+# only once. Every make reads them with your rights, and a student may have written them.
 ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
 libraries = $(filter '-l%,$(call ldflags,$(1)))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \

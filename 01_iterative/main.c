@@ -16,9 +16,9 @@
  * Where does a half-done request live?  On the stack of blocking_serve().
  * There is never more than one.
  *
- * What does it cost?  Nothing but the work itself: no second process, no
- * switch, no lock.  For one client at a time no server is cheaper.  But while
- * it waits for Redis the CPU is idle, even if the queue is long.
+ * What does it cost?  Only the work itself: no second process, no switch, no
+ * lock.  For one client at a time no server is cheaper.  But while it waits for
+ * Redis the CPU is idle, even if the queue is long.
  *
  * What happens at the limit?  The backlog fills.  Then the kernel drops
  * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...

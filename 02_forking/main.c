@@ -15,11 +15,11 @@
  * the next client or a child's end; it never reads from a client or from Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
- * blocking_serve().  A crash takes one client with it.
+ * blocking_serve().  A crash affects only its client.
  *
  * What does it cost?  A fork, an exit and a wait for each connection: the
- * kernel copies the page tables and throws them away again.  That is more than
- * all the rest of a small request.
+ * kernel copies the page tables and frees them again.  Together these cost more
+ * than all the rest of a small request.
  *
  * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
  * memory is short, see main()), the parent stops accepting until one ends; the
@@ -65,7 +65,7 @@ static void reap_children(void) {
     while (children_reap(&children, false, &slot)) {
     }
     if (server_is_stopping())
-        children_stop(&children); /* idle ones make room */
+        children_stop(&children); /* idle connections are closed */
 }
 
 /* The parent formats the date: if each child did, copy-on-write would copy

@@ -57,7 +57,7 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* Which workers have a client: a flag for each, in shared memory.  It is not a
+/* A flag for each worker, in shared memory: it has a client.  It is not a
    count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 

@@ -32,11 +32,11 @@
  * Meanwhile no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
- * pool, which a lock guards (net/redis/pool.h).  Compare 02_forking, where no
- * lock is needed and giving back is the hard part.
+ * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
+ * needed, but returning a connection is difficult.
  *
- * What to try: the price of a request here and in 02.  The commands, and what
- * to expect: docs/tutorial/book/04-threading.md.
+ * What to try: compare the cost of a request here and in 02.  The commands, and
+ * what to expect: docs/tutorial/book/04-threading.md.
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
  * while a client has sent half a request: the main thread sleeps in accept4,

@@ -94,7 +94,7 @@ static struct queue {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-static sem_t room_for_clients;  /* in the queue or with a thread */
+static sem_t room_for_clients;  /* free places of queue and threads together */
 static struct redis_pool redis; /* for all threads */
 
 static void queue_put(const struct client *client) {
@@ -139,7 +139,7 @@ static void queue_close(void) {
     pthread_cond_broadcast(&queue.changed);
 }
 
-/* Does a connection wait for which no thread is free?  The queue alone does not
+/* Is no thread free for a connection that waits?  The queue alone does not
    show it.  A free thread may not have woken yet; if the queue is full, a
    connection may wait in the backlog. */
 static bool others_wait(const struct worker *worker) {

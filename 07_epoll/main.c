@@ -53,7 +53,7 @@ static const struct architecture architecture = {
 };
 
 struct loop {
-    int set; /* the epoll descriptor: the kernel's set of watched ones */
+    int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
 
 static void loop_init(struct loop *loop) {

@@ -59,7 +59,7 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
-    /* So that watch() is called when the connection is closed. */
+    /* With it, watch() is called when the connection is closed. */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
     /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&

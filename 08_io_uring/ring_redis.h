@@ -7,7 +7,7 @@
 #include "net/evented.h"
 #include "ring.h"
 
-/* What an operation does: the low bits of its user_data, which its completion
+/* The kind of an operation: the low bits of its user_data, which its completion
    carries, too.  The other bits are a pointer to the client's connection or,
    for Redis, a generation: a number of the connection to Redis. */
 enum operation {
@@ -27,7 +27,7 @@ struct ring_redis {
     uint64_t generation; /* of this connection; older connections had other
                             numbers */
     bool receiving, sending, awaiting_writable; /* in flight */
-    bool writable;                              /* as far as is known */
+    bool writable; /* the socket is ready, as far as is known */
 };
 
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,
@@ -41,12 +41,12 @@ void ring_redis_forget(struct ring_redis *redis);
    come while the server was suspended (SIGSTOP). */
 void ring_redis_receive_late(struct ring_redis *redis);
 
-/* Begins what is needed now.  Call it last in a loop iteration: no command may
-   be added until the kernel has read the buffer of commands, because that would
-   move it. */
+/* Begins the operations that are needed now.  Call it last in a loop iteration:
+   no command may be added until the kernel has read the buffer of commands,
+   because that would move it. */
 void ring_redis_begin(struct ring_redis *redis);
 
-/* One of its operations is complete. */
+/* Handles a completion of one of its operations. */
 void ring_redis_completed(struct ring_redis *redis,
                           const struct io_uring_cqe *cqe);
 

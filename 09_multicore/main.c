@@ -29,18 +29,19 @@
  * its worker.  If a worker crashes, only its clients are affected, and the
  * parent forks another.
  *
- * Why processes, and not threads?  Because of the crash, and because they share
- * no data but counters, so that the loop of 07 needs no lock.  Speed makes no
- * difference: on two cores a version with threads took about the same CPU time
- * per request.
+ * Why processes, and not threads?  Because a crash then ends only one, and
+ * because they share only counters, so the loop of 07 needs no lock.  Speed
+ * makes no difference: on two cores a version with threads took about the same
+ * CPU time per request.
  *
- * Which worker gets a connection?  The first of the kernel's list that sleeps
- * in epoll_wait(): so none stays in the backlog while a worker sleeps.  But
- * on a quiet server that is always the same worker.  If all its connections are
- * kept and then become busy, one core does all the work.  With --listener-each
- * every worker has a socket and a backlog of its own (SO_REUSEPORT).  The
- * kernel chooses by a hash of the client's address and port.  So the workers
- * get equal shares, and a connection may wait for a busy one.
+ * Which worker gets a connection?  The kernel gives it to the first worker in
+ * its list that sleeps in epoll_wait(), so no connection stays in the backlog
+ * while a worker sleeps.  But on a quiet server that is always the same worker.
+ * If all its connections are kept and then become busy, one core does all the
+ * work.  With --listener-each every worker has a socket and a backlog of its
+ * own (SO_REUSEPORT).  The kernel chooses by a hash of the client's address and
+ * port.  So the workers get equal shares, and a connection may wait for a busy
+ * one.
  *
  * What to try: both, with a worker that is stopped for a second.  The commands,
  * and what to expect: docs/tutorial/book/13-multicore.md.
@@ -73,7 +74,7 @@ static const struct architecture architecture = {
 static struct children workers;
 
 struct loop {
-    int set; /* the epoll descriptor: the kernel's set of watched ones */
+    int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
 
 /* After the fork: a set that processes share reports each event to any of them.

@@ -10,12 +10,12 @@ A package imports only from packages below it in this list; `make lint` checks t
     timeline  torture  live   a server's system calls; robustness test; live page
     sweep                     all runs in order; each from server start to checks
     stations  doctor          the agent on each host; limits of the hosts and fixes
-    studies                   what is measured and expected, as TOML files
+    studies                   measurements and expectations, as TOML files
     load  services  subjects  ab, wrk and oha; Redis and nginx; servers under test
     host                      processes, control groups, counters and limits of this host
     report                    the page: page -> charts -> findings -> study
     readers                   tables, charts, comparisons, capacity, targets
-    records                   what is stored
+    records                    stored data
 
 `report` and `readers` import `records` alone, so results can be read on a computer that cannot
 measure. docs/how-to/extend-the-benchmark.md adds a condition, a figure, a workload and a reference

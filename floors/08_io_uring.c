@@ -10,7 +10,7 @@
 #define COMPLETIONS 8192
 #define BUFFERS     256 /* for receive operations that complete at once */
 
-/* What an operation does: the low bits of its user_data.  Above them is the
+/* The kind of an operation: the low bits of its user_data.  Above them is the
    client's descriptor. */
 enum operation {
     RECEIVE,
@@ -53,7 +53,8 @@ static void begin_close(int client) {
     is(sqe, CLOSE, client);
 }
 
-/* As floor_send(): a short answer from memory, a long one from a file. */
+/* Sends like floor_send(): a short answer from memory, a long one from a
+   file. */
 static void loop_answer(int client) {
     struct floor *floor = &loop.floor;
     size_t *sent = &loop.clients[client].sent;

@@ -13,8 +13,8 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
-/* Each is the call that does not sleep and, while that fails with EAGAIN, a
-   wait. */
+/* Each function makes the call that does not sleep and, while that fails with
+   EAGAIN, waits. */
 static ssize_t recv_switching(int socket, void *memory, size_t size, int flags);
 static ssize_t send_switching(int socket, const void *memory, size_t size,
                               int flags);
@@ -98,7 +98,7 @@ static void resume(struct coroutine *coroutine) {
     stack_switch(&loop.stack, &coroutine->stack, false);
 }
 
-/* What runs on each stack: one connection after another. */
+/* The function on each stack: it serves one connection after another. */
 static void run(void) {
     bool asks = loop.floor.redis.asks.count > 0;
 

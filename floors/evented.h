@@ -4,7 +4,7 @@
  * 09): a client's few states.
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
- * room for more.  It soon has, because it always keeps reading.  If a client
+ * room for more.  Redis soon has room, because it keeps reading.  If a client
  * leaves while it waits for Redis, the loop closes it when the reply comes.
  * Until then each iteration reports it, and the loop never sleeps.
  */
@@ -17,7 +17,7 @@ enum interest { TO_READ, TO_WRITE };
 
 /* Supplied by the program.  The descriptor may be watched already. */
 static void watch(int descriptor, enum interest interest);
-/* It may be watched or not. */
+/* The descriptor may be watched or not. */
 static void stop_watching(int descriptor);
 
 static inline void loop_end_client(int descriptor) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Redis for the baselines: canned commands, and where a reply ends.
+ * Redis for the baselines: fixed commands, and the search for the end of a
+ * reply.
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
  * and dropped, and only then comes the next.  Each --greet is sent once, when a
@@ -124,8 +125,8 @@ static inline size_t floor_reply_length(const char *from, size_t length) {
     return at;
 }
 
-/* One round trip, asleep until the reply is whole.  Returns true unless the
-   reply is an error. */
+/* Makes one round trip: sleeps until the reply is complete.  Returns true
+   unless the reply is an error. */
 static inline bool floor_round_trip(int redis, const struct command *command) {
     char reply[REPLY_SIZE];
     size_t length = 0;

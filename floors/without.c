@@ -25,8 +25,8 @@
  *               own
  *
  * `control`, or any other name, switches nothing off: it shows the cost of the
- * library itself.  One name is for tools that look at the servers and do not
- * know openat2(), as valgrind 3.19 does not:
+ * library itself.  One name is for tools such as valgrind 3.19, which do not
+ * know openat2():
  *
  *     openat2   files are opened by openat(): nothing keeps them in a folder
  */
@@ -105,7 +105,7 @@ ssize_t recv(int socket, void *room, size_t length, int flags) {
     return next(socket, room, length, flags);
 }
 
-/* Each command in a call of its own, for all of them. */
+/* Sends each command with a separate call. */
 static ssize_t send_commands(int socket, const char *data, size_t length,
                              int flags) {
     NEXT(send);

@@ -18,7 +18,7 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""The limit of what a host can write. Only written pages use memory."""
+"""The limit of the data that a host can write. Only written pages use memory."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")
@@ -46,7 +46,7 @@ class View(NamedTuple):
 
 
 def view(plan: LabPlan) -> View:
-    """Return which mounts of this machine a host gets and which it does not see."""
+    """Return the mounts of this machine that a host gets, and those that it does not see."""
     needed = {
         *SYSTEM_FOLDERS,
         plan.project,

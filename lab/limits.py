@@ -18,7 +18,7 @@ TOP = "zerohttpd-lab"
 PERIOD_US = 10_000
 """A host that has used its share waits until the period ends: short periods disturb less."""
 LONG_PERIOD_US = 100_000
-"""For shares below 10 %: the kernel's smallest quota is 1 ms in each period."""
+"""The period for shares below 10 %: the kernel's smallest quota is 1 ms in each period."""
 
 REMOVE_SECONDS = 20.0
 

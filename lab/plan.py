@@ -82,7 +82,7 @@ class LabProgress:
 
     @classmethod
     def heard(cls, line: bytes) -> "LabProgress":
-        """Return the report of a line. Raise LabError if it is an error."""
+        """Return the report in a line. Raise LabError if it is an error."""
         report = cls(**json.loads(line))
         if report.failed:
             raise LabError(report.failed)

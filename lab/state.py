@@ -66,7 +66,7 @@ class Known:
     plan: LabPlan
     limited_by: str
     limited_reason: str
-    """Why the shares are not applied; empty if they are."""
+    """The reason why the shares are not applied; empty if they are."""
     since: float
     """When the lab was ready, in seconds since 1970."""
     keeper: Identity

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls of a server, as its main.c lists them for its confinement
- * (ops/confine.c): what its way to wait needs after the start.  The calls of
- * lib/ are not in this list.
+ * The system calls with which a server waits, after its start.  Its main.c
+ * lists them for its confinement (ops/confine.c).  The calls of lib/ are not in
+ * this list.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -29,8 +29,8 @@ struct call {
 #undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
-/* Processors of 32 bits have others: there no call is rejected,
-   and these names only let it compile. */
+/* Processors of 32 bits lack these calls.  No call is rejected there, so these
+   names only let the code compile. */
 #ifndef SYS_newfstatat
 #define SYS_newfstatat SYS_fstatat64
 #endif
@@ -38,7 +38,7 @@ struct call {
 #define SYS_mmap SYS_mmap2
 #endif
 
-/* For serving with calls that sleep.  A connection to Redis begins without
+/* The calls of servers whose calls sleep.  A connection to Redis begins without
    waiting: poll waits for it, and fcntl then makes its calls block.  The call
    poll also checks the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)

@@ -9,7 +9,7 @@
 #ifndef CONFIG_H
 #define CONFIG_H
 
-/* ---- What one client may cost ---- */
+/* ---- The cost of one client ---- */
 
 /* RFC 9112, section 3, wants at least 8,000 for a request line. */
 #define REQUEST_LINE_LIMIT   8000
@@ -37,10 +37,10 @@
 
 /* Responses above this size are counted (budget_take() in ops.h). */
 #define LARGE_RESPONSE      16384
-/* How long a client may take.  All but SEND_TIMEOUT are deadlines.
+/* The timeouts of a client.  All but SEND_TIMEOUT are deadlines.
 
-   For the first byte of a connection that was accepted without any, while
-   others wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c. */
+   The timeout for the first byte of a connection that was accepted without any,
+   while others wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c. */
 #define FIRST_TIMEOUT       1000
 /* An idle kept-alive connection costs a worker in 03 and 05, so it is not
    kept for long. */
@@ -55,11 +55,12 @@
    so the minimum rate is 6.5 KB/s.  At 256 kbit/s 8 clients at once received
    all; at 64 kbit/s packets are lost, and one of 16 was disconnected. */
 #define SEND_TIMEOUT        10000
-/* How often that is checked: a client is disconnected up to two of these late.
- */
+/* The interval of that check: a client is disconnected up to two intervals
+   late. */
 #define SEND_CHECK_INTERVAL 1000
-/* How long the server still reads after an early or a long response, so that
-   the kernel does not reset the connection before the client has read it. */
+/* The time that the server still reads after an early or a long response, so
+   that the kernel does not reset the connection before the client has read
+   it. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* A connection without this limit could keep its worker forever. */
@@ -79,8 +80,8 @@
 #define REDIS_IDLE            10000
 /* The least time between two lines that Redis is unavailable, or is back. */
 #define REDIS_LOG_INTERVAL    1000
-/* Fifty remarks of 4,000 bytes fit five times over.  A larger reply, which only
-   another program's remarks can cause, is skipped: its request fails. */
+/* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
+   only another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
    longer one is not skipped: the connection is closed. */
@@ -118,12 +119,12 @@
 /* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
    space, but that may be limited (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
-/* What one client counts as if memory is limited (ulimit -v, -d): of a thread
-   its stack and this; of an event loop a connection. */
+/* The memory that one client counts as if it is limited (ulimit -v, -d): for a
+   thread its stack and this; for an event loop a connection. */
 #define THREAD_HEAP        (64 * 1024)
 #define CONNECTION_MEMORY  (8 * 1024)
-/* What one client really uses of the machine: a child with its page tables, or
-   a thread's used stack, and the kernel's part of a connection. */
+/* The memory that one client really uses: a child with its page tables, or a
+   thread's used stack, and the kernel's part of a connection. */
 #define CHILD_MEMORY       (384 * 1024)
 #define THREAD_MEMORY      (64 * 1024)
 /* The deepest use was 19 KB, by /sorted; a request for another page uses 3 KB,
@@ -151,10 +152,10 @@
    loop iteration. */
 #define STACK_IDLE_TIME     500
 #define STACKS_AT_ONCE      256
-/* How long a stopped server waits for requests in flight. */
+/* The time that a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT        5000
-/* How long accept pauses when no descriptor is left, and how often a stopping
-   server checks whether its workers have ended. */
+/* The pause of accept when no descriptor is left, and the interval at which a
+   stopping server checks whether its workers have ended. */
 #define RETRY_DELAY         20
 /* A message that may come for days is repeated after this time, with a count.
  */
@@ -172,10 +173,10 @@
 #define ACCEPTS_AT_ONCE     512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE   16
-/* Calls that send, after which a coroutine gives the others a turn. */
+/* The number of sending calls after which a coroutine lets the others run. */
 #define SENDS_AT_ONCE       4
-/* One sendfile(2) call: a fast client with a huge file must leave time for the
-   others. */
+/* The bytes of one sendfile(2) call: a fast client with a huge file must leave
+   time for the others. */
 #define SENDFILE_AT_ONCE    (128 * 1024)
 
 #endif

@@ -25,12 +25,13 @@
 
 /* ---- The start and the end of a server, in this order ---- */
 
-/* Right after the command line was read.  `workers`: how many processes serve
-   at most. */
+/* Right after the command line was read.  `workers`: the largest number of
+   processes that serve. */
 void ops_start(size_t workers);
 
-/* When all files are open: drops the rights to others.  Of TCP the port of
-   Redis is left (0: none).  `log`: standard output is the access log. */
+/* When all files are open: drops the rights to others.  The only TCP port that
+   may be connected to is that of Redis (0: none).  `log`: standard output is
+   the access log. */
 void ops_confine_files(bool confined, const char *root, int redis_port,
                        bool log);
 
@@ -45,11 +46,11 @@ void ops_print_calls(const struct call *calls);
 /* Nothing more is printed. */
 void ops_end(void);
 
-/* ---- How many clients there may be ---- */
+/* ---- The number of clients ---- */
 
-/* Returns how many clients there are descriptors for, at least 1.  At most
-   `served` of them are served at once.  Each of these takes `more` additional
-   descriptors: a connection to Redis, a file. */
+/* Returns the number of clients for which there are descriptors, at least 1.
+   At most `served` of them are served at once.  Each of these takes `more`
+   additional descriptors: a connection to Redis, a file. */
 size_t server_room_for_clients(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
@@ -79,7 +80,7 @@ struct slab {
     size_t size;               /* of one object, in bytes */
     size_t per_block;          /* how many are allocated at once */
     struct slab_block *blocks; /* the newest first */
-    size_t unused;             /* how many of the newest were never taken */
+    size_t unused;             /* those of the newest that were never taken */
     struct free_object *free;
 };
 void slab_init(struct slab *slab, size_t size, size_t per_block);
@@ -97,8 +98,8 @@ struct trim {
 };
 
 /* At the end of a loop iteration: returns unused memory to the kernel, if there
-   is likely to be some.  `busy`: clients wait for Redis.  Returns when to call
-   it again at the latest; INT64_MAX: after the next exchange. */
+   is likely to be some.  `busy`: clients wait for Redis.  Returns the latest
+   time of the next call; INT64_MAX: after the next exchange. */
 int64_t memory_trim(struct trim *trim, bool busy, int64_t now);
 
 /* ---- Files ---- */
@@ -117,7 +118,7 @@ struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct cache *cache, struct file *file);
 
-/* ---- What is printed ---- */
+/* ---- Output ---- */
 
 /* Prints one line, which ends in a line feed; waits for no reader. */
 void output_line(int descriptor, const char *line, size_t length);
@@ -153,7 +154,7 @@ enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream);
 
-/* ---- Redis has no connection to spare ---- */
+/* ---- Redis has no free connection ---- */
 
 struct redis_server;
 struct resp_reply;

@@ -38,8 +38,8 @@ void budget_set_slot(size_t slot) {
 bool budget_take(size_t bytes) {
     size_t taken = 0;
 
-    /* First our own part, then the sum: so if two processes call this at once,
-       at least one sees both parts, and the limit holds. */
+    /* It adds our own part first, then reads the sum.  If two processes call
+       this at once, at least one sees both parts, so the limit holds. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], bytes) + bytes;
     for (size_t i = 0; i < budget.slots; i++)
         taken += atomic_load(&budget.taken[i]);

@@ -32,7 +32,7 @@
 /* An entry of the cache: one file. */
 struct entry {
     struct file *file;
-    int borrowed;   /* under the lock, as all that follows */
+    int borrowed;   /* under the lock, as all members below */
     bool listed;    /* in the table; else its last borrower frees it */
     unsigned round; /* in which it was last checked; 0: none */
     UT_hash_handle hh;
@@ -129,10 +129,10 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* May the file be kept?  Its descriptor, yes.  Its text only if a later change
-   certainly gets a later time: the clock of a file system may tick once in two
-   seconds.  Templates are always kept: otherwise 02, if it starts right after a
-   change, would read one in each child. */
+/* May the file be kept?  Its descriptor, yes.  Its text is kept only if a later
+   change certainly gets a later time: the clock of a file system may tick once
+   in two seconds.  Templates are always kept: otherwise 02, if it starts right
+   after a change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);

@@ -47,7 +47,7 @@ static const struct call common[] = {
     CALL(socket),
     CALL(connect),
     CALL(setsockopt),
-    CALL(getsockopt), /* does a slow client take what it is sent? */
+    CALL(getsockopt), /* does a slow client acknowledge bytes? */
     /* files: openat2 is only for the cache, which opens them */
     CALL(newfstatat),
     CALL(fstat),
@@ -100,9 +100,9 @@ void ops_print_calls(const struct call *calls) {
 
 /* ---- Files and ports: Landlock ---- */
 
-/* As in linux/landlock.h, which may be too old here to have all of it.  An
-   older kernel takes a longer structure if the fields it does not know are
-   zero. */
+/* Copied from linux/landlock.h, which may be too old on this machine to have
+   all of it.  An older kernel takes a longer structure if the fields it does
+   not know are zero. */
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
@@ -188,7 +188,8 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 #endif
 
 #ifdef PROCESSOR
-/* Written before it is needed: a signal handler may not use stdio. */
+/* The message is made in advance, because a signal handler may not use
+   stdio. */
 static char complaint[200];
 
 /* SIGSYS: a call that is not in the list.  C libraries expect ENOSYS from a

@@ -18,7 +18,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* ---- What is granted ---- */
+/* ---- The limits of the memory ---- */
 
 /* Lowers *least to the number in the file.  A file that is missing, or that
    contains "max", sets no limit. */
@@ -101,7 +101,7 @@ size_t memory_of_process(void) {
     return least;
 }
 
-/* ---- What there is room for ---- */
+/* ---- The clients for which there is memory ---- */
 
 /* Untouched memory costs nothing, so all can be allocated at once. */
 static bool can_allocate(size_t size) {
@@ -163,7 +163,7 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
     return most;
 }
 
-/* ---- What goes back ---- */
+/* ---- Memory that is returned to the kernel ---- */
 
 /* free(3) returns only the unused part at the heap's end to the kernel,
    malloc_trim(3) also free pages elsewhere (since glibc 2.8).  The C library
@@ -180,7 +180,7 @@ int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
     return INT64_MAX;
 }
 
-/* ---- What children find ---- */
+/* ---- The heap of children ---- */
 
 /* Leaves a block of each size that a request needs in glibc's list of freed
    blocks (tcache, since glibc 2.26).  A child that splits new blocks off the

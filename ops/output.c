@@ -39,8 +39,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What all processes share about a descriptor: one process may drop a line and
-   another one print the count. */
+/* The state of a descriptor, shared by all processes: one process may drop a
+   line and another one print the count. */
 struct loss {
     _Atomic unsigned lines; /* dropped since the last count was printed */
     _Atomic bool partial;   /* the last line was written in part */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * If Redis has no connection to spare (redis_is_scarce()), no process keeps an
+ * If Redis has no free connection (redis_is_scarce()), no process keeps an
  * unused one.  A returned connection goes to a thread that waits for one, or
  * else is closed.  This lasts at most for REDIS_RETRY, because other processes
  * may wait as well.  The number of threads that connect at once is limited

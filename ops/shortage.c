@@ -3,10 +3,10 @@
  * Shortages: each is logged at once, then rarely.
  *
  * If a resource of this host runs out, no connection of a client is kept alive
- * for a SHORTAGE.  Redis may have no connection to spare (its maxclients), or
- * this host no port or open file for one.  That is not an outage: connections
- * that exist are answered.  So for REDIS_SCARCE no idle connection to Redis is
- * kept, and a thread without a connection tries again.
+ * for a SHORTAGE.  Redis may have no free connection (its maxclients), or this
+ * host no free port or descriptor.  That is not an outage: connections that
+ * exist are answered.  So for REDIS_SCARCE no idle connection to Redis is kept,
+ * and a thread without a connection tries again.
  */
 #include "limits.h"
 #include "net/redis/redis.h"
@@ -82,7 +82,7 @@ bool redis_report_refusal(const struct redis_server *server,
     return true;
 }
 
-/* Returns what to do about a shortage; NULL if it is none. */
+/* Returns the fix for a shortage; NULL if the errno shows none. */
 static const char *advice_for(int error) {
     switch (error) {
     case EADDRNOTAVAIL:

@@ -84,7 +84,8 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* How evenly the workers were used.  Idle: those without a single request. */
+/* The distribution of requests over the workers.  Idle: those without a single
+   request. */
 static void print_workers(const struct counters *counters, size_t workers,
                           FILE *stream) {
     uint64_t *requests = malloc(workers * sizeof requests[0]);

@@ -21,5 +21,5 @@ while read -r pattern; do
     done < <(compgen -e)
 done <"$project/scripts/foreign-variables"
 unset name pattern
-# Bash finds ~ in the list of users where HOME is not set: services and containers may lack it.
+# If HOME is not set, as in some services and containers, bash finds ~ in the list of users.
 [[ -n ${HOME-} ]] || { unset HOME && export HOME=~; }

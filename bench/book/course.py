@@ -49,7 +49,7 @@ MARKDOWN = MarkdownIt("commonmark", {"html": False}, renderer_cls=_Renderer).ena
 
 
 class Slide(NamedTuple):
-    """A slide in Markdown, with its title, and what the speaker says in how many minutes."""
+    """A slide in Markdown, with its title, and the speaker's note with its minutes."""
 
     title: str
     text: str
@@ -133,7 +133,7 @@ def _slide(name: str, text: str) -> Slide:
 
 
 def notes(shown: Sequence[Slide]) -> Markup:
-    """Return a table: the minutes from the beginning, the slide, what the speaker says."""
+    """Return a table: the minutes from the beginning, the slide, the speaker's note."""
     lines, begin = ["| from minute | slide | what to say |", "|--:|---|---|"], 0
     for number, one in enumerate(shown, 1):
         lines.append(f"| {begin} | {number}. {one.title} | {one.note} |")
@@ -160,7 +160,7 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
     pieces = LINE.split(rest)
     made = [str(MARKDOWN.render(text)) for text in pieces]
     made[1::2] = map(html, pieces[1::2])
-    # The corner of a table is no heading: it would be one without words.
+    # The corner of a table is no heading, because it has no words.
     whole = "\n".join(made).replace("<th></th>", "<td></td>")
     return title, Markup(whole)
 

@@ -21,7 +21,7 @@ NONE_YET = (
 
 
 def sweeps(folder: Path) -> list[Results]:
-    """Those below a folder that can be read, the newest first."""
+    """Return the results below a folder that can be read, the newest first."""
     found = []
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
         with suppress(UserError):  # of a newer version, or half a file
@@ -30,9 +30,9 @@ def sweeps(folder: Path) -> list[Results]:
 
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
-    """The chart of these servers, once for light pages and once for dark ones; or where it will
-    come from. The last one is the chapter's own: the newest sweep is taken in which that one has
-    more than one point. So a short run of the course's sheets takes no curve away."""
+    """Return the chart of these servers, for light and for dark pages, or the commands that will
+    make it. The last server is that of the chapter: the newest sweep in which it has more than one
+    point is used. So a short run of the course's sheets removes no curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is new in a file since another one, and two files side by side. Pure."""
+"""The new lines of a file compared with another, and two files side by side. Pure."""
 
 import difflib
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,8 @@ def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, in
 
 
 def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
-    """The lines of `after` (from 1) that `before` has not, but for the empty ones."""
+    """Return the numbers (from 1) of the lines of `after` that `before` does not have, without
+    empty lines."""
     return {
         index + 1
         for kind, _, _, begin, end in _blocks(before, after)
@@ -36,7 +37,8 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[list[Pair]]:
-    """Runs of pairs: each run either all the same (to be folded if it is long), or all changed."""
+    """Return runs of pairs; a run has only equal pairs (to be folded if it is long), or only
+    changed ones."""
     for kind, left_begin, left_end, right_begin, right_end in _blocks(left, right):
         count = max(left_end - left_begin, right_end - right_begin)
         yield [

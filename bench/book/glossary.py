@@ -11,8 +11,8 @@ EVERYDAY = (
     *("agent", "condition", "configuration", "factor", "layer", "package", "ranking", "run"),
     *("slot", "trial", "connection", "need", "poll", "request", "response"),
 )
-"""Not linked: words of the benchmark that mean something else in most sentences; and words of every
-second line."""
+"""Words without links: words of the benchmark that mean something else in most sentences, and words
+that are in every second line."""
 UNTOUCHED = (
     r"<(code|pre|a|h\d|svg|summary|figcaption)\b.*?</\1>|<table class=.pairs.*?</table>|<[^>]*>"
 )
@@ -20,8 +20,8 @@ UNTOUCHED = (
 
 
 def words(text: str) -> dict[str, str]:
-    """Return the words that the glossary explains, in small letters, with the anchor of each, but
-    not the everyday ones."""
+    """Return the words that the glossary explains, in lower case, with the anchor of each, without
+    EVERYDAY words."""
     found = {}
     for entry in re.findall(r"^\*\*(.+?)\*\*:", text, re.MULTILINE):
         for word in entry.split(","):

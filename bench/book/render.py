@@ -13,11 +13,11 @@ from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
 from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
 ESSAY_FROM = 8
-"""Lines of a comment more than of its code."""
+"""The number of lines by which a comment may be longer than its code."""
 ESSAY_WIDE = 64
-"""Letters in a line of a drawing: a wider one would be cut off next to the code."""
+"""The letters in a line of a drawing; a wider drawing would be cut off next to the code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""Unchanged lines in a row from which they are folded."""
+"""The number of unchanged lines in a row from which they are folded."""
 
 
 def coloured(text: str) -> list[str]:
@@ -35,8 +35,8 @@ def styles() -> tuple[str, str]:
 
 
 def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
-    """The whole file: comments left, code right, what is new since another file (its name and its
-    text) marked in the gutter."""
+    """Return the whole file: comments left, code right, new lines compared with another file (its
+    name and its text) marked in the gutter."""
     new = new_lines(before[1].splitlines(), text.splitlines()) if before else set()
     html = coloured(text)
     rows = []
@@ -61,7 +61,7 @@ def _is_essay(passage: Passage) -> bool:
 
 
 def excerpt(name: str, text: str, lines: tuple[int, int]) -> str:
-    """Some lines of a file, from and to (from 1)."""
+    """Return some lines of a file; the first and the last are numbered from 1."""
     html = coloured(text)
     shown = "".join(_numbered(n, html[n - 1], new=False) for n in range(lines[0], lines[1] + 1))
     title = f"<figcaption>{escape(name)}</figcaption>"
@@ -101,7 +101,7 @@ def step(
 
 
 def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
-    """The run in up to three parts; of unchanged lines the middle is folded."""
+    """Return the run in up to three parts; the middle of unchanged lines is folded."""
     if not run or not run[0].same or len(run) < FOLDED_FROM:
         return [(False, run)]
     edge = KEPT_AROUND
@@ -125,7 +125,7 @@ def _numbered(number: int, html: str, new: bool) -> str:
 
 
 def _prose(comment: list[str]) -> str:
-    """A comment as paragraphs."""
+    """Return a comment as paragraphs."""
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:
@@ -138,7 +138,8 @@ def _prose(comment: list[str]) -> str:
 
 
 def _inline(text: str) -> str:
-    """A comment's words: `code` between back-quotes, calls and constants in their own type."""
+    """Return the HTML of a comment's words: `code` between back-quotes, calls and constants have
+    their own style."""
     html = escape(text, quote=False)
     html = re.sub(r"`([^`]+)`", r"<code>\1</code>", html)
     return re.sub(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Hooks of MkDocs, for what the web site of docs/ has and plain Markdown has not.
+"""Hooks of MkDocs: parts of the web site of docs/ that plain Markdown does not have.
 
 - Directives (bench/book/directive.py) become annotated source, timelines and curves.
 - The words of the book are linked to the glossary.
@@ -56,7 +56,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links out of docs/, and each directive by a place for its HTML."""
+    """Replace links that leave docs/, and each directive by a place for its HTML."""
     here = page.file.src_uri
     if here.startswith(BOOK):
         page.meta["hide"] = ["toc"]  # the code needs the whole width
@@ -78,7 +78,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Insert the HTML of the directives, and link words to the glossary."""
-    # The corner of a table is no heading: it would be one without words.
+    # The corner of a table is no heading, because it has no words.
     html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
     here = page.file
     if here.src_uri == GLOSSARY:

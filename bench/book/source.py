@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, field
 
 _DRAWN = re.compile(r"\S {3,}\S|[|+]--|--[+>]|^\s*\||\|\s*$")
-"""What a line of a drawing has and a line of prose has not."""
+"""Characters that a line of a drawing has and a line of prose does not have."""
 
 
 @dataclass
@@ -13,15 +13,15 @@ class Passage:
     """A comment and its code; either may be empty."""
 
     comment: list[str] = field(default_factory=list)
-    """Its lines, without the signs that make it a comment."""
+    """Its lines, without the comment signs."""
     code: list[str] = field(default_factory=list)
     first: int = 0
     """The number of the first line of code in the file, from 1."""
 
 
 def passages(text: str) -> list[Passage]:
-    """The file in its order. A passage begins at a comment on lines of its own, or behind an empty
-    line outside of functions."""
+    """Return the passages of a file in their order. A passage begins at a comment on lines of its
+    own, or after an empty line outside of functions."""
     found = [Passage()]
     comment: list[str] | None = None
     for number, line in enumerate(text.splitlines(), 1):
@@ -54,7 +54,7 @@ def passages(text: str) -> list[Passage]:
 
 
 def _bare(lines: list[str]) -> list[str]:
-    """The words of a comment."""
+    """Return the words of a comment."""
     words = []
     for line in lines:
         text = line.removesuffix("*/").rstrip()
@@ -69,7 +69,7 @@ def _bare(lines: list[str]) -> list[str]:
 
 
 def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
-    """The comment's paragraphs; True: a drawing or a table, whose lines stay as they are."""
+    """Return the comment's paragraphs; True: a drawing or a table, whose lines are not changed."""
     found: list[list[str]] = [[]]
     for line in comment:
         if line.strip():
@@ -87,8 +87,8 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 
 
 def code_alone(text: str) -> list[str | None]:
-    """Its lines without the comments that stand on lines of their own, and without the empty lines
-    behind those: None in their place."""
+    """Return its lines; None replaces each comment on lines of its own and the empty lines after
+    it."""
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)
@@ -102,7 +102,7 @@ class NoSuchFunction(LookupError):
 
 
 def function(text: str, name: str) -> tuple[int, int]:
-    """The first and the last line of a function, its comment included, from 1. Raises
+    """Return the first and the last line of a function with its comment, from 1. Raises
     NoSuchFunction."""
     lines = text.splitlines()
     for place, line in enumerate(lines):

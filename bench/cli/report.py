@@ -17,7 +17,7 @@ def compared(words: Sequence[str]) -> int:
     """Compare two sweeps. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd compare",
-        description="Compare two sweeps and show what changed by more than the noise of both. "
+        description="Compare two sweeps and show the changes that exceed the noise of both. "
         "Exit status: 0 no change, 1 a change, or other programs disturbed the measurement.",
     )
     for name in ("before", "after"):

@@ -146,7 +146,7 @@ class _Running:
     name: str
     server: RunningServer
     redis_url: str
-    """Where it finds Redis."""
+    """The URL of its Redis."""
     redis_is_ours: bool
     shown: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
     ended_early: bool = False
@@ -166,7 +166,7 @@ class _Running:
         self.pass_on()
 
     def look(self) -> Look:
-        """Return what looks at it for the live page."""
+        """Return its observer for the live page."""
         said = lines_of(self.server.stdout).get("architecture", self.name)
         server = Looked(
             name=self.name,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd run FILE`: measure what a study says, and check what it expects. `measure` and `peers`
-are studies of the project, with their own options."""
+"""`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `measure` and
+`peers` are studies of the project, with their own options."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def measured(
     not_wanted: Mapping[str, str] = {},
     concludes: bool = True,
 ) -> sweep.Done:
-    """Measure all that is left of the studies, as one sweep. Raises UserError."""
+    """Make all remaining measurements of the studies, as one sweep. Raises UserError."""
     given = vars(chosen)
     wanted, reason = profiled(studies, given.get("stacks", "auto"))
     if reason:

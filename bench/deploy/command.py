@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """`zerohttpd hosts`: the benchmark over several hosts, from preparation to results. It runs the
-plays of deploy/site.yml with ansible-playbook, and the sweep on the load host: it finds the
-inventory, reaches the host, shows the output of the sweep, and ends it after a signal."""
+plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It finds the
+inventory, connects to the host, shows the output of the sweep, and ends it after a signal."""
 
 import argparse
 import codecs
@@ -33,12 +33,12 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""A connection of its own: it ends with the command, and a limit that was raised for logins since
-the others began is in force."""
+"""The command has a separate connection, which ends with it. Limits for logins that were raised
+after the other connections began apply to it."""
 
 
 def find(name: str) -> Path:
-    """The inventory that is meant: a file, or `lab` for the lab here. Raises UserError."""
+    """Return the inventory of this name: a file, or `lab` for the lab here. Raises UserError."""
     if name == LAB:
         if not LAB_INVENTORY.exists():
             raise UserError("there is no lab on this machine. Run first: make lab")
@@ -53,7 +53,7 @@ def find(name: str) -> Path:
 
 
 class FoundHost(BaseModel):
-    """What the playbook found of the load host, with all variables filled in: load_host.json.j2."""
+    """The playbook's report on the load host, with all variables filled in: load_host.json.j2."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -70,10 +70,10 @@ class FoundHost(BaseModel):
 
 
 class WayToLoad:
-    """How the load host is reached."""
+    """Builds the commands that connect to the load host."""
 
     def __init__(self, file: Path) -> None:
-        """`file`: what the playbook wrote. Raises UserError if it has no way that we could go."""
+        """`file`: the playbook's report. Raises UserError if we cannot connect that way."""
         self._found = FoundHost.model_validate_json(file.read_text())
         if self._found.password:
             raise UserError(
@@ -82,7 +82,7 @@ class WayToLoad:
             )
 
     def command(self, words: Sequence[str], terminal: bool) -> list[str]:
-        """The command line that runs a command there."""
+        """Return the command line that runs a command there."""
         found = self._found
         if found.connection == "local":
             return list(words)
@@ -103,11 +103,11 @@ CONNECTION_LOST = 255
 
 
 def attended_sweep(host: WayToLoad, options: Sequence[str], watch: SignalWatch) -> int:
-    """Run the sweep there; its exit status. A signal to us becomes one to the sweep, which then
-    ends in order; and should we be killed, it notices that too.
+    """Run the sweep there and return its exit status. A signal to us is passed on to the sweep,
+    which then ends in order. If we are killed, the sweep ends, too.
 
-    At a terminal it has that terminal, so that its live table is seen, and Ctrl-C goes to it
-    directly. Elsewhere its standard input is a lifeline; see deploy/files/sweep.
+    At a terminal the sweep gets that terminal: it shows its live table, and Ctrl-C reaches it
+    directly. Without a terminal the end of its standard input ends it; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
         return _at_terminal(host.command([SWEEP, *options], terminal=True), watch)
@@ -115,7 +115,7 @@ def attended_sweep(host: WayToLoad, options: Sequence[str], watch: SignalWatch) 
 
 
 def _at_terminal(command: Sequence[str], watch: SignalWatch) -> int:
-    # Not in a session of its own: it needs the terminal.
+    # It gets no session of its own, because it needs the terminal.
     process = subprocess.Popen(guarded(command))
     return _wait(process, watch, process.terminate)
 
@@ -144,7 +144,7 @@ def _wait(
     patience: float = 0.0,
 ) -> int:
     """Wait for the end of a process and return its status. The first signal that we get is passed
-    on after `patience` seconds, in which the process may notice it by itself."""
+    on after `patience` seconds, in which the process may react by itself."""
     passed = watch is None
     while True:
         noted = watch is not None and watch.number is not None and not passed
@@ -157,14 +157,15 @@ def _wait(
 
 DEPLOY = ROOT / "deploy"
 PATIENCE = 3.0
-"""So long Ansible has to notice Ctrl-C by itself. A signal to us alone is passed on after it."""
+"""Seconds that Ansible has to react to Ctrl-C by itself. A signal to us alone is passed on after
+it."""
 
 
 class Playbook:
     """Runs plays over one inventory. Its ssh connections stay open until the `with` block ends."""
 
     def __init__(self, inventory: Path, variables: Mapping[str, str], scratch: Path) -> None:
-        """`scratch`: a folder of this run's alone. Raises UserError if Ansible is not installed."""
+        """`scratch`: a folder for this run only. Raises UserError if Ansible is not installed."""
         self._program = Path(sys.executable).parent / "ansible-playbook"
         if not self._program.exists():
             raise UserError("Ansible is not installed. Run: scripts/setup.sh hosts")
@@ -182,7 +183,8 @@ class Playbook:
             subprocess.run(command, capture_output=True)
 
     def run(self, tag: str, watch: SignalWatch | None = None) -> bool:
-        """The plays with this tag; whether all went well. Without a watch nothing interrupts."""
+        """Run the plays with this tag, and return whether all succeeded. Without a watch, signals
+        do not interrupt it."""
         print(f"---- {tag} ----", flush=True)
         command = [str(self._program), "--inventory", str(self._inventory), "--tags", tag]
         command += ["--extra-vars", json.dumps(self._variables)]
@@ -190,7 +192,7 @@ class Playbook:
             [*command, str(DEPLOY / "site.yml")],
             cwd=DEPLOY,
             env=self._environment(),
-            # Out of the terminal's reach, so that a second Ctrl-C does not break the tidying.
+            # It gets a session of its own, so that a second Ctrl-C does not interrupt the cleanup.
             start_new_session=watch is None,
         )
         return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), PATIENCE) == 0
@@ -208,32 +210,32 @@ class Playbook:
 
 
 FAILED = 2
-"""Exit status: the sweep could not begin, or its results did not come."""
+"""The exit status if the sweep could not begin, or its results could not be fetched."""
 
 TAGS = {
     "check": "look at the hosts, change nothing",
     "prepare": "install, tune, build; what `sweep` needs",
-    "collect": "bring the results, end agents, take away their key: after a run that was cut off",
-    "remove": "collect, and take everything back but packages of the distribution",
+    "collect": "fetch the results, end the agents, remove their key: after a run that was cut off",
+    "remove": "collect, and remove everything except packages of the distribution",
 }
 
 
 @dataclass(frozen=True)
 class DeployOptions:
-    """What the command line asked for."""
+    """The options of the command line."""
 
     inventory: Path
     only: str | None
     results: Path
-    """Here, on this machine."""
+    """The folder of results on this machine."""
     resume: Path | None
     """The unfinished sweep to go on with."""
     sweep: tuple[str, ...]
-    """For the sweep on the load host."""
+    """Arguments for the sweep on the load host."""
     oha: str | None
     """The load generator of the open loop, if requested: few hosts could build their own."""
     by_wrk: bool = False
-    """Whether wrk asks, too, and must be on the load host."""
+    """Whether wrk is used, too, and must be on the load host."""
 
 
 def run(words: Sequence[str]) -> int:
@@ -243,12 +245,12 @@ def run(words: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options of our own; all others are the sweep's."""
+    """Return the parser of our own options; all others are the sweep's."""
     own = argparse.ArgumentParser(
         prog="zerohttpd hosts",
         allow_abbrev=False,
-        description="Sweep over several hosts: prepare them, measure, collect the results, take "
-        "away what could start anything there. All other options are those of the sweep; see "
+        description="Sweep over several hosts: prepare them, measure, collect the results, remove "
+        "keys and agents. All other options are those of the sweep; see "
         "`zerohttpd sweep --help`.",
     )
     add = own.add_argument
@@ -306,7 +308,7 @@ def play(options: DeployOptions) -> int:
 
 
 def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Before the check has passed nothing is removed: it may belong to another user's sweep.
+    # Nothing is removed before the check has passed, because it may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = WayToLoad(scratch / "load_host.json")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""What is sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the playbook.
+"""The files that are sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the
+playbook.
 
-Three archives, made again only if their content has changed:
-  - the project: what git has, and what is new in its source folders and not private;
+It makes three archives, again only if their content has changed:
+  - the project: the files in git, and new ones in its source folders that are not private;
   - the Python packages of requirements/bench.txt, installed, for the load host;
   - the same without those that only draw charts, for the hosts that run an agent.
 
-With the packages a host needs neither pip nor a way to the package index. They fit the hosts that
-have this Python (3.11, say) on this kind of processor; any other installs its own.
+With the packages a host needs neither pip nor access to the package index. They fit hosts with the
+same version of Python and the same kind of processor; others install their own.
 """
 
 import fnmatch
@@ -31,7 +32,8 @@ from bench.records.store import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
-"""Nine tenths of the bytes. Charts are drawn where the sweep runs."""
+"""Packages that only draw charts: nine tenths of the bytes. Charts are drawn where the sweep
+runs."""
 SOURCE_FOLDERS = (
     *("[0-9][0-9]_*", "lib", "ops", "floors", "bench", "public", "templates", "scripts"),
     *("course", "deploy", "requirements"),
@@ -40,7 +42,7 @@ SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make the archives in the folder given; print what they are, as JSON."""
+    """Make the archives in the given folder; print their description as JSON."""
     forget_foreign_variables()
     folder = Path(arguments[0]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def pack_project(root: Path, folder: Path) -> dict[str, str]:
-    """The archive of the project's files: its path, and a digest of what is in it."""
+    """Return the archive of the project's files: its path, and a digest of its content."""
     files = sorted(project_files(root))
     if not files:
         raise UserError(f"nothing in {root} may be read by others; first: chmod -R go+rX {root}")
@@ -67,9 +69,9 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
-    """The files that belong to the project: those that git has. What is new there, or is in a copy
-    without a repository, may be anybody's: if `only_public`, as for other hosts, of that only
-    sources that others may read. Raises UserError."""
+    """Yield the files that belong to the project: those in git, and new ones. New files, and all
+    files of a copy without a repository, may be private. So with `only_public`, as for other hosts,
+    only sources that others may read are added. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
         if not (root / ".git").exists():  # .gitignore applies here, too
@@ -78,7 +80,7 @@ def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
         listed = [*where, "ls-files", "-z"]
         known = _git(root, *listed, "--cached").split("\0")[:-1]
         new = _git(root, *listed, "--others", "--exclude-standard").split("\0")[:-1]
-    # What was deleted is listed until that is committed.
+    # Git lists a deleted file until the deletion is committed.
     yield from (name for name in known if (root / name).is_symlink() or (root / name).is_file())
     for name in new:
         if not only_public or (_is_source(name) and _is_public(root / name)):
@@ -103,13 +105,14 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Whether it is a file that its owner lets all others read: on the hosts they can."""
+    """Whether all users may read the file, because they can on the hosts."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
 
 def pack_packages(folder: Path) -> dict[str, Json]:
-    """The two archives of Python packages, and for which hosts they are good. Raises UserError."""
+    """Return the two archives of Python packages, and the kind of hosts that they fit. Raises
+    UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
     kind = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
     digest = hashlib.sha256(kind + REQUIREMENTS.read_bytes()).hexdigest()
@@ -144,7 +147,7 @@ def _install(target: Path) -> None:
 
 
 def _is(archive: Path, digest: str) -> bool:
-    """Whether the archive is there, whole, with this content."""
+    """Return whether the archive exists, is complete and has this content."""
     stamp = archive.with_suffix(".digest")
     return archive.exists() and stamp.exists() and stamp.read_text() == digest
 
@@ -164,7 +167,7 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
 
 
 def of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Make a file root's, with read permission for all users. A filter of tarfile."""
+    """Make root the owner of a file, with read permission for all users. A filter of tarfile."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode = 0o755 if member.mode & 0o100 else 0o644

@@ -26,8 +26,8 @@ from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
-"""What ab and the servers open in addition to one descriptor for each connection: standard input
-and output, the listening socket, the template, Redis, and (servers) files kept open."""
+"""The descriptors that ab and the servers open in addition to one for each connection: standard
+input and output, the listening socket, the template, Redis, and (servers) files kept open."""
 
 DROPPED = "more connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
@@ -44,9 +44,9 @@ MATTER: dict[Role | None, set[Limit]] = {
     "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
     "redis": set(),
 }
-"""Which limits matter to a host, by its role. A host that opens no connections needs no ports; a
-host that accepts none needs no queues and does not close first. nginx has as many workers as its
-connections need, each with its own descriptors. None: everything runs on one machine."""
+"""The limits that are relevant for a host, by its role. A host that opens no connections needs no
+ports; a host that accepts none needs no queues and does not close first. nginx has as many workers
+as its connections need, each with its own descriptors. None: everything runs on one machine."""
 
 
 def assess(
@@ -86,7 +86,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield all limits that matter to a host; those that are high enough have no levels."""
+    """Yield all limits that are relevant for a host; those that are high enough have no levels."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -228,7 +228,7 @@ class Facts:
     """The process that uses most: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
-    """Tracked connections: now, at most. None: not tracked."""
+    """The tracked connections: the present number and the maximum. None: not tracked."""
     ab: str | None = None
     redis_server: str | None = None
     redis: Mapping[str, str | int | None] | None = None

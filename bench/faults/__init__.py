@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Find the fault: classic defects of servers, each a small patch of the real source; and what a
-server could do otherwise, patches too.
+"""Find the fault: classic defects of servers, each a small patch of the real source; and patches
+that change how a server works.
 
 copying       the list of the faults, with hints and explanations; a copy of the project with one
               of them; course/experiments/: the changed servers, built next to the usual ones

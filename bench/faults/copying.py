@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""The faults of course/faults/, and a copy of the project with one of them. NN.patch is what is
-wrong, NN.toml what there is to say of it.
+"""The faults of course/faults/, and a copy of the project with one of them. NN.patch makes the
+fault, NN.toml describes it.
 
-The copy lacks whatever would give the fault away: course/faults/, the tests of the faults and of
-the grader, docs/teaching/instructor/, and git's history; and the solution of the skeleton. All else
-works in it as it does here: make, the tests, the timeline, the report.
+The copy lacks everything that would reveal the fault: course/faults/, the tests of the faults and
+of the grader, docs/teaching/instructor/, and git's history; and the solution of the skeleton.
+Everything else works as it does here: make, the tests, the timeline, the report.
 """
 
 import contextlib
@@ -31,11 +31,11 @@ FOLDER = ROOT / "course" / "faults"
 STEPS = 3
 """Hints before the explanation."""
 ORIGINAL = ".original"
-"""In a copy the file that says which folder it was copied from."""
+"""The file in a copy that names the folder from which it was copied."""
 
 
 class Incident(BaseModel):
-    """Where it has happened, and who says so."""
+    """A real program in which this fault occurred, with a link."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     what: str
@@ -55,18 +55,19 @@ class Proof(BaseModel):
 
 
 class Ticket(BaseModel):
-    """The part of NN.toml that a student gets at once. A copy for students has only this part."""
+    """The part of NN.toml that a student gets at the start. A copy for students has only this
+    part."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
     server: str
     """The server in which students search for it."""
     complaint: str
-    """What a user noticed, in the words of a user."""
+    """The symptom, in the words of a user."""
 
     @property
     def patch(self) -> Path:
-        """The file with what is wrong: a unified diff against this project."""
+        """The file with the fault: a unified diff against this project."""
         plain = FOLDER / f"{self.number}.patch"
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
@@ -89,7 +90,7 @@ class Fault(Ticket):
 
 
 def numbers() -> list[str]:
-    """Those that there are: "01", "02" ..."""
+    """Return the existing faults: "01", "02" ..."""
     return sorted(path.stem for path in FOLDER.glob("[0-9][0-9].toml"))
 
 
@@ -123,7 +124,7 @@ def number_for(student: str) -> str:
 
 
 def _nothing_here() -> str:
-    """Why there are no faults at all."""
+    """The reason why there are no faults at all."""
     try:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
@@ -144,7 +145,7 @@ LEFT_OUT = (
     "tests/mutants/*",
 )
 SOURCES = ("lib/**/*.[ch]", "ops/*.[ch]", "[0-9][0-9]_*/*.[ch]")
-"""What a patch may change."""
+"""The files that a patch may change."""
 OWN = (
     *(
         "0[1-7]_*",
@@ -165,7 +166,7 @@ OWN = (
 )
 """The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
 CONTEXT = 1
-"""Lines around a change: few, so that a patch outlives what is done to its neighbours."""
+"""The lines around a change: few, so that changes near it seldom break a patch."""
 
 
 def make_copy(folder: Path) -> None:
@@ -182,7 +183,7 @@ def make_copy(folder: Path) -> None:
 
 
 def copy_files(folder: Path) -> None:
-    """Copy the project's files, without those that would give a fault or an answer away. Raises
+    """Copy the project's files, without those that would reveal a fault or an answer. Raises
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
         if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
@@ -199,7 +200,7 @@ def _is_own(name: str) -> bool:
 
 
 def _lend_packages(folder: Path) -> None:
-    """A .venv of its own, which finds the packages of ours, but bench/ and lab/ in the copy.
+    """Make a .venv in the copy; it has the packages of ours, but bench/ and lab/ of the copy.
 
     A file *.pth adds the folders that it names to Python's path; what lies in these is not read
     for more of such files, so that our own entry, which leads to this project, has no effect.
@@ -229,7 +230,7 @@ def apply(patch: Path, folder: Path) -> None:
 
 
 def difference(folder: Path) -> str:
-    """What differs in the C sources of a copy, as a patch. Raises UserError."""
+    """Return the differences in the C sources of a copy as a patch. Raises UserError."""
     try:
         return "".join(_differences(folder))
     except OSError as error:
@@ -255,7 +256,7 @@ def _differences(folder: Path) -> Iterator[str]:
 
 
 NEEDED = (*SOURCES, "[0-9][0-9]_*/ldflags", "lib/*.h", "Makefile", "pyproject.toml")
-"""What a server is built from."""
+"""The sources of a server."""
 STAMP = "built-from"
 
 
@@ -286,7 +287,8 @@ def _digest(chosen: DeclaredStudy) -> str:
 
 
 def _copy_sources(folder: Path) -> None:
-    """With what was built here before: it serves for all that the patch leaves as it is."""
+    """Copies also the objects that were built here before; they serve for all sources that the
+    patch does not change."""
     for path in _sources():
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ def run(words: Sequence[str]) -> int:
         "--renew",
         type=Path,
         metavar="FOLDER",
-        help="for maintainers: write the patch again, from a copy that was edited",
+        help="for maintainers: write the patch again from an edited copy",
     )
     options = parser.parse_args(words)
     if (options.number is None) == (options.student is None):
@@ -100,7 +100,7 @@ def answer(chosen: Fault) -> str:
 
 
 def renew(chosen: Fault, folder: Path) -> None:
-    """Write the patch from what differs in a copy. Raises UserError if nothing does."""
+    """Write the patch from the differences in a copy. Raises UserError if nothing does."""
     text = difference(folder)
     if not text:
         raise UserError(f"the C sources in {folder} are those of this project: edit them first")

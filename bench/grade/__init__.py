@@ -7,7 +7,7 @@ fence       the files that such a program may open (Landlock)
 building    compiles the server, within these limits, and makes the files that it serves
 faults      the faults that have a name; their texts are in faults.toml
 stage       the results of checks and stages, findings, and the lines of a trace that prove them
-scene       what a check works with: files, a Redis, a running server, clients
+scene the files, the Redis, the running server and the clients of a check
 inspection  how the server's threads wait, and which descriptors it has open
 trying      checks and stages: runs a check, repeats it and traces it for a proof
 stages/     the checks: answering, bad_input, ending, holding, leaving, loading, mixing, racing,

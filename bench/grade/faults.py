@@ -52,7 +52,7 @@ class FaultFile(BaseModel):
         return self
 
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
-        """Return whether a fault may be a consequence of another, so that it costs no points."""
+        """Return whether a fault may be a consequence of another; then it costs no points."""
         brings = self.fault[cause].brings
         return fault in brings or ("broken-service" in brings and fault in self.broken_service)
 

@@ -48,7 +48,7 @@ def busy_others() -> Callable[[], float]:
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
     """Return a line for each thread that waits without a timeout for the same mutex, now and after
-    STUCK_SECONDS. Of several mutexes only the one with the most threads counts."""
+    STUCK_SECONDS. If there are several mutexes, only the one with most threads counts."""
     before = _waits_for_locks(pids)
     if not before:
         return []

@@ -114,8 +114,8 @@ def isolation() -> list[str]:
 
 
 def apart() -> bool:
-    """Return whether the examination has namespaces of its own: several servers can then run at the
-    same time, because no other examination can have a process of one of their users."""
+    """Return whether the examination has namespaces of its own. Several servers can then run at the
+    same time, because no other examination has processes of the same users."""
     return os.environ.get(INSIDE, "none") != "none"
 
 

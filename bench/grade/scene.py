@@ -39,7 +39,7 @@ START_SECONDS = 5.0
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 IDLE_END_SECONDS = 3.0
-"""Less than the 5 s for requests in flight (STOP_TIMEOUT): there are none."""
+"""Less than the 5 s for requests in flight (STOP_TIMEOUT), because there are none."""
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"
@@ -367,8 +367,8 @@ class Scene:
         return [pid for pid in self.pids() if is_zombie(pid)]
 
     def fallen(self, before: Collection[int]) -> list[str]:
-        """Return how its processes ended that were killed by a signal, or that were among `before`
-        and exited with an error, from the trace. Without a trace: an entry for each process of
+        """Return from the trace the ends of its processes: of those killed by a signal, and of
+        those in `before` that exited with an error. Without a trace: an entry for each process of
         `before` that has ended."""
         if self.trace is None or not self.trace.exists():
             return ["a signal or an exit"] * len(set(before) - set(self.pids()))

@@ -36,8 +36,8 @@ class Failed(Exception):
         proof_kind: str = "",
     ) -> None:
         """`seen`: the actions and their result, in a sentence. `port`: the client's, to search
-        a trace; `proof`: lines that prove more than a trace, `proof_kind`: their origin. Not
-        `sure`: a busy machine may be the cause, so the check is repeated."""
+        a trace; `proof`: lines that prove more than a trace, `proof_kind`: their origin. If not
+        `sure`, a busy machine may be the cause, so the check is repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof, self.proof_kind = list(proof), proof_kind

@@ -71,8 +71,8 @@ class Trial:
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
     waits: bool = False
-    """It mostly waits, and writes nothing into Redis. Its first attempt runs at the same time as
-    those of other such checks, each with a server and a user of its own."""
+    """It mostly waits, and writes nothing into Redis. The first attempts of such checks run at the
+    same time, each with a server and a user of its own."""
     seconds: float = 3
     """The usual duration without a fault. The check is not started if less time is left."""
 
@@ -102,7 +102,7 @@ class Attempt(NamedTuple):
     proof: Sequence[str] = ()
     """Lines of the trace."""
     not_here: str = ""
-    """Why this machine cannot run the check."""
+    """The reason why this machine cannot run the check."""
 
 
 @dataclass

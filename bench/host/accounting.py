@@ -16,9 +16,9 @@ If a process ends before its first tick, the kernel counts all its time as *user
 reports too much user time for a server that forks for each connection. The group adds up the
 samples of all processes before it divides; its split is correct there, too.
 
-With the same small quota for each server, the load generator has more CPU time than the server,
-which so is the limit of a run, even with few CPUs. The quota has a short period: a server that has
-used it up is stopped until the next period begins. Its group has the highest weight, so that it
+With the same small quota for each server, the load generator has more CPU time than the server. So
+the server is the limit of a run, even with few CPUs. The quota has a short period: a server that
+has used it up is stopped until the next period begins. Its group has the highest weight, so that it
 gets its quota even if other processes use the same CPU. Of three methods the first that works is
 used:
 
@@ -47,7 +47,8 @@ from bench.host.programs import output_of
 from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
-"""For sh: enter group $0, then execute the program, so that all its instructions are counted."""
+"""A script for sh: enter group $0, then execute the program, so that all its instructions are
+counted."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
@@ -58,7 +59,7 @@ SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
 """Time limit for systemd: it took 14 s on an emulated machine."""
 _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
-"""For sh: print its own quota; $0: the mount point of version 2."""
+"""A script for sh: print its own quota; $0: the mount point of version 2."""
 
 
 class CpuTime(NamedTuple):
@@ -212,7 +213,7 @@ def adopt_orphans() -> None:
 
 def remove_stale_groups(parent: Path) -> None:
     """Kill and remove control groups that are left over from a killed run. Groups of hosts that are
-    other PID namespaces of this machine stay: their owners cannot be checked from here."""
+    other PID namespaces of this machine stay, because their owners cannot be checked from here."""
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():

@@ -35,7 +35,7 @@ from bench.records.errors import NoFigure
 POLL_SECONDS = 0.02
 """The interval of a waiting loop: short compared with a run, long compared with one check."""
 START_POLL_SECONDS = 0.005
-"""The interval in which a start is awaited."""
+"""The interval of a loop that waits for a start, in seconds."""
 FIRST_PORT = 10_000
 LONG_FILE = 8 << 20
 """Bytes that are read quickly."""
@@ -115,7 +115,7 @@ class Child:
     def until(
         self, ready: Callable[[], Found | None], seconds: float, watch: SignalWatch
     ) -> Found | None:
-        """Return what `ready` returns as soon as it is true. Return None after `seconds`, or when
+        """Return the result of `ready` as soon as it is true. Return None after `seconds`, or when
         the child has ended before. May raise Interrupted."""
         deadline = time.monotonic() + seconds
         while not (found := ready()):

@@ -48,7 +48,7 @@ _SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in it
 
 
 class Traffic(NamedTuple):
-    """What a socket has sent and received, without segments that carry no data."""
+    """The segments that a socket has sent and received, only those with data."""
 
     received: int
     sent: int
@@ -59,7 +59,8 @@ class Traffic(NamedTuple):
 
     @property
     def peer_was_last(self) -> bool:
-        """Whether the other side has sent last. False if both did in one step of the timer."""
+        """Whether the last data came from the other side. False if both did in one step of the
+        timer."""
         return not self.sent or self.received_ago < self.sent_ago
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""What the page's buttons do to a server: real clients on real sockets, few and for a short time.
+"""The clients that the page's buttons start: on real sockets, few and for a short time.
 
-Every count and every time is bounded here, whatever the page asks for, and `stop` takes all back.
+This module limits every count and every time, whatever the page requests; `stop` ends all clients.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from bench.services.redis_server import connect
 SILENT_MOST = 200
 """Twice the workers that 03 and 05 have."""
 SILENT_SECONDS = 30.0
-"""Longer than the 10 s that the servers grant a request."""
+"""Longer than the servers' timeout for a request, 10 s."""
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45
-"""Not a multiple of the time between two looks: the looks must see visitors at all stages."""
+"""Not a multiple of the time between two observations, which must see visitors at all stages."""
 VISITORS_MOST = 30
 """The largest number of visitors that wait at once; the next one comes when one is served."""
 VISITOR_PATIENCE = 15.0
@@ -54,7 +54,7 @@ class Who(Enum):
 
 @dataclass
 class Visit:
-    """A client that asks once, and what came of it. Times of time.monotonic()."""
+    """A client that sends one request, and the result. Times of time.monotonic()."""
 
     number: int
     path: str
@@ -62,7 +62,7 @@ class Visit:
     end: float | None = None
     """None: it still waits."""
     answer: str = ""
-    """The status, or why there is none."""
+    """The status, or the reason why there is none."""
     good: bool = False
 
     def seconds(self, now: float) -> float:
@@ -71,13 +71,13 @@ class Visit:
 
 
 class Waits(NamedTuple):
-    """The longest waits of visitors in seconds, and what else is going on."""
+    """The longest waits of visitors in seconds, and which other clients are active."""
 
     page: float
     """For the guestbook."""
     file: float
     still: float
-    """Of those that still wait."""
+    """The longest wait of a visitor that is not served yet."""
     silent: int
     """The number of silent clients."""
     redis_is_slow: bool
@@ -97,23 +97,24 @@ class OwnClient(NamedTuple):
 
     who: Who
     number: int
-    """Of a silent client; else 0."""
+    """The number of a silent client; 0 for other clients."""
     path: str
     """What it requests."""
     begin: float
 
 
 class Clients:
-    """All of them. Safe to be used by several threads."""
+    """All of them. Several threads may use it."""
 
     def __init__(self, url: str, redis_url: str | None) -> None:
-        """`url` of the server; `redis_url` of the Redis that may be slowed, None: none may."""
+        """`url` is the server's; `redis_url` is that of a Redis that may be slowed down, or
+        None."""
         to = urlsplit(url)
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
         self._open: dict[int, tuple[OwnClient, Client]] = {}
-        """By their own port, the connections of visitors and of a burst, and who they are."""
+        """The kind of client by its own port, for the connections of visitors and of a burst."""
         self._silent: list[Silent] = []
         self._visits: deque[Visit] = deque()
         self._visitors = self._silents = self._cut_off = 0
@@ -162,7 +163,7 @@ class Clients:
         threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
 
     def stop(self) -> None:
-        """Take all back: nothing of the buttons goes on."""
+        """End everything that the buttons started."""
         with self._lock:
             self._slow_until = 0.0
             self._stopping.set()
@@ -172,7 +173,7 @@ class Clients:
             self._hang_up(Who.BURST)
 
     def close(self) -> None:
-        """Take all back, the visitors too."""
+        """End everything that the buttons started, and the visitors."""
         self.stop()
         with self._lock:
             self._hang_up(Who.VISITOR)
@@ -197,11 +198,11 @@ class Clients:
 
     @property
     def is_redis_slow(self) -> bool:
-        """Whether this makes Redis slow just now."""
+        """Whether this object slows Redis down now."""
         return time.monotonic() < self._slow_until
 
     def waits(self, recent: float) -> "Waits":
-        """Return how long visitors wait, or have waited who were served in the last `recent`
+        """Return the longest waits of visitors that wait now or were served in the last `recent`
         seconds. While Redis is slow, `page` and `file` count only visitors who came after that."""
         now = time.monotonic()
         with self._lock:
@@ -226,7 +227,7 @@ class Clients:
             return found | {port: known for port, (known, _) in self._open.items()}
 
     def told(self) -> dict[str, Json]:
-        """For the page; times are ages in seconds."""
+        """Return the activity for the page; times are ages in seconds."""
         self._look_after_silent()
         now = time.monotonic()
         with self._lock:

@@ -17,7 +17,7 @@ CLIENTS_SHOWN = 2000
 
 
 class ConnectionWait(Enum):
-    """What a connection waits for: its style on the page, and texts for one and for several."""
+    """A reason why connections wait: its style on the page, and texts for one and for several."""
 
     QUEUED = ("queue", "to be accepted", "to be accepted")
     UNREAD = ("unread", "to be read (it is accepted)", "to be read (they are accepted)")
@@ -31,18 +31,18 @@ class ConnectionWait(Enum):
 
 @dataclass
 class Sockets:
-    """What a server's port looks like in one moment."""
+    """The state of a server's port at one time."""
 
     states: dict[str, int] = field(default_factory=dict)
-    """How many connections are in each state; the listener is none."""
+    """The number of connections in each state, without the listener."""
     queue: int = 0
     """Made by the kernel, and not accepted yet."""
     room: int = 0
-    """How many the accept queue takes."""
+    """The largest length of the accept queue."""
     listener: int = 0
     """The inode of the listening socket."""
     clients: dict[int, int] = field(default_factory=dict)
-    """By inode the client's port."""
+    """The client's port by inode."""
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
@@ -53,13 +53,13 @@ class Sockets:
 
     @property
     def unread(self) -> int:
-        """How many are accepted, but their first bytes are still to be read. In 05 they wait in its
-        own queue."""
+        """Return how many connections are accepted, but their first bytes are not read yet. In 05
+        they wait in its own queue."""
         return sum(_phase(one) is ConnectionWait.UNREAD for one in self.open)
 
 
 def look_at_sockets(port: int, redis_port: int) -> Sockets:
-    """Those of a server that listens on a port, in our own network namespace."""
+    """Return the connections of the server that listens on a port in our own network namespace."""
     found = Sockets()
     for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT, traffic=True):
         if one.state == "LISTEN":
@@ -82,7 +82,7 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
 
 @dataclass
 class ConnectionGroup:
-    """Connections of the same kind of client that wait for the same."""
+    """Connections of the same kind of client that wait for the same event."""
 
     kind: str
     who: str
@@ -91,11 +91,12 @@ class ConnectionGroup:
     """`whom` in words that do not depend on the count, for metrics."""
     count: int = 0
     seconds: float = 0.0
-    """For how long the first has waited."""
+    """The seconds that the first connection has waited."""
 
 
 def groups_of(seen: Sockets, names: dict[int, OwnClient], now: float) -> list[ConnectionGroup]:
-    """Those that wait for the same, together; `names`: the helper's own clients, by their port."""
+    """Return groups that wait for the same event; `names`: the helper's own clients by their
+    port."""
     groups: dict[tuple[Who, ConnectionWait], ConnectionGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
         known = names.get(one.remote)
@@ -131,7 +132,7 @@ def _phase(one: Socket) -> ConnectionWait:
 
 
 def _phase_of(known: OwnClient, seen: Sockets) -> ConnectionWait:
-    """What a client of ours waits for, whose bytes have been read and not answered."""
+    """Return the wait of one of our own clients, whose bytes were read and not answered."""
     if known.who is Who.SILENT:
         return ConnectionWait.REQUEST
     return (

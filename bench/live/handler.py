@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How the pages of this package are answered: with headers that keep other pages out."""
+"""Responses of this package, with headers that reject other pages."""
 
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What servers do just now, put together for the page: twice a second, while a page is open."""
+"""The present activity of servers, collected for the page: twice a second, while a page is open."""
 
 import threading
 import time
@@ -24,11 +24,11 @@ RATES_SHOWN = 80
 
 @dataclass(frozen=True)
 class Server:
-    """What is looked at."""
+    """A server that is observed."""
 
     name: str
     summary: str
-    """What it says of itself."""
+    """Its description of itself."""
     url: str
     pid: int
     port: int
@@ -36,7 +36,7 @@ class Server:
 
 
 class Told(NamedTuple):
-    """What a look has seen, for the page."""
+    """The result of one observation, for the page."""
 
     time: float
     said: dict[str, Json]
@@ -44,11 +44,11 @@ class Told(NamedTuple):
 
 @dataclass
 class Look:
-    """Looks at one server, and remembers what it needs to say for how long something goes on."""
+    """Observes one server, and stores since when each wait lasts."""
 
     server: Server
     redis_url: InitVar[str | None]
-    """Of a Redis that may be slowed, because no one else uses it."""
+    """The URL of a Redis that may be slowed down, because no other program uses it."""
     _sleeps: Sleeps = field(default_factory=Sleeps)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
@@ -61,7 +61,7 @@ class Look:
         self._counters = Counters(self.server.pid)
 
     def look(self, now: float) -> dict[str, Json]:
-        """Return what it does."""
+        """Return its present activity."""
         said: dict[str, Json] = {"name": self.server.name, "pid": self.server.pid, "gone": False}
         said |= self.clients.told()
         seen = connections.look_at_sockets(self.server.port, self.server.redis_port)
@@ -109,7 +109,7 @@ class Look:
 
 
 class Watch:
-    """Looks at all servers again and again, in a thread of its own, and tells it in `next`. A
+    """Observes all servers repeatedly, in a thread of its own; `next` returns the results. A
     second thread sends them visitors."""
 
     def __init__(self, looks: list[Look]) -> None:
@@ -134,8 +134,8 @@ class Watch:
             thread.join()
 
     def watch(self, by: int) -> None:
-        """One more page is open (1), or one less (-1). Without one nothing is looked at, and
-        what the buttons did is taken back."""
+        """Count one more open page (1), or one less (-1). Without an open page, no server is
+        observed, and everything that the buttons started ends."""
         with self._changed:
             self._watchers += by
             left = self._watchers == 0
@@ -144,7 +144,8 @@ class Watch:
             look.clients.stop()
 
     def next(self, after: float, seconds: float = 5.0) -> Told | None:
-        """The first look behind the one of that time; None if it is over, or takes longer."""
+        """Return the first observation after that time; None if there are no more, or it takes
+        longer."""
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._told.time > after, seconds)
             return self._told if self._told.time > after and not self._over else None

@@ -29,7 +29,7 @@ class _Servers(Collector):
         self._watch = watch
 
     def describe(self) -> list[Metric]:
-        """Return nothing: to register it is no reason to look."""
+        """Return nothing, so that the registration does not observe the servers."""
         return []
 
     def collect(self) -> Iterator[Metric]:

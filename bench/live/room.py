@@ -31,7 +31,7 @@ class RoomQuestion(BaseModel):
     ask: str
     choices: tuple[str, ...] = Field(min_length=2, max_length=6)
     measure: str
-    """What to press or to run; shown with the predictions."""
+    """The button or the command for the experiment; shown with the predictions."""
     answer: str
     because: str
 
@@ -55,7 +55,7 @@ def questions(file: Path = QUESTIONS) -> tuple[RoomQuestion, ...]:
 
 
 class Shown(IntEnum):
-    """What the lecturer's page shows."""
+    """The content of the lecturer's page."""
 
     ASKED = 0
     PREDICTIONS = 1
@@ -99,8 +99,8 @@ class Room:
         return self._predictions.get(browser, ("", None))[1]
 
     def predict(self, browser: str, address: str, state: str, choice: int) -> str:
-        """Store or replace the prediction of a browser. Return why it is rejected, or an empty
-        text. `state`: of the page on which it was made."""
+        """Store or replace the prediction of a browser. Return the reason if it is rejected, or an
+        empty text. `state`: of the page on which it was made."""
         with self._lock:
             if not self.is_open or state != self.state:
                 return "Too late: the lecturer has gone on."
@@ -113,7 +113,7 @@ class Room:
             return ""
 
     def told(self) -> dict[str, Json]:
-        """Return what the lecturer's page shows. It gets no count before the predictions are
+        """Return the content of the lecturer's page. It gets no count before the predictions are
         shown, and no answer before the answer is."""
         with self._lock:
             question, stage = self.question, self._stage

@@ -25,11 +25,11 @@ from bench.report.page.look import template_of
 CONNECTIONS_MOST = 64
 FROM_ADDRESS_AT_ONCE = 16
 REQUEST_SECONDS = 5.0
-"""For the whole request: a client that sends a byte now and then gets no more."""
+"""The timeout for the whole request, in seconds; single late bytes do not extend it."""
 REQUEST_BYTES_MOST = 8192
 ACCEPT_PAUSE = 0.01
-"""Seconds after each accepted connection. So a flood waits in the backlog, and does not take the
-processor from the servers under test."""
+"""Seconds after each accepted connection. A flood of connections waits in the backlog, so the
+servers under test keep their processor time."""
 FILES = {"/live.css", "/room.js"}
 COOKIE = re.compile(r"(?:^|; )room=([\w-]{22})(?:;|$)", re.ASCII)
 
@@ -153,7 +153,7 @@ class _Student(PageHandler):
             self.answer(HTTPStatus.SEE_OTHER, headers={"Location": "/"})
 
     def _browser(self) -> str:
-        """Return what tells this browser from others; empty if it has not been here before."""
+        """Return the identifier of this browser; empty at its first visit."""
         found = COOKIE.search(self.headers.get("Cookie", ""))
         return found[1] if found else ""
 

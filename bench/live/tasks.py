@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The processes and threads of a server, and the system call in which each of them sleeps.
 
-Out of /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
-behind a descriptor; see proc(5).
+It reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
+of a descriptor; see proc(5).
 
 `Counters` are the requests that a server has answered, without asking it. The servers count in
 memory that all their processes share (lib/ops.h). A user who may trace a process may
@@ -24,7 +24,7 @@ COUNTER = struct.Struct("<Q6QQ")
 """requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
-"""For so many workers there are counters at most: WORKERS_LIMIT in lib/config.h."""
+"""The largest number of workers with counters: WORKERS_LIMIT in lib/config.h."""
 
 
 class Counters:
@@ -55,7 +55,7 @@ class Counters:
         return None
 
     def _places(self) -> list[tuple[int, int]]:
-        """Address and length of what it shares with its children."""
+        """Return the address and length of the memory that it shares with its children."""
         text = (self._folder / "maps").read_text()
         ends = [(int(begin, 16), int(end, 16)) for begin, end in _SHARED.findall(text)]
         return [(begin, end - begin) for begin, end in ends if end - begin <= LONGEST + 4096]
@@ -102,18 +102,18 @@ class Task:
     process: int
     number: int
     runs: bool
-    """It has a processor or wants one; else it sleeps."""
+    """It uses a processor or waits for one; False: it sleeps."""
     call: str = ""
-    """In which it sleeps; empty: it may not be known."""
+    """The system call in which it sleeps; empty: no permission to read it."""
     arguments: tuple[int, ...] = ()
     channel: str = ""
-    """Where in the kernel it sleeps, if the call may not be known."""
+    """The kernel function in which it sleeps, if the call may not be read."""
     ran_ns: int = 0
-    """For how long it has run in all; 0: it may not be known."""
+    """The total time that it has run; 0: no permission to read it."""
 
 
 def look(first: int) -> list[Task]:
-    """All tasks of the server whose first process began a session of its own, that one first."""
+    """Return all tasks of the server, its first process first; that process leads its session."""
     found: list[Task] = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
         if name.isdecimal():
@@ -137,7 +137,8 @@ def _process(pid: int, session: int) -> list[Task]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """The fields of `stat` from the state on; the program's name before it may hold anything."""
+    """Return the fields of `stat` from the state on; the program's name before it may contain any
+    character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 
@@ -166,7 +167,7 @@ def call_in(text: str, machine: str = platform.machine()) -> tuple[str, tuple[in
 
 
 def inode_of(task: Task, descriptor: int) -> int:
-    """Of the socket behind a descriptor; 0 if it is none, or may not be known."""
+    """Return the inode of a descriptor's socket; 0 if it is no socket, or may not be read."""
     with suppress(OSError, ValueError):
         link = (PROC / str(task.process) / "fd" / str(descriptor)).readlink()
         return int(str(link).removeprefix("socket:[").removesuffix("]"))
@@ -174,8 +175,8 @@ def inode_of(task: Task, descriptor: int) -> int:
 
 
 def watched(task: Task) -> int | None:
-    """The one descriptor for which a task sleeps in poll or ppoll; None: several, none, or it may
-    not be known."""
+    """Return the only descriptor for which a task sleeps in poll or ppoll; None: several, none, or
+    it may not be read."""
     with suppress(OSError, struct.error):
         if task.arguments[1] == 1:
             memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)

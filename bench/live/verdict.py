@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""What the page says of a server in a sentence: only what it has seen."""
+"""The page's sentence on a server, from its own observations only."""
 
 from bench.live.clients import Waits
 from bench.live.waits import TaskGroup
 
 STUCK_SECONDS = 1.0
-"""Visitors that wait for longer are held up."""
+"""Visitors that wait for longer count as delayed."""
 RECENT_SECONDS = 8.0
-"""Of the visitors that a sentence speaks of."""
+"""The visitors that a sentence describes: those of the last seconds."""
 SLOW_SECONDS = 0.2
 """A guestbook that takes longer waits for Redis."""
 

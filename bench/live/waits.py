@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""For what each process and thread of a server waits, in words, and those together that wait for
-the same."""
+"""The reason why each process and thread of a server waits, in words, and groups with the same
+reason."""
 
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from bench.live.connections import Sockets
 from bench.live.tasks import Task
 
 NAMES_SHOWN = 6
-"""Of a group that waits for the same."""
+"""The largest number of names that a group lists."""
 
 TO_READ = ("recvfrom", "recvmsg", "read")
 TO_WRITE = ("sendto", "sendmsg", "write", "writev", "sendfile")
@@ -20,13 +20,13 @@ LOOPS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "select", "pselect6", "io_
 
 @dataclass(frozen=True)
 class Wait:
-    """For whom a task waits. `kind` decides how the page draws it: accept, client, redis, all,
-    task, runs, other."""
+    """The reason why a task waits. `kind` decides how the page draws it: accept, client, redis,
+    all, task, runs, other."""
 
     kind: str
     whom: str
     number: int = 0
-    """Of the client, where several have a number."""
+    """The client's number, if there are several."""
     by_many: str = ""
     """Whom, where several tasks do the same."""
     silent: bool = False
@@ -43,7 +43,7 @@ WAITS = {
 
 
 def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
-    """In words; `names`: the clients that are known, by their port."""
+    """Return the reason in words; `names`: the known clients by their port."""
     if task.runs:
         return Wait("runs", "")
     if task.call in WAITS:
@@ -80,7 +80,7 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> 
 
 @dataclass
 class Sleep:
-    """Since when a task has been seen in the same sleep."""
+    """The time since which a task sleeps in the same call."""
 
     key: tuple[str, tuple[int, ...], int]
     since: float
@@ -88,7 +88,7 @@ class Sleep:
 
 @dataclass
 class TaskGroup:
-    """Tasks that wait for the same in the same call, as the page shows them."""
+    """Tasks that wait for the same event in the same call, as the page shows them."""
 
     kind: str
     call: str
@@ -99,12 +99,12 @@ class TaskGroup:
     names: list[str] = field(default_factory=list)
     """Of the first."""
     numbers: list[int] = field(default_factory=list)
-    """Of the first clients."""
+    """The numbers of the first clients."""
     seconds: float = 0.0
-    """For how long the first has slept."""
+    """The seconds that the first task has slept."""
 
     def add(self, title: "TaskTitle", wait: Wait, slept: float) -> None:
-        """One more of them."""
+        """Add one task to the group."""
         self.count += 1
         self.who = f"{self.count} {title.many}" if self.count > 1 else title.words
         if self.count > 1 and wait.by_many:
@@ -117,7 +117,7 @@ class TaskGroup:
 
 
 class TaskTitle(NamedTuple):
-    """What a task is called."""
+    """The name of a task."""
 
     one: str
     many: str = ""
@@ -130,7 +130,7 @@ class TaskTitle(NamedTuple):
 
 
 class Sleeps:
-    """For how long each task has slept."""
+    """The time that each task has slept."""
 
     def __init__(self) -> None:
         self._sleeps: dict[int, Sleep] = {}
@@ -140,7 +140,7 @@ class Sleeps:
         self._sleeps = {task.number: self._sleep(task, now) for task in found}
 
     def since(self, task: Task) -> float:
-        """Return since when it has been seen in its sleep."""
+        """Return the time since which it sleeps."""
         return self._sleeps[task.number].since
 
     def _sleep(self, task: Task, now: float) -> Sleep:

@@ -41,7 +41,7 @@ ACTIONS: dict[str, Callable[[Clients], None]] = {
     "/live/slow-redis": Clients.slow_redis,
     "/live/stop": Clients.stop,
 }
-"""What may be posted, and is done to each server."""
+"""The actions that may be posted; each applies to every server."""
 
 
 class Live:
@@ -66,7 +66,7 @@ class Live:
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
     def close(self) -> None:
-        """Take all back and go."""
+        """End the HTTP server, the observations and everything that the buttons started."""
         self._http.shutdown()
         self._http.server_close()
         if self.room:
@@ -81,11 +81,11 @@ class Live:
         return template.render(servers=servers, limits=limits, room=self.room)
 
     def metrics(self) -> str:
-        """What is seen now, in the text format of Prometheus."""
+        """Return the present figures in the text format of Prometheus."""
         return generate_latest(self._metrics).decode()
 
     def act(self, path: str) -> bool:
-        """Do what a button asks for. Return False if there is no such button."""
+        """Perform the action of a button. Return False if there is no such button."""
         action = self._actions.get(path)
         if action:
             action()
@@ -153,8 +153,8 @@ class _Handler(PageHandler):
             self.answer(HTTPStatus.NOT_FOUND)
 
     def _is_ours(self) -> bool:
-        """Whether the browser asks for this very host, on behalf of a page of it. A program that is
-        no browser sends no Origin."""
+        """Whether the browser requests this host for one of this host's own pages. A program other
+        than a browser sends no Origin."""
         port = self.server.server_port
         hosts = {f"{ADDRESS}:{port}", f"localhost:{port}"}
         origin = self.headers.get("Origin")

@@ -159,7 +159,7 @@ class Late(NamedTuple):
 
 
 def told(text: str) -> list[Exchange | Late]:
-    """Return what visitors have printed; an incomplete last line is left out."""
+    """Return the visitors' output; an incomplete last line is left out."""
     lines = text[: text.rfind("\n") + 1].splitlines()[1:]
     return [Late(*one) if len(one) == 2 else Exchange(*one) for one in map(json.loads, lines)]
 
@@ -416,7 +416,7 @@ def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | Non
 
 
 def sent(connection: socket.socket, data: bytes) -> bool:
-    """Send what the kernel accepts. Return False after an error."""
+    """Send as many bytes as the kernel accepts. Return False after an error."""
     try:
         connection.send(data)
     except BlockingIOError:

@@ -51,8 +51,8 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
 
 
 def require_content(answer: Response, workload: Workload) -> None:
-    """Raise ProbeError unless a redirect has the right target and a page has the right content. Not
-    for baselines: their fixed answer has neither."""
+    """Raise ProbeError unless a redirect has the right target and a page has the right content. Do
+    not use it for baselines: their fixed answer has neither."""
     if workload.leads:
         to = answer.field("Location") or ""
         if urlsplit(to).path != workload.leads:

@@ -7,8 +7,8 @@ assumed.
 
 A data point is disturbed if other programs, or other virtual machines on the same hardware, used
 the server's CPU: they may have caused or hidden a change. The whole machine may also have become
-slower without any sign of it. So if both sweeps have baselines, CPU time per request is compared
-as its ratio to the baseline in the run with the same number, which was slowed as much.
+slower without any sign of it. A slow period of the machine affects the baseline of the same run as
+much. So if both sweeps have baselines, their ratios to it are compared instead of CPU times.
 """
 
 from collections import Counter
@@ -42,10 +42,10 @@ class Change:
     before: Point | None
     after: Point | None
     rate: Verdict
-    """For the requests per second, or the figure that replaces them. `bound`: the load generator's
-    limit hides a change; `changed`: from a figure to a failure, or the reverse."""
+    """The comparison of the requests per second, or of the figure that replaces them. `bound`: the
+    load generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """For the CPU time per request; None: a baseline, or not measured in both."""
+    """The comparison of the CPU time per request; None: a baseline, or not measured in both."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:
@@ -150,7 +150,7 @@ def _doubtful(found: Verdict) -> Verdict:
 
 
 def differences(old: Results, new: Results) -> list[str]:
-    """Return what else was different, in lines."""
+    """Return other differences, in lines."""
     before, after = old.circumstances(), new.circumstances()
     pairs = [
         *((name, before[name], after[name]) for name in before if name in after),

@@ -41,7 +41,7 @@ class ServerCost:
         sampled = _probed(key, "sampled", points)
         self.subject, self.conditions = key.subject, key.conditions
         self.cost, self.floor = (one.of_all("cpu_load") for one in (self._point, floor))
-        """That of the server and that of its baseline."""
+        """The CPU time of the server and that of its baseline."""
         self.share = _ratio(floor, self._point)
         """The baseline's cost divided by the server's."""
         self.plain = plain.of_all("cpu_load") if plain else None
@@ -75,7 +75,7 @@ class Difference:
 
     subject: str
     conditions: Conditions
-    """Those without the change."""
+    """The runs without the change."""
     name: str
     """The name of the ablation or of the experiment."""
     usual: Side
@@ -183,7 +183,7 @@ UNTRUE = 1.02
 OFTEN = 0.05
 """A system call has a row if a server makes it at least this often per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
-FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "calls' way in and out"
+FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "entry and exit of calls"
 _PLACES = {
     # el0_...: ARM; da: of data, ia: of instructions
     FAULTS: ("asm_exc_page_fault", "exc_page_fault", "el0_da", "el0_ia"),

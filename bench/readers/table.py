@@ -17,7 +17,7 @@ HEAD_LINES = 5
 """Lines of the title, the head and the rules."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
-"""The most columns of a table at the end: more do not fit into a terminal."""
+"""The largest number of columns of a table at the end; more do not fit into a terminal."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 

@@ -35,7 +35,7 @@ from bench.records.words import of_a_core, plural
 FLOOR_PREFIX = "floor-"
 PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
-"""The most characters of a path in a file's name; the request has the whole path."""
+"""The largest number of characters of a path in a file's name; the request has the whole path."""
 Value = bool | int | float | str | None
 """The value of one condition."""
 
@@ -156,7 +156,7 @@ def as_typed(value: Value) -> str:
 
 @dataclass(frozen=True)
 class Aspect:
-    """How one of the conditions is given on the command line and shown in titles and file names."""
+    """The form of a condition on the command line, in titles and in file names."""
 
     name: str
     """The name of the field."""
@@ -201,8 +201,8 @@ TRICKS = {
 """The optimisations that floors/without.c can switch off, and the effect of each."""
 
 CHANGES = {
-    "accept-one": "one connection is accepted in each loop iteration, not all that wait",
-    "batch": "an event loop handles one event in each iteration, not all that are there",
+    "accept-one": "one connection is accepted in each loop iteration, instead of all that wait",
+    "batch": "an event loop handles one event in each iteration, instead of all that are ready",
     "chain": "io_uring submits send, shutdown and close together, as one chain of operations",
     "edge": "epoll reports only changes (EPOLLET), not all descriptors that are ready",
     "interest": "a client is not watched while it waits for Redis, and is watched again afterwards",
@@ -213,7 +213,7 @@ CHANGES = {
     "registered": "io_uring has a table of the sockets, and needs no look-up of descriptors",
     "sqpoll": "a thread of the kernel polls the submission queue of io_uring",
 }
-"""The experiments of course/experiments/, and what each of them changes."""
+"""The experiments of course/experiments/, and the change of each."""
 
 ASPECTS = (
     Aspect(

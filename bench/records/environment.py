@@ -89,7 +89,7 @@ class Placement(BaseModel):
 
     server: list[int]
     load: list[int]
-    """For ab, Redis, nginx and this program."""
+    """The CPU numbers of ab, Redis, nginx and this program."""
     note: str
 
 
@@ -98,10 +98,10 @@ UNLIMITED = 2**31
 
 
 class SystemLimits(BaseModel):
-    """The limits of this process and its children. None or UNLIMITED: none known."""
+    """The limits of this process and its children. None or UNLIMITED: no known limit."""
 
     descriptors: int
-    """Open descriptors of a process: the hard limit, to which `raise_descriptors` goes."""
+    """Open descriptors of a process: the hard limit, which `raise_descriptors` sets."""
     somaxconn: int
     syn_backlog: int
     syn_cookies: int
@@ -111,7 +111,8 @@ class SystemLimits(BaseModel):
     time_wait_reuse: int
     """0 never, 1 always, 2 on the loopback interface."""
     time_wait_memory: int = UNLIMITED
-    """The most connections that the kernel keeps in TIME_WAIT, see `bench.host.kernel`."""
+    """The largest number of connections that the kernel keeps in TIME_WAIT, see
+    `bench.host.kernel`."""
     tasks: int = UNLIMITED
     """Processes and threads: the lowest of their limits."""
     tasks_name: str = "no limit"

@@ -22,10 +22,11 @@ BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "floor", "stranger"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
-"""How a server is measured. closed: by ab, which sends a request after the previous answer; open:
-at a constant rate; parked: each connection gets one answer and is kept; pending: each sends one
-request and Redis is paused, so that none is answered. With the load of ab: traced: system calls are
-counted; sampled: a profiler takes thousands of samples a second; counted: instructions are counted.
+"""The method that measures a server. closed: by ab, which sends a request after the previous
+answer; open: at a constant rate; parked: each connection gets one answer and is kept; pending: each
+sends one request and Redis is paused, so that none is answered. With the load of ab: traced: system
+calls are counted; sampled: a profiler takes thousands of samples a second; counted: instructions
+are counted.
 """
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """The modes without a rate, but with other figures."""
@@ -94,9 +95,9 @@ class ProcessFigures(BaseModel):
     time_wait_overflows: int | None = None
     """Ended connections that the kernel could not keep in TIME_WAIT. For the whole host."""
     samples: int = 0
-    """How often memory, processes and descriptors were sampled."""
+    """The number of samples of memory, processes and descriptors."""
     source: str = ""
-    """How CPU time and switches were counted."""
+    """The method that counted CPU time and switches."""
 
     @property
     def core_rate(self) -> float | None:

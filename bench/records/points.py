@@ -165,7 +165,8 @@ class Point:
 
     @property
     def bottleneck(self) -> str | None:
-        """What was at its limit; None if the point is not valid, or it is unknown."""
+        """The host or program that was at its limit; None if the point is not valid, or it is
+        unknown."""
         return self._decisive.bottleneck if self._decisive else None
 
     @property

@@ -28,7 +28,7 @@ class Published(BaseModel):
     """A row of a published table: one system under one load."""
 
     system: str
-    """Its name in the source, with its version."""
+    """The server's name in the publication, with its version."""
     subject: str
     """The name of today's server that is compared with it."""
     workload: str
@@ -64,9 +64,9 @@ class StudyWords(BaseModel):
     references: dict[str, str] = {}
     """Other reference servers, for workloads that `reference` does not serve."""
     equal: list[str]
-    """What was equal for all servers, a line each."""
+    """The settings that were equal for all servers, a line each."""
     changed: list[str] = []
-    """What has changed since publication, and why ratios differ today, a line each."""
+    """Changes since publication, and the reasons why ratios differ today, a line each."""
 
 
 class PeerStudy(StudyWords):
@@ -95,7 +95,7 @@ BASELINE, ITSELF = OTHER_SIDES = ("baseline", "itself")
 
 
 class Expect(BaseModel):
-    """An expectation of a study: a limit for a figure, or for its ratio to that of another server.
+    """An expectation of a study: a limit for a figure, or for its ratio to another server's figure.
     Keys that are no fields are conditions, each with its value."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -129,9 +129,9 @@ class Peer(BaseModel):
     language: str
     origin: str
     how: str
-    """How it waits for events."""
+    """The call with which it waits for events."""
     resembles: list[str]
-    """Those of the seven servers that have a similar architecture."""
+    """The servers of this project that have a similar architecture."""
     settings: list[str]
     """Settings that were changed for a fair comparison."""
     warm_up: int
@@ -188,8 +188,8 @@ class Results(Head, BaseModel):
     servers: list[str] = []
     """The servers under test, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}
-    """Which number of silent clients blocks all others, by server: "one", "workers" (as many as it
-    has workers), or "nobody" (no number does). Empty: not recorded."""
+    """The number of silent clients that blocks all others, by server: "one", "workers" (as many as
+    it has workers), or "nobody" (no number does). Empty: not recorded."""
     slicing: str | None = None
     """The method of CPU quotas; empty: not possible. None: not recorded."""
     levels: list[int] = []

@@ -45,7 +45,7 @@ class AttackFacts(BaseModel):
     rated: Literal["all visitors", "visitors who need no Redis"]
     """The visitors whose rate is shown."""
     excused: list[str] = []
-    """Outcomes that are correct in this attack: a 503 without Redis."""
+    """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
     """Whether the crowd is well-behaved, too, so that its missing answers count as lost."""
     crowd_promised: bool = False
@@ -75,7 +75,7 @@ class CrowdTally(BaseModel):
 
 
 class Ending(BaseModel):
-    """How a server ended."""
+    """The end of a server: its exit status or signal."""
 
     obeyed: bool
     """False if it did not end by itself after SIGTERM and had to be killed."""
@@ -135,9 +135,9 @@ class TortureCell(BaseModel):
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
     died: Ending | None = None
-    """How the server ended by itself; None if it did not."""
+    """The end of the server, if it ended by itself; None if it did not."""
     ended: list[Ending] = []
-    """How the servers ended after SIGTERM."""
+    """The ends of the servers after SIGTERM."""
     seconds: float = 0.0
     """The time of the whole test."""
 

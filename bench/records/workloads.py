@@ -21,9 +21,9 @@ class Workload:
     waits: int = 0
     """The number of Redis replies that a request waits for, one after another."""
     visits: int = 0
-    """By how much each request increases the visitor count in Redis."""
+    """The number that each request adds to the visitor count in Redis."""
     remarks: int = 0
-    """How many remarks each request adds to the guestbook in Redis."""
+    """The number of remarks that each request adds to the guestbook in Redis."""
     share: float = 1.0
     """The share of the usual number of requests, less for expensive requests."""
     leads: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What limited the servers, in words: the host at its limit in each configuration, the levels that
+"""The limits of the servers, in words: the host at its limit in each configuration, the levels that
 each server passes, and why it fails at a higher one."""
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from bench.records.words import (
 from bench.report.study import Row, Study
 
 ROLES: tuple[Role, ...] = ("load", "nginx", "server", "redis")
-"""In the order in which a request passes them."""
+"""The roles in the order in which a request passes them."""
 THROTTLED = 0.05
 """A host that is throttled in at least this share of its periods is reported."""
 NAMES = {"load": "load generator", "nginx": "nginx", "server": "server", "redis": "Redis"}
@@ -130,7 +130,7 @@ def host_rows(study: Study) -> list[Row]:
 
 
 def finding(study: Study, scenario: Conditions, level: int) -> str:
-    """Return which host was the limit, for how many servers, and the evidence."""
+    """Return the host that was the limit, the number of servers, and the evidence."""
     points = [p for p in study.contenders(scenario, level) if p.hosts]
     if not points:
         return ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The results for the report: servers under test, scenarios, and a point per configuration.
 
-A scenario is what all points of one chart have in common: the workload and its conditions.
+A scenario is the workload and its conditions; all points of one chart have the same.
 """
 
 from dataclasses import dataclass
@@ -129,7 +129,7 @@ class Study:
 
 
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
-"""How often a request of a workload waits for Redis."""
+"""The number of times that a request of a workload waits for Redis."""
 
 NAMES = {
     "redirect": "redirect",

@@ -46,11 +46,11 @@ class BalancerOrder(BaseModel):
 
 
 class BalancerUse(BaseModel):
-    """What all processes of nginx used during the load."""
+    """The CPU time of all processes of nginx during the load."""
 
     cpu: CpuTime
     wanted_s: float | None
-    """How many seconds its busiest process ran or was runnable."""
+    """The seconds that its busiest process ran or was runnable."""
 
 
 class BalancerEnd(BaseModel):
@@ -76,12 +76,12 @@ TEMPLATE = Template(
 
 
 Used = Mapping[int, tuple[CpuTime, float | None]]
-"""What each process of nginx has used so far, by PID: CPU time, and how many seconds it ran or was
+"""The usage of each process of nginx so far, by PID: CPU time, and the seconds that it ran or was
 runnable."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
-    """Return what was used between two readings. nginx starts and ends no process in this time."""
+    """Return the usage between two readings. nginx starts and ends no process in this time."""
     used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
     cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
     waits = [wanted for _, wanted in used if wanted is not None]
@@ -107,7 +107,7 @@ class Balancer:
             raise
 
     def use(self) -> Used:
-        """Return what all its processes have used so far."""
+        """Return the usage of all its processes so far."""
         assert self._child is not None
         found = {}
         with contextlib.suppress(psutil.Error):

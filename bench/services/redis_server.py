@@ -107,7 +107,7 @@ class RunRedis:
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
     def describe(self) -> dict[str, str | int | None]:
-        """Return its settings that matter to a benchmark; None for those that it does not give."""
+        """Return its settings that affect a benchmark; None for unknown ones."""
         found: dict[str, str | int | None] = {}
         for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
             try:
@@ -307,8 +307,8 @@ def configuration(
         "daemonize": "no",
         "dir": f'"{folder}"',
         "logfile": '""',
-        # As high as the descriptors allow (Redis lowers both itself), so that they do not limit a
-        # server that opens one connection for each of its workers.
+        # Both are as high as the descriptors allow (Redis lowers them itself), so they do not limit
+        # a server that opens one connection for each of its workers.
         "maxclients": "100000",
         "tcp-backlog": "65535",
     }

@@ -38,7 +38,7 @@ MOST_LOOKED_AT = 64
 
 
 class TaskUse(NamedTuple):
-    """What a process or thread has used so far."""
+    """The usage of a process or thread so far."""
 
     switches: Switches
     ran_us: float
@@ -61,7 +61,7 @@ class _Moment:
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """Return what some processes use now; processes that have ended use nothing."""
+    """Return the present usage of some processes; processes that have ended use nothing."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
@@ -102,7 +102,8 @@ class Footprint:
         self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
 
     def end(self) -> ServersUse:
-        """Return what was used. Call this after the load while the servers still run."""
+        """Return the usage during the load. Call this after the load while the servers still
+        run."""
         if not self._looks:
             self._next_look = 0.0
             self.look()
@@ -155,7 +156,7 @@ def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
     """Return the context switches of tasks that ran all the time; `spent`: the CPU time of all.
-    None if other tasks came and went and did a part of the work, because it is unknown."""
+    None if tasks that came and went did a part of the work, because their switches are unknown."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -173,7 +174,7 @@ def look_at(pids: Sequence[int]) -> Weight:
 
 
 def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
-    """Return what all tasks of some processes have used, by TID."""
+    """Return the usage of all tasks of some processes, by TID."""
     found = {}
     for pid in pids:
         try:
@@ -193,7 +194,7 @@ def page_faults_of(pids: Sequence[int]) -> int:
 
 
 def lives_buried() -> Lifetime:
-    """Return what all reaped children of this process have used, with their reaped children."""
+    """Return the usage of all reaped children of this process, with their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Lifetime(rusage_of_buried(), Switches(used.ru_nvcsw, used.ru_nivcsw))
 

@@ -26,14 +26,14 @@ class Surveyed(BaseModel):
     limits: SystemLimits
     subjects: list[Subject] = []
     left_out: dict[str, str] = {}
-    """Servers that cannot run here, and why."""
+    """Servers that cannot run here, and the reasons."""
     peers: dict[str, Peer] = {}
     """The declarations of the reference servers."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None if it is not installed."""
     slicing: str = ""
-    """How a server gets a CPU quota, in words; empty: impossible."""
+    """The method that gives a server a CPU quota, in words; empty: impossible."""
 
 
 class ServerOrder(BaseModel):
@@ -54,23 +54,23 @@ class Switches(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """What the kernel reports for reaped servers and their reaped children."""
+    """The kernel's counts for reaped servers and their reaped children."""
 
     cpu: CpuTime
     switches: Switches
 
 
 class ServersUse(BaseModel):
-    """What the servers of one host used during one load. None: not available on the host."""
+    """The usage of the servers of one host during one load. None: not available on the host."""
 
     alive: list[bool]
     """By server: whether it still ran at the end."""
     cpu: CpuTime | None
     """The CPU time of all servers."""
     wanted_us: list[float | None]
-    """By server: how many microseconds it ran or was runnable."""
+    """By server: the microseconds that it ran or was runnable."""
     spent_us: list[float | None] = []
-    """By server: how many microseconds it ran."""
+    """By server: the microseconds that it ran."""
     throttled: list[float | None] = []
     """By server: the share of its quota's periods in which it was throttled; None: no quota."""
     switches: Switches | None
@@ -97,7 +97,7 @@ class ServersUse(BaseModel):
 
 
 class Weight(NamedTuple):
-    """What some processes use now; memory in bytes."""
+    """The present usage of some processes; memory in bytes."""
 
     processes: int = 0
     threads: int = 0
@@ -131,7 +131,7 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """How many seconds Redis (or the slow Redis in front of it) ran or was runnable."""
+    """The seconds that Redis (or the slow Redis in front of it) ran or was runnable."""
     calls: Calls | None = None
     """None: not counted."""
     stacks: StackFigures | None = None
@@ -139,11 +139,11 @@ class Report(BaseModel):
 
 
 class Stopped(BaseModel):
-    """How the servers and nginx of one run have ended."""
+    """The ends of the servers and of nginx in one run."""
 
     servers: list[Ended] = []
     life: Lifetime | None = None
-    """What all servers used in their lives."""
+    """The total usage of all servers, from start to end."""
     stacks: StackFigures | None = None
     """The profile of the first server, if its instructions were counted."""
     balancer: BalancerEnd | None = None

@@ -128,7 +128,7 @@ class RemoteStation:
         """Start the agent; call `greet` before all other methods."""
         self.name, self._address = host.name, host.address
         self.lost = ""
-        """Why the agent is lost; empty if it is not."""
+        """The reason why the agent is lost; empty if it is not."""
         self._watch = watch
         self._number = 0
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with this object

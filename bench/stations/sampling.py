@@ -9,7 +9,7 @@ would never sample processes shorter than a period: all children of `forking`.
 If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), see
 `bench.stations.counting`.
 
-strace slows a server down, so sometimes it waits where it otherwise would not: this adds a few
+strace slows a server down, so it sometimes waits when it would not without strace: this adds a few
 calls.
 """
 
@@ -67,7 +67,7 @@ _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
 @cache
 def why_no_perf() -> str:
-    """Return why perf cannot be used here; empty if it can."""
+    """Return the reason why perf cannot be used here; empty if it can."""
     if shutil.which("perf") is None:
         return "perf is not installed: apt-get install linux-perf (Ubuntu: linux-tools-generic)"
     with tempfile.TemporaryDirectory(prefix="zerohttpd-perf-") as folder:

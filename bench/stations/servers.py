@@ -34,7 +34,7 @@ class Servers:
             adopt_orphans()
         self._slicing = find_slicing()
         self.slicing = self._slicing.how if self._slicing else ""
-        """How a server gets a CPU quota, in words; empty: impossible."""
+        """The method that gives a server a CPU quota, in words; empty: impossible."""
         self._running: list[RunningServer] = []
         self._folders: list[str] = []
         self._footprint: footprint.Footprint | None = None
@@ -121,7 +121,7 @@ class Servers:
         return found
 
     def weigh(self) -> orders.Weight:
-        """Return what all running servers use now."""
+        """Return the present usage of all running servers."""
         return footprint.weigh(self.pids())
 
     def pids(self) -> list[int]:

@@ -102,7 +102,7 @@ class Site:
 
     @property
     def lost(self) -> str:
-        """Which host is lost, and why; empty if none is."""
+        """The lost host, and the reason; empty if none is lost."""
         return next((one.lost for one in self._remote() if one.lost), "")
 
     def notice_ends(self) -> None:
@@ -127,7 +127,7 @@ class Site:
         return [one for one in self._of_server().subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
-        """Return the servers that a host lacks, and why."""
+        """Return the servers that a host lacks, and the reasons."""
         lacking: dict[str, str] = {}
         for seen in self._seen.values():
             lacking |= seen.left_out
@@ -244,7 +244,7 @@ class Site:
         return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
 
     def weigh(self) -> orders.Weight:
-        """Return what all servers use now."""
+        """Return the present usage of all servers."""
         return orders.Weight.of_all(station.weigh() for station in self._of("server"))
 
     def stop_run(self) -> dict[str, orders.Stopped]:

@@ -36,8 +36,8 @@ class LocalStation:
         address: str = "127.0.0.1",
         find: Callable[[str], Subject] | None = None,
     ) -> None:
-        """`placement`: servers are bound to its CPUs for servers in turn, all else to the other
-        CPUs. `address`: the address to listen on. `find` returns servers by name."""
+        """`placement`: servers are bound in turn to its CPUs for servers, all other processes to
+        the other CPUs. `address`: the address to listen on. `find` returns servers by name."""
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self._find = find or self._known
@@ -67,7 +67,7 @@ class LocalStation:
         some: bool = False,
         programs: Path = ROOT,
     ) -> orders.Surveyed:
-        """Return what is on this host. `subjects`: also find these servers, by name (None: none,
+        """Return the report on this host. `subjects`: also find these servers, by name (None: none,
         empty: all project servers); `some`: leave out those that cannot run here; `programs`: the
         folder of their executables. Raise UserError if a server is missing."""
         surveyed = survey(subjects, floors, some, programs, self._host)
@@ -117,7 +117,7 @@ class LocalStation:
         self._servers.look()
 
     def end(self) -> orders.Report:
-        """Stop observing and return what was used during the load. Raises StartError."""
+        """Stop observing and return the usage during the load. Raises StartError."""
         balancer, wanted = None, difference(self._redis_wanted(), self._redis_before)
         if self._balancer and self._balancer_before:
             balancer = used_between(self._balancer_before, self._balancer.use())
@@ -131,7 +131,7 @@ class LocalStation:
         return report
 
     def weigh(self) -> orders.Weight:
-        """Return what the servers use now."""
+        """Return the present usage of the servers."""
         return self._servers.weigh()
 
     def stop_run(self) -> orders.Stopped:

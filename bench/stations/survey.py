@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Report what is on a host: its hardware, limits, servers and versions."""
+"""Report the hardware, the limits, the servers and the versions of a host."""
 
 import platform
 from collections.abc import Iterable

@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Studies: *.toml says what is measured and expected, NAME.published.csv what was published."""
+"""Studies: *.toml has the measurements and expectations, NAME.published.csv the published
+figures."""

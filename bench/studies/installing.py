@@ -42,7 +42,7 @@ def bytes_to_fetch(packages: Sequence[str]) -> int | None:
     apt does not know them."""
     if shutil.which("apt-get") is None:
         return None
-    # Not "install", which does not accept `golang-go (>= 2:1.21~)`.
+    # It is not "install", which does not accept `golang-go (>= 2:1.21~)`.
     words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "satisfy"]
     done = subprocess.run(
         ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()

@@ -62,7 +62,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 
 
 def part_of(options: argparse.Namespace) -> Part:
-    """Return what the options select. Raises UserError."""
+    """Return the plan that the options select. Raises UserError."""
     if options.path and options.workloads:
         raise UserError("--path and --workloads exclude each other: leave out one of them")
     workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)

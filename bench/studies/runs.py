@@ -30,7 +30,7 @@ FULL_LEVELS = (
 )
 FULL_REQUESTS = 10_000
 FULL_REQUESTS_HIGH = 30_000
-"""For levels above 1,000."""
+"""The number of runs at levels above 1,000."""
 FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
@@ -59,8 +59,9 @@ def runs_of(plan: Plan) -> int:
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Return the seconds after which a run is stopped: short only for the default ladder. The time
-    is added that a server needs for so many `waits` for a delayed Redis, one after another."""
+    """Return the seconds after which a run is stopped: short only for the default ladder. It
+    includes the time that a server needs for `waits` replies of a delayed Redis, one after
+    another."""
     if plan.timeout:
         return plan.timeout
     patient = plan.full or plan.levels or plan.requests

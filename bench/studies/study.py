@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Read a study: a TOML file that says what a sweep measures and what is expected.
+"""Read a study: a TOML file with the measurements of a sweep and the expected results.
 
 bench/studies/now.toml and measure.toml explain all keys. An error in a file names the line, the
 entry and the value.
@@ -42,7 +42,7 @@ CONDITIONS = tuple(aspect.name for aspect in ASPECTS)
 
 
 Place = tuple[str | int, ...]
-"""Where a value is, as pydantic describes it: ("measure", 0, "workloads", 2)."""
+"""The place of a value, in pydantic's form: ("measure", 0, "workloads", 2)."""
 
 
 class TomlFile:
@@ -120,7 +120,7 @@ def values_of(name: str, said: object) -> tuple[Value, ...]:
 
 
 class Form(BaseModel):
-    """How long a measurement is: requests in each run, and runs of each configuration."""
+    """The length of a measurement: requests in each run, and runs of each configuration."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -168,7 +168,7 @@ class Measure(Size):
         return (self.part,) if self.part else self.workloads
 
     def only(self, part: str) -> "Measure":
-        """Return what one part measures."""
+        """Return the measurements of one part."""
         return self if self.part else self.model_copy(update={"workloads": (part,)})
 
     def closed(self) -> "Measure":
@@ -208,7 +208,7 @@ class DeclaredStudy(StudyWords, Size):
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """How functions are profiled here: sampled by perf, counted by callgrind, or not (None)."""
+    """The method that profiles functions here: perf samples, callgrind counts, or none (None)."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -366,7 +366,7 @@ def _published(file: Path) -> list[Published]:
 
 
 def _mistakes(found: DeclaredStudy) -> Iterator[tuple[Place, str]]:
-    """Yield the place of each unknown name or value, and what is wrong."""
+    """Yield the place of each unknown name or value, and the error."""
     servers = known_names(discover())
     references = [found.reference, *found.references.values()] if found.reference else []
     yield from _unknown(("reference",), references, "a server", servers)

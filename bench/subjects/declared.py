@@ -42,8 +42,8 @@ with HTTP/1.1 (ab speaks 1.0, wrk 1.1), or never."""
 
 
 class Serving(BaseModel):
-    """What a test observes while a reference server serves; docs/reference/reference-servers.md has
-    the same numbers."""
+    """The facts that a test checks while a reference server serves;
+    docs/reference/reference-servers.md has the same numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

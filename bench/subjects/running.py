@@ -246,7 +246,7 @@ class RunningServer:
 
 
 class Ended(BaseModel):
-    """How a server ended."""
+    """The end of a server: its exit status or signal, and its output."""
 
     obeyed: bool
     """False if it did not end after SIGTERM and was killed."""

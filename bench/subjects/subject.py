@@ -63,7 +63,7 @@ NO_CONDITIONS = Conditions("")
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how a server under test runs."""
+    """The location and the settings with which a server under test runs."""
 
     redis_url: str
     folder: Path
@@ -74,7 +74,7 @@ class Place:
     """The conditions of the run. A server gets the number of workers; a baseline gets its Redis
     commands and whether to keep connections. `RunningServer` and others apply the rest."""
     answer_bytes: int = 0
-    """For baselines: the length of a whole response."""
+    """The length of a whole response of a baseline."""
     address: str = "127.0.0.1"
     """The address to listen on."""
     profile: bool = False
@@ -114,8 +114,8 @@ class Subject:
     has_workers: bool = False
     """Whether it uses --workers, as declared in its folder."""
     stalled_by: str | None = None
-    """How many silent clients block all others, as declared in its folder (and tested by the
-    end-to-end tests): "nobody" (no number), "one", as many as its "workers". None: unknown."""
+    """The number of silent clients that blocks all others, as declared in its folder (and tested by
+    the end-to-end tests): "nobody" (no number), "one", as many as its "workers". None: unknown."""
 
     def serves(self, workload: str) -> bool:
         """Return whether it serves the workload of this name."""
@@ -163,7 +163,7 @@ def select(
 def available(
     names: Sequence[str], floors: bool = False, programs: Path = ROOT
 ) -> tuple[list[Subject], dict[str, str]]:
-    """Return the named servers that can run here, and why others cannot, by name."""
+    """Return the named servers that can run here, and the reasons why others cannot, by name."""
     here, left_out = [], {}
     for name in names:
         try:
@@ -230,7 +230,7 @@ class ServerFacts(BaseModel):
     """The part of a server's tests.toml that a measurement needs."""
 
     workers: str = ""
-    """What --workers counts; empty: it has no effect."""
+    """The unit that --workers counts; empty: it has no effect."""
     stalled_by: str = "nobody"
     by_default: bool = True
     """Whether it is measured and tested if no servers are named."""

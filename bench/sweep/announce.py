@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints what a sweep reports before its first run and after its last, and sets up its log."""
+"""Prints the reports of a sweep before its first run and after its last, and sets up its log."""
 
 import contextlib
 import logging
@@ -25,7 +25,7 @@ LOG = "log.txt"
 
 
 def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console) -> None:
-    """Print what will be measured and where, and which limits are too low."""
+    """Print the planned measurements, their hosts, and the limits that are too low."""
     runs, site, redis = planned.runs, bench.site, bench.redis
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))

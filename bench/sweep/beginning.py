@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The beginning of a sweep: stores where and how it is made."""
+"""The beginning of a sweep: stores its place and its settings."""
 
 from datetime import datetime
 
@@ -64,7 +64,7 @@ def require_same(before: Results, now: Results) -> None:
 
 
 def _what_counts(results: Results) -> dict[str, object]:
-    """Return by name what must be the same for all runs, as far as it is recorded."""
+    """Return by name the facts that must be the same for all runs, as far as they are recorded."""
     hosts = {
         f"{host.name}: {name}": getattr(host, name)
         for host in results.hosts

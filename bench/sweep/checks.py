@@ -29,7 +29,7 @@ LABELS = {
     "Too many open files": "descriptors",
     "Cannot assign requested address": "no ports",
 }
-"""Words in the load generator's message -> the label in the table."""
+"""Labels in the table by words in the load generator's message."""
 
 
 KEPT_SHARE = 0.95
@@ -51,7 +51,8 @@ class Count:
     or_more: bool = False
     """Whether other clients may be counted too (an existing Redis)."""
     slack: int = 0
-    """How many more are right: with keep-alive ab leaves up to one request a connection unread."""
+    """The number of additional requests that is correct: with keep-alive ab leaves up to one
+    request a connection unread."""
 
 
 @dataclass(frozen=True)
@@ -63,19 +64,19 @@ class Evidence:
     probe_status: int
     """The status of the first request; all others must be of its class."""
     died: str
-    """How the server ended before SIGTERM; empty if it did not."""
+    """The server's end before SIGTERM; empty if it still ran."""
     stopped: str
     """The error at the server's end after SIGTERM; empty if there was none."""
     statistics: ServerStatistics | None
     """The server's own counts."""
     load: Outcome | None = None
-    """What the load generator has reported."""
+    """The report of the load generator."""
     silent: bool = False
     """Whether it prints no statistics: reference servers and baselines."""
     least_requests: int = 0
     """All requests that the server must have served: with the first one and the warm-up."""
     slack: int = 0
-    """How many more it may have served, see `Count`."""
+    """The number of additional requests that it may have served, see `Count`."""
     page_bytes: int | None = None
     """The length of the first response's body; None: not compared."""
     answer_bytes: int | None = None
@@ -87,10 +88,10 @@ class Evidence:
     counts: tuple[Count, ...] = ()
     little: LittlesLaw | None = None
     little_tolerance: tuple[float, float] = (0.0, 0.0)
-    """How far its deviation may be below and above 0."""
+    """The limits of its deviation below and above 0."""
     idle: IdleReport | None = None
     balancer: BalancerEnd | None = None
-    """How nginx ended, if there was one."""
+    """The end of nginx, if there was one."""
     forgotten: int = 0
     """Ended connections that a kernel did not keep in TIME_WAIT, see `bench.host.kernel`."""
     overflows: int = 0

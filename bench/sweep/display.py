@@ -15,7 +15,7 @@ from bench.records.run import Run
 from bench.records.workloads import workload_for
 
 WORTH_A_WORD = 1.0
-"""Seconds of waiting above which they are printed."""
+"""Shorter waits, in seconds, are not printed."""
 
 
 def progress_of(out: Console, results: Results, total: int) -> ProgressTable[RunSpec]:
@@ -48,7 +48,7 @@ def line_for(run: Run) -> str:
 
 
 def outcome_text(run: Run) -> str:
-    """Return a run's figures, or why it has none."""
+    """Return a run's figures, or the reason why it has none."""
     rate = run.requests_per_second
     if run.state == "held" and run.memory:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"

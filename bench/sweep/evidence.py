@@ -16,8 +16,8 @@ from bench.sweep.run_figures import CLOCK_SECONDS
 LITTLE_ABOVE = 0.15
 """There cannot be more requests in progress than connections; this is for errors of our clock."""
 LITTLE_BELOW = 0.5
-"""There can be fewer, because ab needs time between two requests of a connection. With fewer than
-half it did not make the planned load."""
+"""There can be fewer, because ab needs time between two requests of a connection. If fewer than
+half are in progress, ab did not make the planned load."""
 
 
 def judge_run(run: Run, seen: Evidence) -> None:
@@ -93,7 +93,7 @@ def _too_short(loaded: Loaded, connections: int) -> int | None:
 def little_tolerance(
     spec: RunSpec, wall: float, *, longest: float, foreign: float
 ) -> tuple[float, float]:
-    """Return how far the deviation from Little's law may be below and above 0.
+    """Return the limits of the deviation from Little's law, below and above 0.
 
     At the end of a run connections become fewer. This matters if each has few requests, or if the
     slowest request (`longest`, in seconds) takes a large part of the run. If other processes use

@@ -84,14 +84,14 @@ class Crowd:
 
 
 HELD_MS = 1_700
-"""How long Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
+"""The time that Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
 SPARE_SECONDS = 0.2
 """The part of HELD_MS for reading the memory."""
 TIDY_SECONDS = 0.8
 """The time in which a server releases memory that only the answers needed: longer than
 TRIM_INTERVAL of ops/limits.h."""
 CALM_SECONDS = 0.1
-"""A server that has used no CPU time for so long has read all requests."""
+"""After this time without CPU use, a server has read all requests."""
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:

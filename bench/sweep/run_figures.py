@@ -134,9 +134,9 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
 
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
-    """Return the demand of the instance that wanted most CPU time, or, if it is unknown, how busy
-    their CPUs were. With quotas: of the instance nearest to its quota. If servers may use all
-    cores: the used share of the cores."""
+    """Return the largest CPU demand of an instance; if it is unknown, the usage of their CPUs. With
+    quotas: of the instance nearest to its quota. If servers may use all cores: the used share of
+    the cores."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]

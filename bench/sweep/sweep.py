@@ -23,7 +23,7 @@ SIGNALLED = 128
 
 @dataclass(frozen=True)
 class Done:
-    """How a sweep ended."""
+    """The end of a sweep: its exit status and its folder."""
 
     status: int
     """Exit status: 0 all results valid, 1 not all, 128 + n after signal n."""

@@ -151,8 +151,8 @@ def _summary(subject: Subject) -> str:
 
 
 def _of_the_scenario(text: str, origin: float) -> str:
-    """Return the trace without the lines before the scenario. Kept of these are the creation of
-    tasks, and calls in which a task still sleeps when the scenario begins."""
+    """Return the trace without the lines before the scenario. Two kinds of these lines are kept:
+    the creation of tasks, and calls in which a task still sleeps when the scenario begins."""
     since = origin - 0.02
     sleeping: dict[str, list[str]] = {}
     kept: list[str] = []

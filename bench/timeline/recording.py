@@ -37,7 +37,7 @@ class Request(BaseModel):
     port: int
     """The client's port, which identifies it in the trace."""
     what: str
-    """For example "GET /guestbook"."""
+    """The method and the path, for example "GET /guestbook"."""
     begin: float
     end: float
     answer: str
@@ -69,7 +69,7 @@ class Bar(BaseModel):
     request: int | None
     """The request that it serves; None: none, or several."""
     waits_for: str
-    """What the call waits for, in words; empty: it did not sleep."""
+    """The event for which the call waits, in words; empty: it did not sleep."""
     text: str
     """The call as strace prints it."""
     returned: int | None
@@ -86,7 +86,7 @@ class Lane(BaseModel):
     begin: float
     end: float
     ended: str
-    """How it ended; empty if it still ran at the end of the scenario."""
+    """Its end; empty if it still ran at the end of the scenario."""
     bars: list[Bar]
 
 

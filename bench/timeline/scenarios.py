@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The scenarios: what the clients do, and what happens to Redis or the server meanwhile."""
+"""The scenarios: the actions of the clients, and the events at Redis or the server meanwhile."""
 
 import contextlib
 import os

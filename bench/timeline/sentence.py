@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""One sentence on a recording: what took long, which clients waited for it, which got no response.
+"""One sentence on a recording: the slow operation, the clients that waited for it, and those
+without a response.
 
 Client A waited for client B while a task that serves A was in a call for B.
 """
@@ -18,7 +19,7 @@ FOR_CLIENT = (Kind.RECEIVE, Kind.SEND)
 
 
 def sentence(recording: Recording) -> str:
-    """Return what happened to the clients, for example: "Client 2 was silent for 249 ms, and no
+    """Return a sentence on the clients' waits, for example: "Client 2 was silent for 249 ms, and no
     other client waited for it."."""
     calls = _calls_for_clients(recording)
     connected = {request.number: request.begin for request in recording.requests}

@@ -19,7 +19,7 @@ SLEPT_MS = 0.5
 MARGIN_MS = 8.0
 """The time shown before the first client and after the last response."""
 WAKES_WITHIN_MS = 20.0
-"""A wake-up has woken a sleeper that continues within this time."""
+"""The longest time between a wake-up and the end of the sleep that it ends."""
 
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
@@ -250,7 +250,7 @@ def _waits_for(call: Call, kind: Kind, request: int | None) -> str:
 
 
 def _waits_for_whom(functions: Sequence[str]) -> str:
-    """Return what a thread waits for on a futex, derived from its calling functions."""
+    """Return the event for which a thread waits on a futex, derived from its calling functions."""
     words = {"take": "a client in the queue", "main": "a thread's end", "borrow": "a lock"}
     return next(
         (what for name in functions for word, what in words.items() if word in name), "a lock"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The robustness test: each server under attack by clients, or without what it needs.
+"""The robustness test: each server attacked by clients, or without Redis, processes or other
+resources.
 
 The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
 again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.

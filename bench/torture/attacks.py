@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The attacks: what each does, which servers take part, and which failures are excused.
+"""The attacks: the actions of each, the servers that take part, and the failures that are allowed.
 
 attacks.toml has a table for each attack: a crowd, something that happens `during` the attack (a key
 of DURING), or both. Every attack is limited in number and in time.
@@ -34,7 +34,7 @@ ACCEPTED_SECONDS = 0.6
 """The time for a server to accept all of them. Together with PAUSED_SECONDS it is below the second
 that a new connection to Redis may take."""
 PAUSED_SECONDS = 0.2
-"""The time for which Redis stays stopped after SIGTERM."""
+"""The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 
@@ -113,7 +113,7 @@ class Attack(BaseModel):
         return [name for name in pages if not (self.rates_part and name in REDIS_PAGES)]
 
     def why_not(self, subject: Subject) -> str:
-        """Return why a server cannot take part, or an empty string if it can."""
+        """Return the reason why a server cannot take part, or an empty string if it can."""
         if self.own_only and subject.kind != "server":
             return self.own_only
         if self.needs_redis and not subject.serves("guestbook"):
@@ -154,7 +154,7 @@ Happens = Callable[[AttackScene], AbstractContextManager[Again]]
 
 
 def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene], None]) -> Happens:
-    """Return what calls `begin` at the start of an attack and `end` at its end."""
+    """Return an action that calls `begin` at the start of an attack and `end` at its end."""
 
     @contextlib.contextmanager
     def run(scene: AttackScene) -> Iterator[Again]:

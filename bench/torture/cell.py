@@ -91,8 +91,8 @@ WARM_SECONDS = 0.2
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
-"""The measurement begins when visitors get CALM_SHARE of the pages that they want, at the latest
-after CALM_PATIENCE seconds."""
+"""The measurement begins when visitors get CALM_SHARE of the requested pages, at the latest after
+CALM_PATIENCE seconds."""
 LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
@@ -183,7 +183,7 @@ class Visitors(RunningCrowd):
         return [one for one in told(self._child.stdout) if isinstance(one, Exchange)]
 
     def late(self, begin: float, end: float) -> float:
-        """Return for how many seconds between `begin` and `end` they got no CPU time."""
+        """Return the seconds between `begin` and `end` in which they got no CPU time."""
         spans = [one for one in told(self._child.stdout) if isinstance(one, Late)]
         return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
@@ -224,7 +224,8 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
 
 
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
-    """Wait until the visitors get CALM_SHARE of what they want; at most CALM_PATIENCE seconds."""
+    """Wait until the visitors get CALM_SHARE of their requested pages; at most CALM_PATIENCE
+    seconds."""
     begun = time.monotonic()
     scene.watch.sleep(WARM_SECONDS)
     while time.monotonic() < begun + CALM_PATIENCE:

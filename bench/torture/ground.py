@@ -45,7 +45,7 @@ class Ground:
 
 @contextlib.contextmanager
 def ground(watch: SignalWatch) -> Iterator[Ground]:
-    """Yield what all configurations share. May raise UserError or Interrupted."""
+    """Yield the resources that all configurations share. May raise UserError or Interrupted."""
     placement = machine.place_here()
     with contextlib.ExitStack() as stack:
         far_end, why = [], ""
@@ -77,7 +77,8 @@ def in_own_network() -> bool:
 
 
 def why_no_network() -> str:
-    """Return why this process cannot have a network namespace, or an empty string if it can."""
+    """Return the reason why this process cannot have a network namespace, or an empty string if it
+    can."""
     if os.geteuid() != 0:
         return "network namespaces need root"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]

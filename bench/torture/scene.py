@@ -159,7 +159,7 @@ class AttackScene:
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return what the server still has in excess of its first state, at the latest after
+        """Return the server's resources in excess of its first state, at the latest after
         QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
         usual = max(self._at_first, self._at_least or self._at_first)
         found = LeftOver()

@@ -15,7 +15,7 @@ struct app {
 };
 
 /*
- * Opens what is served: public/, templates/ and the file `redirects` below
+ * Opens the served files: public/, templates/ and the file `redirects` below
  * the root folder.  If something is missing, prints one line and exits 1.
  */
 void app_open(struct app *app, const char *root);

@@ -184,7 +184,7 @@ static void renew_views(struct connection *connection) {
         view_slice(buffer_view(&connection->input), 0, exchange->head);
     ssize_t result = http_parse_head(head, 0, &exchange->request);
 
-    assert(result == (ssize_t)exchange->head); /* as it was the first time */
+    assert(result == (ssize_t)exchange->head); /* it was valid the first time */
     (void)result;
 }
 
@@ -205,7 +205,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 }
 
 void connection_received(struct connection *connection, size_t count) {
-    if (count == 0) { /* half a request will never be whole */
+    if (count == 0) { /* the rest of the request will not come */
         connection->state = STATE_CLOSED;
         return;
     }
@@ -224,7 +224,7 @@ void connection_received(struct connection *connection, size_t count) {
             connection->state = STATE_CLOSED;
         break;
     default:
-        assert(false); /* bytes were not asked for */
+        assert(false); /* bytes were not expected */
     }
 }
 
@@ -236,8 +236,8 @@ void connection_replied(struct connection *connection,
 
 /* ---- Sending ---- */
 
-/* Returns the part of the view that has not been sent.  Of *sent, which counts
-   from its front, the bytes of what follows are left. */
+/* Returns the part of the view that has not been sent.  Reduces *sent, which
+   counts from its front, by the view's length. */
 static struct view unsent_part(struct view view, uint64_t *sent) {
     size_t count = *sent < view.length ? (size_t)*sent : view.length;
     *sent -= count;

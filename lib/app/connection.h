@@ -4,8 +4,7 @@
  * another: a state machine, which makes no system call on a socket itself.
  *
  * Only connection.c uses the state.  The need is what the driver must do now.
- * It does that, by calls that sleep or by calls that do not, and reports the
- * outcome:
+ * It does that, by calls that sleep or that do not, and reports the outcome:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
@@ -66,7 +65,8 @@ void connection_free(struct connection *connection);
 
 enum connection_need connection_need(const struct connection *connection);
 
-/* Where to put received bytes, and in *size how many; NULL: out of memory. */
+/* Returns the place for received bytes, and in *size its length; NULL: out of
+   memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
 /* `count` bytes were received; 0: the client will send no more. */
@@ -81,8 +81,8 @@ void connection_replied(struct connection *connection,
    request, and only if nothing else has decided to close it. */
 void connection_keep(struct connection *connection, bool may_keep);
 
-/* What is to be sent now: some bytes, then some more, then part of a file.
-   Each may be empty.  All belong to the exchange. */
+/* The bytes to be sent now: two pieces of memory, then part of a file.  Each
+   may be empty.  All belong to the exchange. */
 struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
@@ -103,8 +103,9 @@ void connection_timed_out(struct connection *connection);
 /* The driver cannot continue, or will not: the connection must be closed. */
 void connection_abandon(struct connection *connection);
 
-/* What the server awaits from the client now.  Each timeout counts from the
-   beginning of the wait, TIMEOUT_SEND from the last acknowledged byte. */
+/* The event that the server awaits from the client now.  Each timeout counts
+   from the beginning of the wait, TIMEOUT_SEND from the last acknowledged
+   byte. */
 enum timeout {
     TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
     TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */

@@ -111,7 +111,7 @@ bool exchange_accepts(const struct exchange *exchange,
 
     if (expected == RESP_STRING && reply->type == RESP_NULL)
         return true;
-    /* Arrays are lists of strings: nothing here asks for others. */
+    /* Arrays are lists of strings, because no handler requests others. */
     return reply->type == expected &&
            (expected != RESP_ARRAY || reply->all_strings);
 }

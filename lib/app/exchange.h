@@ -19,8 +19,9 @@
  *     }
  *
  * It is called only with replies of the type that it asked for.  A RESP_NULL
- * instead of a RESP_STRING means that the key does not exist.  When Redis is
- * unavailable or replies otherwise, the exchange answers 503 or 502 itself.
+ * instead of a RESP_STRING means that the key does not exist.  If Redis is
+ * unavailable or its reply has another type, the exchange answers 503 or 502
+ * itself.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
@@ -45,13 +46,13 @@ struct exchange {
     handler *handler;
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
-    /* What a handler keeps between steps.  The next reply overwrites the bytes
-       of this one, so a handler copies text into the buffer, and a number into
-       its member. */
+    /* The data that a handler keeps between steps.  The next reply overwrites
+       the bytes of this one, so a handler copies text into the buffer, and a
+       number into its member. */
     struct buffer kept;
     int64_t kept_number;
-    size_t reserved;       /* bytes that it has taken from the budget (ops.h) */
-    struct buffer command; /* to be sent to Redis; empty: done */
+    size_t reserved;         /* bytes taken from the budget (ops.h) */
+    struct buffer command;   /* to be sent to Redis; empty: done */
     enum resp_type expected; /* the type of its reply */
 
     /* ---- The bytes ---- */
@@ -123,8 +124,8 @@ bool exchange_accepts(const struct exchange *exchange,
 /* All bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* Sent before the response if the client waits for it before it sends the body:
-   RFC 9110, section 10.1.1. */
+/* Sent before the response if the client sends its body only after this: RFC
+   9110, section 10.1.1. */
 extern const struct view exchange_continue;
 
 #endif

@@ -15,8 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How often open_beneath() tries.  A try may fail because a file is renamed
-   meanwhile: about one in twenty if a process does nothing but rename. */
+/* The number of attempts of open_beneath().  An attempt may fail because a file
+   is renamed meanwhile: about one in twenty if a process does nothing but
+   rename. */
 #define OPEN_TRIES 32
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
@@ -34,8 +35,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Returns why a folder cannot be opened: EISDIR.  But EXDEV if a link leads
-   to it, out of our folder: the client must not learn that it exists. */
+/* Returns the error for a folder: EISDIR.  But EXDEV if a link leads to it, out
+   of our folder: the client must not see that it exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)

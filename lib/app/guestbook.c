@@ -20,7 +20,7 @@
 #define TEXT(literal)  #literal
 #define VALUE(literal) TEXT(literal)
 
-/* One field of the form: what was typed, and what is wrong with it. */
+/* One field of the form: the typed text, and its error. */
 struct field {
     struct buffer typed;
     char error[80];
@@ -89,8 +89,8 @@ static void free_entry(struct entry *entry) {
 
 /* ---- Making the page ---- */
 
-/* How many bytes the remarks need as HTML, if any of them is long.  Only then
-   is each character checked: most text needs no escape. */
+/* Returns the bytes that the remarks need as HTML, if any of them is long.
+   Only then is each character checked: most text needs no escape. */
 static size_t room_for(const struct view *remarks, size_t count) {
     size_t plain = 0, escaped = 0;
 
@@ -116,8 +116,8 @@ static bool append_remarks(struct exchange *exchange) {
     while (count < REMARKS_SHOWN && resp_next(&items, &item))
         newest_last[count++] = item.text;
     size_t room = room_for(newest_last, count);
-    /* Twice, and the template: for a short time the remarks and the page are
-       both in memory. */
+    /* Twice the remarks, and the template: for a short time the remarks and the
+       page are both in memory. */
     bool large = room > LARGE_RESPONSE / 2;
     if (!exchange_reserve(exchange, large ? 2 * room + LARGE_RESPONSE : 0))
         return false;
@@ -178,7 +178,8 @@ static void fill_page(struct exchange *exchange, int status,
                            response->body.capacity); /* no more than before */
 }
 
-/* What the template's places get, except for the remarks, which are kept. */
+/* The values of the template's places, without the remarks, which are in
+   `kept`. */
 enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
 
 static void finish_page(struct exchange *exchange, int status,

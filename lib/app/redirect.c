@@ -28,7 +28,8 @@ static struct redirect *find(const struct app *app, const struct path *path) {
     return redirect;
 }
 
-/* Fit for a Location field: nothing that would end the line, or the URI. */
+/* Is the text valid in a Location field?  It must end neither the line nor the
+   URI. */
 static bool is_location(struct view target) {
     for (size_t i = 0; i < target.length; i++) {
         unsigned char byte = (unsigned char)target.data[i];
@@ -91,7 +92,7 @@ static const char *add(struct redirect **table, const struct path *path,
     return NULL;
 }
 
-/* Returns NULL, or what is wrong with the line. */
+/* Returns NULL, or the error in the line. */
 static const char *load_line(struct redirect **table, struct view line) {
     struct view words = line;
     char path_text[PATH_SIZE];

@@ -31,11 +31,11 @@ struct response {
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;
-    size_t head_length; /* when it is finished: the body may follow it */
+    size_t head_length; /* when it is finished: the body may follow */
 
     /* Or the body is `count` bytes of this file from that offset on. */
     struct file *file;   /* borrowed; NULL: the body is in `body` */
-    struct cache *cache; /* that the file goes back to */
+    struct cache *cache; /* to which the file is returned */
     uint64_t offset;
     uint64_t count;
 };
@@ -67,9 +67,9 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head: how long the body is (if the status has one), whether the
-   connection stays, and the blank line.  A small body is moved after it: one
-   piece of memory is sent by a simpler call than two. */
+/* Ends the head: the body's length (if the status has one), whether the
+   connection is kept, and the blank line.  A small body is appended, because
+   one piece of memory is sent by a simpler call than two. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

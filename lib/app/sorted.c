@@ -25,7 +25,8 @@ static uint32_t next_random(uint32_t *state, uint32_t below) {
     return (*state >> 16) % below; /* the low bits are the weak ones */
 }
 
-/* Words of one random length for the whole string, a space between them. */
+/* Words with a space between them; all words of a string have one random
+   length. */
 static void append_string(struct buffer *text, uint32_t *state, int words) {
     uint32_t length = 1 + next_random(state, LONGEST_WORD);
 
@@ -61,7 +62,7 @@ void sorted_page(struct exchange *exchange) {
     /* Room for all of them first: if the buffer grew later, its bytes could
        move, and the views would still point to the old place. */
     if (buffer_reserve(text, ROOM) == NULL) {
-        buffer_clear(text); /* it failed, but the answer does not need it */
+        buffer_clear(text); /* it failed, but the response does not need it */
         response_error(&exchange->response, 503, "Memory is short.");
         return;
     }

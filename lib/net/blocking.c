@@ -56,8 +56,8 @@ static bool set_timeout(struct blocking_conn *conn) {
 }
 
 /*
- * Has the kernel waited for this client already?  There are three reasons why
- * nothing has come on a new connection.
+ * Has the kernel waited for this client already?  A new connection has no bytes
+ * for one of three reasons.
  * 1. TCP_DEFER_ACCEPT's time is over.  Then the kernel has sent its greeting
  * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
  *    may come at any moment, unless the connection was in the backlog for long.
@@ -74,8 +74,8 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* May a new connection without any bytes hold this worker?  Until the request's
-   timeout, as long as no other client needs the worker. */
+/* May a new connection without any bytes hold this worker?  Yes, until the
+   request's timeout, as long as no other client needs the worker. */
 static bool may_hold_worker(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();

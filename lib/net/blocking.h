@@ -13,9 +13,9 @@ struct worker {
     struct counters *counters;
     struct redis_pool *redis;
     struct cached_time cached_time;
-    /* Does a connection wait for which no worker is free?  Then none is kept
-       alive.  Called once per request, and at times while nothing has come on a
-       new connection.  NULL: one is always free. */
+    /* Is no worker free for a connection that waits?  Then none is kept alive.
+       Called once per request, and at times while nothing has come on a new
+       connection.  NULL: one is always free. */
     bool (*others_wait)(const struct worker *worker);
 };
 

@@ -15,9 +15,9 @@ void children_init(struct children *children, const struct server *server,
                    size_t limit, bool lends) {
     *children = (struct children){.limit = limit, .lends = lends};
     redis_lending_init(&children->lending, &server->redis, limit);
-    /* Only the parent needs the process ids.  But it writes one after each
-       fork.  The kernel copies a page at the first write after a fork, unless
-       the page is shared, as these are. */
+    /* Only the parent needs the process ids.  But it writes a process id after
+       each fork.  The kernel copies a page at the first write after a fork,
+       unless the page is shared, as these are. */
     children->pids = server_share(limit * sizeof children->pids[0]);
     children->alive = server_share(sizeof *children->alive);
     stop_set_parent();

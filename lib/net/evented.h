@@ -86,7 +86,7 @@ void evented_pause_accepting(struct evented *evented);
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
-/* Its socket is closed.  The memory stays until the loop iteration ends. */
+/* Its socket was closed.  The memory stays until the loop iteration ends. */
 void evented_forget(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_KEEP. */

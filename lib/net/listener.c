@@ -136,7 +136,7 @@ int listener_open_another(const struct options *options, int first) {
     int on = 1;
 
     if (getsockname(first, (struct sockaddr *)&address, &length) < 0)
-        server_fatal("cannot tell the address of the listening socket: %s",
+        server_fatal("cannot read the address of the listening socket: %s",
                      strerror(errno));
     int descriptor = make_socket(options, address.ss_family);
     if (descriptor < 0)

@@ -5,8 +5,8 @@
 
 #include "net/options.h"
 
-/* Opens a socket that listens where the options say.  If that fails, prints one
-   line and exits 1. */
+/* Opens a socket that listens at the address of the options.  If that fails,
+   prints one line and exits 1. */
 int listener_open(const struct options *options);
 
 /* Another socket that listens on the port of the first one (SO_REUSEPORT, since

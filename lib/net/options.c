@@ -90,7 +90,7 @@ static void print_help(const struct architecture *architecture) {
            DEFAULT_TIME_SCALE);
 }
 
-/* As getopt(3) wants them. */
+/* The options in the form that getopt(3) requires. */
 #define LETTERS  ":p:a:r:w:d:b:t:u:lhV"
 /* Appended to each message about the command line. */
 #define SEE_HELP "; try --help"
@@ -182,7 +182,7 @@ __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
     /* An unknown letter.  If other letters follow in the same word, as in -xl,
-       optind still points to that word.  So the message has the letter. */
+       optind still points to that word.  So the message names the letter. */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);

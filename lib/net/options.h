@@ -13,16 +13,16 @@
    each can have its own: always, or with the option --listener-each. */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
-/* How a server describes itself. */
+/* The description of a server. */
 struct architecture {
     const char *name;            /* of the program, such as "epoll" */
-    const char *summary;         /* half a line: who serves, who waits */
+    const char *summary;         /* half a line: what serves, and what waits */
     int requests_per_connection; /* then it is closed */
     bool has_workers;            /* a fixed number of them: --workers counts */
     bool worker_per_core;        /* unless --workers sets another number */
     size_t worker_memory; /* bytes, if each worker is a process; else 0 */
     enum listeners listeners;
-    /* System calls that its way to wait needs once it has started. */
+    /* The system calls with which it waits, once it has started. */
     struct call calls[CALLS_LIMIT];
 };
 
@@ -37,7 +37,7 @@ struct options {
     bool log;
     bool listener_each; /* each worker has a listening socket */
     bool each_worker;   /* its requests are printed at the end */
-    const char *user;   /* to become, or NULL */
+    const char *user;   /* the user to change to, or NULL */
     bool confined;
 };
 

@@ -123,7 +123,7 @@ int readiness_prepare_wait(struct evented *evented) {
     return evented_timeout(evented);
 }
 
-/* BROKEN needs no case of its own: the next recv or send returns the error. */
+/* BROKEN needs no separate case: the next recv or send returns the error. */
 static void client_ready(struct evented *evented, struct event_conn *conn,
                          unsigned readiness) {
     if (connection_need(&conn->connection) == NEED_ASK_REDIS)

@@ -2,7 +2,7 @@
 /*
  * Serves many connections at once, with calls that never sleep; each is
  * continued as far as possible.  06 and 07 differ in the one call that sleeps
- * for all connections, and in how they report to it what to watch.
+ * for all connections, and in how they pass it the watched descriptors.
  *
  * Regular files are the exception in every event loop: poll always reports them
  * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has

@@ -20,7 +20,8 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* In memory first: stdio would lose lines if their reader is slow. */
+/* The text is written in memory first, because stdio would lose lines if their
+   reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
@@ -49,7 +50,7 @@ static void print_url(const struct server *server) {
             0 ||
         getnameinfo((struct sockaddr *)&address, length, host, sizeof host,
                     port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        server_fatal("cannot tell the address of the listening socket");
+        server_fatal("cannot read the address of the listening socket");
     bool is_ipv6 = strchr(host, ':') != NULL;
     fprintf(server->notes, "url           http://%s%s%s:%s/\n",
             is_ipv6 ? "[" : "", host, is_ipv6 ? "]" : "", port);
@@ -188,7 +189,7 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Many errors say only that the client left while it waited: see
+        /* Many errors show only that the client left while it waited: see
            accept(2). */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every server does at its start, when it accepts, and at its end. */
+/* The start of every server, accepting, and its end. */
 #ifndef NET_SERVER_H
 #define NET_SERVER_H
 
@@ -23,7 +23,7 @@ struct server {
     int listener;              /* where this process accepts */
     int *listeners;            /* all: one, or one for each worker */
     size_t listeners_count;
-    FILE *notes; /* writes to the text: what start and end print */
+    FILE *notes; /* writes to the text that start and end print */
     char *text;
     size_t text_length;
 };
@@ -59,7 +59,7 @@ void server_accept_without_waiting(const struct server *server);
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 
-/* In place of server_accept() if io_uring has accepted this client. */
+/* Replaces server_accept() if io_uring has accepted this client. */
 void server_adopt(const struct server *server, int socket,
                   struct client *client);
 

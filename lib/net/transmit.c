@@ -21,8 +21,8 @@ static void set_cork(int socket) {
 }
 
 /*
- * MSG_MORE (since Linux 2.4.4): what does not fill a packet waits for what
- * comes next, the file's first bytes or the FIN of shutdown().  So a small
+ * MSG_MORE (since Linux 2.4.4): bytes that do not fill a packet wait for the
+ * next ones, the file's first bytes or the FIN of shutdown().  So a small
  * response and the FIN are one packet; a second one was a third of the cost of
  * a short connection.
  *

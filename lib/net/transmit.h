@@ -28,8 +28,8 @@ struct progress {
                       the driver sets it when the kernel had room */
 };
 
-/* Makes one system call and returns for how many milliseconds the client has
-   acknowledged nothing.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
+/* Makes one system call and returns the milliseconds since the client last
+   acknowledged bytes.  (tcpi_bytes_acked of TCP_INFO, since Linux 4.1.) */
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface in its simplest form (ops.h), for `make plain`: what a server
- * does without the second storey.  Each function says what is missing.
+ * does without the second storey.  The comment of each function names the
+ * missing protection.
  */
 #include "ops.h"
 #include "app/exchange.h"
@@ -194,7 +195,7 @@ void statistics_print(const struct counters *counters, size_t workers,
     fprintf(stream, "requests      %" PRIu64 "\n", requests);
 }
 
-/* ---- Redis has no connection to spare: that is an error like others ---- */
+/* ---- Redis has no free connection: that is an error like others ---- */
 
 bool redis_report_refusal(const struct redis_server *server,
                           const struct resp_reply *reply, int64_t now) {

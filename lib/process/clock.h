@@ -16,7 +16,7 @@ static inline int64_t clock_milliseconds(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* As setsockopt(2) and setitimer(2) want it. */
+/* Converts milliseconds to the structure of setsockopt(2) and setitimer(2). */
 static inline struct timeval timeval_of(int64_t milliseconds) {
     return (struct timeval){.tv_sec = milliseconds / 1000,
                             .tv_usec = milliseconds % 1000 * 1000};

@@ -21,7 +21,8 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
    mapping makes each fork slower. */
 void *server_share(size_t size);
 
-/* In pages of its own: so another process can find it (/proc/PID/maps). */
+/* It is in pages of its own, so another process can find it
+   (/proc/PID/maps). */
 void *server_share_pages(size_t size);
 
 #endif

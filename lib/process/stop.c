@@ -37,10 +37,10 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listener);
 }
 
-/* Shuts down the listening sockets at which no client waits, so that no client
-   connects that will never be served.  The process that made the sockets does
-   this for all; a worker does it for its own, and only if all stop (otherwise
-   others use its socket).  Returns false if a client waits at one. */
+/* Shuts down the listening sockets at which no client waits, because a later
+   client would never be served.  The process that made the sockets does this
+   for all; a worker does it for its own, and only if all stop (otherwise others
+   use its socket).  Returns false if a client waits at one. */
 static bool shut_down_listeners(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *listeners = owner ? stop.listeners : &stop.listener;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How a server stops.  SIGINT, SIGTERM or SIGHUP sets a flag.  Then a timer
+ * The stop of a server.  SIGINT, SIGTERM or SIGHUP sets a flag.  Then a timer
  * sends SIGALRM repeatedly, with growing pauses and once more when the time is
  * over.  It wakes every process and thread that sleeps.  So a signal between a
  * check of the flag and the call that sleeps does no harm: the next one wakes
@@ -43,9 +43,9 @@ void server_wake_parent(void);   /* interrupts the parent's sleeping call */
 /* In a worker with its own listener: server_has_backlog() checks it. */
 void stop_set_listener(int listener);
 
-/* For the loops that accept.  After SIGTERM it returns false as soon as no
-   client waits in the backlog, or the time is over.  In the first case it also
-   shuts the listening socket down. */
+/* The condition of the loops that accept.  After SIGTERM it returns false as
+   soon as no client waits in the backlog, or the time is over.  In the first
+   case it also shuts the listening socket down. */
 bool server_keep_accepting(void);
 
 bool server_is_stopping(void);

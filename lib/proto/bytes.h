@@ -18,7 +18,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that other code owns; valid only as long as their owner says. */
+/* Bytes that other code owns; their owner decides how long they are valid. */
 struct view {
     const char *data;
     size_t length;
@@ -89,7 +89,7 @@ struct byte_set {
 /* Adds the bytes for which the predicate is true. */
 void byte_set_fill(struct byte_set *set, bool (*holds)(char byte));
 
-/* How many bytes at the view's front are all in the set. */
+/* Returns the number of bytes at the view's front that are all in the set. */
 static inline size_t view_span(struct view view, const struct byte_set *set) {
     size_t length = 0;
     while (length < view.length && set->has[(unsigned char)view.data[length]])
@@ -131,11 +131,11 @@ struct buffer {
     bool failed;     /* memory was short: some of the bytes are missing */
 };
 
-/* Makes room for `more` bytes after the ones in use and returns where; NULL,
-   with `failed` set, if memory is short.  Moves earlier bytes. */
+/* Makes room for `more` bytes after the used ones and returns its address;
+   NULL, with `failed` set, if memory is short.  Moves earlier bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
-/* Nearly all of dozens of appends find room: then there is no call. */
+/* Most appends find room: then there is no function call. */
 void buffer_append_growing(struct buffer *buffer, struct view view);
 static inline void buffer_append(struct buffer *buffer, struct view view) {
     if (buffer->failed || view.length >= buffer->capacity - buffer->length) {

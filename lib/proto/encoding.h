@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How characters become bytes: percent-encoding and UTF-8. */
+/* Encodings of characters as bytes: percent-encoding and UTF-8. */
 #ifndef PROTO_ENCODING_H
 #define PROTO_ENCODING_H
 

@@ -15,8 +15,8 @@
  */
 void html_append_text(struct buffer *html, struct view text);
 
-/* How many bytes html_append_text() would append: at most HTML_GROWTH times as
-   many as the text has (a quotation mark becomes &quot;). */
+/* Returns the bytes that html_append_text() would append: at most HTML_GROWTH
+   times as many as the text has (a quotation mark becomes &quot;). */
 size_t html_length(struct view text);
 #define HTML_GROWTH 6
 

@@ -335,7 +335,8 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Where the head ends.  Until the end is there nothing else is looked at. */
+/* Returns the end of the head.  Until the end has arrived, nothing else is
+   parsed. */
 static ssize_t find_end(struct view input, size_t start, size_t seen,
                         struct http_request *request) {
     size_t at = seen > start ? seen : start;

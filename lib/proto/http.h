@@ -61,14 +61,14 @@ struct http_request {
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
 
-    const char *complaint; /* after "bad": a sentence with the reason */
+    const char *complaint; /* if it is bad: a sentence with the reason */
 };
 
 /* RFC 9110, section 5.6.2: is this byte allowed in a token? */
 bool http_is_token_byte(char byte);
 
 /* RFC 9112, section 2.2: some clients send an empty line too many before a
-   request.  How many bytes of the input are such lines? */
+   request.  Returns the bytes of such lines at the front of the input. */
 size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,

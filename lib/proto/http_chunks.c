@@ -10,8 +10,8 @@ static bool is_control(char byte) {
     return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7f;
 }
 
-/* Each of these takes one byte that is not body, and goes to the next state.
-   Returns 1 when the byte ended the body, 0, or minus a status. */
+/* Each of these functions takes one byte that is not body, and sets the next
+   state.  Returns 1 when the byte ended the body, 0, or minus a status. */
 static int expect(struct http_chunks *chunks, char byte, char expected,
                   enum http_chunk_state next) {
     chunks->state = next;

@@ -12,7 +12,7 @@ static int decode(struct view encoded, struct path *path) {
         int byte = (unsigned char)encoded.data[at];
         if (byte == '%') {
             byte = percent_decode(view_skip(encoded, at));
-            at += 2; /* the loop takes the third of its bytes */
+            at += 2; /* the loop skips the third byte */
         }
         if (byte <= 0)
             return -400;

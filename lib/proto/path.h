@@ -29,7 +29,7 @@ static inline size_t path_room(struct view encoded) {
  * bytes.  Returns 0, or minus a status: -400 for a bad escape, a NUL byte or a
  * path above the root; -414 for a path that does not fit.
  *
- * The RFC drops a ".." at the root; here it is an attempt to get out.
+ * The RFC drops a ".." at the root; here it is treated as an attack.
  */
 int path_decode(struct view encoded, struct path *path);
 

@@ -42,7 +42,7 @@ struct resp_reply {
  */
 ssize_t resp_parse(struct view input, struct resp_reply *reply);
 
-/* How far one reply has been skipped.  All zero: there is none to skip. */
+/* The progress of skipping one reply.  All zero: there is none to skip. */
 struct resp_skip {
     uint64_t replies; /* still to skip; the elements of arrays count as well */
     uint64_t string;  /* bytes of a string, with its CR LF, still to come */

@@ -37,7 +37,7 @@ def run(words: Sequence[str]) -> int:
         _say(f"{len(found)} submissions, run {this.number}, seed {this.seed}, into {output}")
         grading = ClassGrading(record, this, work, watch, _say, only, options.again)
         students = [one.student for one in found]
-        similar = Similarity(about="Not compared yet: this run was interrupted.")
+        similar = Similarity(about="They are not compared yet, because this run was interrupted.")
         try:
             prepared = grading.prepare(found)
             grading.grade(prepared)
@@ -79,7 +79,7 @@ def _text_of(file: Path) -> str:
 
 
 def _similar(prepared: Sequence[Prepared], work: Path, watch: SignalWatch) -> Similarity:
-    """Compare the submissions. Of those with the same files only the first is compared."""
+    """Compare the submissions. If several have the same files, only the first is compared."""
     servers = {one.key: one for one in reversed(prepared) if one.server}
     first = sorted(servers.values(), key=lambda one: one.student)
     room = work / "similar"

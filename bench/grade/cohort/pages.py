@@ -38,7 +38,7 @@ class PointsBar:
     label: str
     count: int
     share: int
-    """Its length, in per cent of the longest."""
+    """The length of its bar, in per cent of the longest."""
 
 
 def write(

@@ -74,7 +74,7 @@ class Graded(BaseModel):
 
 
 class ClassRecord:
-    """The record in a folder. Use in a `with` block: a second command waits for none, it fails."""
+    """The record in a folder. Use in a `with` block; a second command does not wait but fails."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -103,7 +103,7 @@ class ClassRecord:
         os.close(self._lock)
 
     def _read(self) -> None:
-        """Read both files. A line that is not complete is of a run that was killed."""
+        """Read both files. An incomplete line is from a run that was killed."""
         if self._runs_file.exists():
             try:
                 self.runs = ClassRuns.model_validate_json(self._runs_file.read_text()).runs

@@ -157,7 +157,7 @@ def _line(graded: Graded) -> str:
 
 @contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
-    """Return a temporary folder. That of a run that was killed is removed first; its path is in the
+    """Return a temporary folder. It first removes the folder of a killed run, whose path is in the
     output folder."""
     note = output / ".temporary"
     if note.is_file() and not note.is_symlink():

@@ -43,7 +43,7 @@ ENDLESS = (
     ("Transfer-Encoding: chunked", b"3b9aca00\r\nguest-name=a"),
     ("Transfer-Encoding: chunked", (b"2000\r\n" + 8192 * b"a" + b"\r\n") * 40),
 )
-"""Announcements of bodies that are too large, and what comes of the bodies."""
+"""Heads that announce too large bodies, and the sent part of the bodies."""
 
 
 def pieces(scene: Scene) -> None:
@@ -65,7 +65,7 @@ def pieces(scene: Scene) -> None:
 
 
 def in_pieces(scene: Scene, one: Expected, sizes: tuple[int, int], pause: float) -> Manner:
-    """Return how to send a request in pieces of random sizes between these two."""
+    """Return the way to send a request in pieces of random sizes between these two."""
     cuts = [scene.dice.randint(*sizes)]
     while cuts[-1] < len(one.data) - sizes[1]:
         cuts.append(cuts[-1] + scene.dice.randint(*sizes))

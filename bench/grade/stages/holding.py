@@ -23,7 +23,7 @@ from bench.load.client import Client, request
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 OTHERS_SECONDS = 0.1
 FEW_DESCRIPTORS, HALVES = 100, 140
-"""The descriptors that are allowed, and the clients that then send half a request."""
+"""The number of allowed descriptors, and of clients that then send half a request."""
 MANY_CLIENTS = 1100
 """More than the usual table sizes (64, 100, 256, 1024)."""
 PAUSE_SECONDS = 0.5
@@ -44,7 +44,7 @@ CLOCK_SECONDS = 0.05
 USES, USE_SECONDS = 7, 0.2
 """Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
 FIRST_SECONDS = 0.6
-"""The pause before the first sip. A blocking server's send(2) returns EAGAIN meanwhile: it is
+"""The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: it is
 longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80

@@ -25,7 +25,8 @@ RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
 CUTS = 30
-"""How often Redis closes all connections: more than the connections that the server may have."""
+"""The number of times that Redis closes all connections: more than the server may have
+connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
 EACH_WORKER = 4
@@ -69,7 +70,7 @@ class OneClient:
 
 
 def visit(scene: Scene, count: int) -> None:
-    """Run clients of all kinds, one after another: served, refused, silent, and resetting ones."""
+    """Run clients of all kinds, one after another: served, refused, silent and resetting."""
     paths = [*scene.site.small, "/guestbook"]
     for number in range(0, count, 5):
         for path in (paths[number % len(paths)], paths[-1 - number % len(paths)]):

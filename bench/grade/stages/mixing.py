@@ -23,7 +23,7 @@ from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
-"""Each client sends so many requests; at most BATCH of them before it reads."""
+"""The number of requests of each client; it sends at most BATCH of them before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
@@ -33,10 +33,10 @@ VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 
 @dataclass(frozen=True)
 class Manner:
-    """How requests are sent, and which fault a failure is."""
+    """A way to send requests, and the fault that a failure proves."""
 
     cuts: Sequence[int] = ()
-    """Where pieces begin that are sent with a pause before them."""
+    """The offsets of the pieces that are sent after a pause."""
     pause: float = PIECE_SECONDS
     fin: bool = False
     """The client ends its side (FIN) after the requests."""
@@ -224,7 +224,7 @@ def _page(_: SeededSite, _dice: Random) -> Expected:
 
 
 def _remark(dice: Random) -> tuple[str, bytes]:
-    """Return what Redis keeps of a remark, and the form that sends it."""
+    """Return the text of a remark in Redis, and the form that sends it."""
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in (12, 60))
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
     return f"{text} - {name}", form.encode()

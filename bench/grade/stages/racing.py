@@ -100,7 +100,7 @@ def sanitized(scene: Scene) -> str:
             require_runs(scene, sanitizer)
             raise
         try:
-            # One client first: many processes that report at once take long.
+            # One client comes first, because many processes that report at once take long.
             _race(slow)
             slow.together([lambda: _race(slow)] * RACERS)
             _leave_while_redis_works(slow)

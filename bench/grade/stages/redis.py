@@ -25,7 +25,7 @@ REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
 UNUSED_SECONDS = 0.3
-"""Longer than a connection is used again without a look at it (REDIS_CHECK_AFTER)."""
+"""After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 ROUNDS, CUTS = 4, 3
@@ -125,7 +125,8 @@ def stopped(scene: Scene) -> None:
             )
         return target is not None
 
-    # All at once, so that each connection to Redis is used; and until Redis counts as back.
+    # All at once, so that each connection to Redis is used; repeated until the server uses Redis
+    # again.
     names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
@@ -182,7 +183,8 @@ def _seconds(scene: Scene, clients: int) -> float:
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     page(scene)
-    # The quickest of three: a disturbed request would let a server pass that serves in turn.
+    # The quickest of three, because with one disturbed request a server that serves in turn would
+    # pass.
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:

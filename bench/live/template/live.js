@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws what the helper tells, twice a second, and posts what the buttons ask for.
+// Draws the helper's observations, twice a second, and posts the actions of the buttons.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -12,7 +12,7 @@ const STATES = {
   TIME_WAIT: "over, remembered for a minute", CLOSE_WAIT: "left by the client, not yet closed",
   LAST_ACK: "being closed", CLOSING: "being closed",
 };
-const NO_CONTACT = "no contact: has it been ended?";
+const NO_CONTACT = "no contact: was `make serve` ended?";
 const events = []; // what was pressed, and when: [performance.now(), label]
 
 function element(name, text, parent, kind) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The data that the charts share: a row for each data point, and what is calculated from them."""
+"""The data that the charts share: a row for each data point, and the values calculated from
+them."""
 
 import csv
 from pathlib import Path

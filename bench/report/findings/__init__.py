@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What the figures say, in sentences."""
+"""Findings: sentences that summarise the figures."""

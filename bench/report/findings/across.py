@@ -4,8 +4,7 @@
 One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
 replies, or the number of idle connections during the load. Two more comparisons: the closed and the
 open loop, and the cost of each server relative to its baseline in each workload. Last, several
-instances behind nginx: a family is what scenarios have in common that differ in instances and
-balancer only.
+instances behind nginx: a family has the scenarios that differ in instances and balancer only.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence

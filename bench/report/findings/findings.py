@@ -61,7 +61,7 @@ def in_its_slice(quota: float, words: str) -> str:
 
 
 def rates(study: Study, scenario: Conditions) -> str:
-    """Return which server had the highest rate, and its ratio to the slowest."""
+    """Return the server with the highest rate, and its ratio to the slowest."""
     points = study.contenders(scenario)
     falling = sorted(points, key=lambda p: -p["rate"])
     best = [p for i, p in enumerate(falling) if p.subject not in names_of(falling[:i])]
@@ -117,7 +117,7 @@ def headline(study: Study, scenario: Conditions) -> str:
 
 
 def holding(study: Study, scenario: Conditions) -> str:
-    """Return which levels the servers pass."""
+    """Return the levels that the servers pass."""
     found = [h for h in holdings(study, scenario) if h.kind != "floor"]
     tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
     if not tried:

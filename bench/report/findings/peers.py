@@ -19,13 +19,15 @@ from bench.records.words import connections
 from bench.report.study import Row, Study, describe
 
 MANY = 2.0
-"""Today's ratio differs from the published ratio from this factor on (or its inverse)."""
+"""The least factor (or its inverse) between today's and the published ratio that counts as a
+difference."""
 
 CLOSE = 1.1
 """A smaller ratio is not significant with one or two runs."""
 
 CLOSES = {"iterative": "it closes each one after one response because all others wait meanwhile"}
-"""Servers without persistent connections, and why; a reference server's own file says it."""
+"""Servers without persistent connections, and the reasons; a reference server's reason is in its
+own file."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class PeerRow:
     carries: float | None = None
     """The capacity of a core, as a ratio to the reference."""
     why_not: str = ""
-    """Why there is no figure."""
+    """The reason why there is no figure."""
 
     def get(self, key: str) -> float | None:
         """Return today's figure with this key; None if it was not measured."""
@@ -158,7 +160,7 @@ def _row(
 
 
 def _absence(results: Results, name: str, scenario: Conditions) -> str:
-    """Return why a server has no data point."""
+    """Return the reason why a server has no data point."""
     if name in results.left_out:
         return results.left_out[name]
     peer = results.peers.get(name)

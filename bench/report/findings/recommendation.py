@@ -116,7 +116,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
 
 
 def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
-    """Return why a server is excluded; empty if it is not."""
+    """Return the reason why a server is excluded; empty if it is not."""
     by = study.results.stalled_by.get(name)
     if by == "one":
         return STALLS[by]

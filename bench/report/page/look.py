@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""How a page looks: the style sheet of all pages, the colours of its two themes, and its
+"""The appearance of a page: the style sheet of all pages, the colours of its two themes, and its
 templates."""
 
 from collections.abc import Callable, Mapping, Sequence

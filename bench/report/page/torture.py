@@ -27,7 +27,8 @@ from bench.report.page.document import Document, Section, Terms, drawn, key
 
 
 class VerdictLook(NamedTuple):
-    """How a verdict is shown. The signs are distinct without colours."""
+    """The sign, the colours and the meaning of a verdict. The signs are distinct without
+    colours."""
 
     sign: str
     terminal: str

@@ -3,8 +3,8 @@
  * The calls of the blocking driver that may sleep, for coroutines: instead of
  * sleeping they switch to another coroutine.
  *
- * The driver (net/blocking.c) is that of 01 to 05 and does not know.  The
- * linker replaces its calls: with the option --wrap=recv each recv becomes
+ * The driver (net/blocking.c) is that of 01 to 05, unchanged.  The linker
+ * replaces its calls: with the option --wrap=recv each recv becomes
  * __wrap_recv, which is here, and here __real_recv is the recv of the C library
  * (ld(1)).  10_coroutines/ldflags has the list.
  *
@@ -102,7 +102,8 @@ static struct attempt attempt_to_send(int socket, int flags) {
         .descriptor = socket, .events = EPOLLOUT, .last = last};
 }
 
-/* As the kernel does it.  Returns false with errno set if memory is short. */
+/* The accepted socket gets the listener's timeouts, as in the kernel.  Returns
+   false with errno set if memory is short. */
 static bool inherit_timeouts(int listener, int client) {
     struct timeouts *timeouts = coroutine_timeouts(client);
 

@@ -59,7 +59,7 @@ static struct {
     size_t alive;
     int64_t (*service)(void); /* NULL: there is none */
     struct cached_time *time; /* its rounds are the iterations */
-    struct coroutine *unused; /* stacks; the last returned is used first */
+    struct coroutine *unused; /* the stack returned last is used first */
     size_t unused_count;
     size_t never_used; /* the fewest unused since the last trim */
     int64_t unmap_at;  /* when the next unused stacks are unmapped */
@@ -163,7 +163,7 @@ static void resume(struct coroutine *coroutine) {
 
 static void run_iteration(void);
 
-/* Returns when this coroutine has its next turn. */
+/* Lets others run; returns when this coroutine has its next turn. */
 static void give_turn(void) {
     struct coroutine *self = loop.current;
 
@@ -204,8 +204,8 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
  * loop iteration while no coroutine waits for it.  The kernel reports each
  * arrival once; if no coroutine waits, it is noted.  No arrival can be missed:
  * a call is tried before the wait, unless the last one has emptied the socket
- * and nothing was reported since.  EPOLLRDHUP tells it of the end of the
- * stream, which may come with the last bytes.
+ * and nothing was reported since.  EPOLLRDHUP reports the end of the stream,
+ * which may come with the last bytes.
  */
 bool coroutine_watch(int descriptor) {
     struct watched *watched = find_watched(descriptor);
@@ -295,8 +295,9 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* As 04 and 05 pass the signal on to each thread: all that wait with a deadline
-   see that the server stops, again and again until they have ended. */
+/* Wakes all that wait with a deadline, so that they see that the server stops;
+   repeated until they have ended.  04 and 05 pass the signal on to each thread
+   instead. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)
@@ -345,7 +346,7 @@ static void run_iteration(void) {
 
 /* ---- Stacks ---- */
 
-/* What runs on each stack: one function after another. */
+/* The first function on each stack: it runs one function after another. */
 static void run(void) {
     struct coroutine *self = loop.current;
 

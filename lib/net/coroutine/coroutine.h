@@ -27,8 +27,8 @@
 struct cached_time;
 
 /* Begins: from now on the wrapped calls (calls.c) switch instead of sleeping.
-   `limit`: the most coroutines.  The rounds of `time` are the loop's
-   iterations. Exits 1 if memory is short. */
+   `limit`: the largest number of coroutines.  The rounds of `time` are the
+   loop's iterations. Exits 1 if memory is short. */
 void coroutines_begin(size_t limit, struct cached_time *time);
 void coroutines_end(void); /* none is left: frees the stacks */
 
@@ -44,8 +44,8 @@ void coroutine_start(void (*function)(void *), void *argument);
    must be called again at the latest (INT64_MAX: after the next event). */
 void coroutines_set_service(int64_t (*service)(void));
 
-/* For the service: reports from now on what happens at the descriptor
-   (coroutine_may_receive()).  Returns false if memory is short. */
+/* Called by the service: from now on the loop reports the events of the
+   descriptor (coroutine_may_receive()).  Returns false if memory is short. */
 bool coroutine_watch(int descriptor);
 
 /* Returns how many have not returned yet. */
@@ -67,7 +67,7 @@ enum woken {
     WOKEN_NO_MEMORY, /* no memory to watch the descriptor */
 };
 
-/* As a deadline: none, and no signal ends the wait. */
+/* A value for deadlines: there is none, and no signal ends the wait. */
 #define NO_DEADLINE INT64_MAX
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, until the
@@ -83,10 +83,11 @@ struct coroutine *coroutine_current(void);
 void coroutine_resume(struct coroutine *coroutine);
 
 /* Begins to load a stack that runs next: with many connections nothing of it is
-   left in the processor's cache.  `variable`: of the function that waits. */
+   left in the processor's cache.  `variable` is a local variable of the
+   function that waits. */
 void coroutine_prefetch(const void *variable);
 
-/* After this number of calls in one turn others have a turn first. */
+/* After this number of calls in one turn, the other coroutines run first. */
 void coroutine_yield_after(unsigned calls);
 
 /* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO;
@@ -101,8 +102,8 @@ struct timeouts *coroutine_timeouts(int descriptor);
    event has been reported since. */
 bool coroutine_may_receive(int descriptor);
 
-/* After recv has found less than it asked for: the socket is empty (epoll(7)).
- */
+/* Call it after recv has returned fewer bytes than requested: the socket is
+   empty (epoll(7)). */
 void coroutine_received_all(int descriptor);
 
 /* What was received without a wait may be newer than this loop iteration. */

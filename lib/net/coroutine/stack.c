@@ -4,10 +4,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Where the last switch went: so a new stack learns what to run. */
+/* The target of the last switch, from which a new stack gets its function. */
 static struct stack *destination;
 
-/* ---- What the sanitizers must know: which stack is in use ---- */
+/* ---- Reports to the sanitizers: the stack that is in use ---- */
 
 #ifdef SANITIZED
 #include <sanitizer/asan_interface.h>
@@ -26,7 +26,7 @@ static struct stack *destination;
 #endif
 
 #ifdef ADDRESS_SANITIZER
-static struct stack *origin; /* where the last switch came from */
+static struct stack *origin; /* the origin of the last switch */
 
 static void before_switch(struct stack *from, struct stack *to) {
     origin = from;
@@ -44,8 +44,8 @@ static void after_switch(const struct stack *stack) {
     origin->size = size;
 }
 
-/* Functions that never returned have left the borders of their variables
-   marked. */
+/* Functions that never returned have not cleared the marks around their
+   variables. */
 void stack_free(struct stack *stack) {
     __asan_unpoison_memory_region(stack->bottom, stack->size);
 }

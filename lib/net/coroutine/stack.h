@@ -36,7 +36,7 @@
 struct stack {
     char *bottom; /* the lowest address; the stack grows down to it */
     size_t size;
-    void (*function)(void); /* what runs on it */
+    void (*function)(void); /* the function that runs on it */
 #ifdef PORTABLE_SWITCH
     ucontext_t context;
 #else
@@ -44,7 +44,7 @@ struct stack {
 #endif
 #ifdef SANITIZED
     void *fiber;       /* the sanitizers' notes about this stack */
-    bool left_forever; /* the switch was its last */
+    bool left_forever; /* it will not run again */
 #endif
 };
 

@@ -93,10 +93,10 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
     (void)poll(&ready, 1, left > 0 ? (int)left : 0);
 }
 
-/* Sends what is left of the command and receives what has come; sleeps if there
-   is neither.  After the deadline it is read without waiting: the server may
-   have been suspended (SIGSTOP).  But not an oversized reply, which may never
-   end. */
+/* Sends the rest of the command, and receives bytes that have come; sleeps if
+   it can do neither.  After the deadline it is read without waiting: the server
+   may have been suspended (SIGSTOP).  But not an oversized reply, which may
+   never end. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;
@@ -106,7 +106,7 @@ static void continue_call(struct redis_pipeline *redis) {
     if (redis->state == PIPELINE_CONNECTS)
         let_sleep(redis->source.descriptor);
     redis_pipeline_flush(redis, flags, clock_milliseconds());
-    /* If Redis takes no more, its last message may give the reason. */
+    /* If Redis accepts no more bytes, its last message may give the reason. */
     flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
@@ -116,7 +116,7 @@ static void continue_call(struct redis_pipeline *redis) {
 
 /* Connecting, the login and the reply have one time limit together: a worker
    waits for them.  After a refusal the pipeline would try again, but another
-   thread may have a connection to spare. */
+   thread may return a connection. */
 enum redis_answer redis_client_call(struct redis_client *client,
                                     struct view command,
                                     struct resp_reply *reply) {

@@ -17,8 +17,8 @@ void redis_lending_init(struct redis_lending *lending,
 }
 
 /* Returns a connection to lend.  NULL while Redis has never answered, is down
-   or has no connection to spare: a child that needs one then connects itself.
-   Each additional descriptor of the parent makes each fork slower. */
+   or has no free connection: a child that needs one then connects itself.  Each
+   additional descriptor of the parent makes each fork slower. */
 static struct redis_client *begin(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->answered_at != 0 && !shared->down;

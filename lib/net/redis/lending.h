@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How forked processes and their parent share connections to Redis: 02 and 03.
+ * Connections to Redis that forked processes share with their parent: 02 and
+ * 03.
  *
  * Who owns a socket after fork()?  Both.  So once Redis has answered, the
  * parent connects, without waiting, and lends; the connection outlives the
- * child.  A child that ends well reports in shared memory how it leaves the
- * connection. A killed child may have left half a command or an unread reply,
+ * child.  A child that ends well reports the state of the connection in shared
+ * memory.  A killed child may have left half a command or an unread reply,
  * which the next child would take for its own, so the parent closes the
  * connection.
  *
- * If Redis has no connection to spare, each process closes its own when it does
- * not use it.  A child that sleeps with one must be woken for that.  The
- * rejected child wakes the parent, again and again, and the parent wakes those
- * that keep one: only a parent knows that a process id is still its child's.
+ * If Redis has no free connection, each process closes its own when it does not
+ * use it.  A child that sleeps with one must be woken for that.  The rejected
+ * child wakes the parent repeatedly, and the parent wakes those that keep one:
+ * only a parent knows that a process id is still its child's.
  */
 #ifndef NET_REDIS_LENDING_H
 #define NET_REDIS_LENDING_H

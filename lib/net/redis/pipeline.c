@@ -34,8 +34,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* If one of the waiters asks again at once, it joins the end: only those that
-   wait now get no reply. */
+/* A waiter that sends a new command at once joins the end of the queue; only
+   those that wait now get no reply. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;
@@ -94,8 +94,8 @@ static void pause_refused(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 /* Begins with the last address that answered.  If all fail, the pipeline stops
-   trying for a while, unless others are answered: then Redis is only too busy
-   to accept. */
+   trying for a while.  But if Redis answers others, it is only too busy to
+   accept, and the pipeline continues. */
 static void begin(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
@@ -142,7 +142,7 @@ void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->handshake =
         redis_append_handshake(pipeline->server, &pipeline->output);
     pipeline->login = pipeline->output.length;
-    if (pipeline->output.failed) /* else it would ask another database */
+    if (pipeline->output.failed) /* otherwise it would use another database */
         redis_pipeline_close(pipeline);
 }
 
@@ -171,7 +171,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
         return false;
     buffer_append(output, command);
     if (output->failed) {
-        output->failed = false; /* what it holds is whole */
+        output->failed = false; /* it has only whole commands */
         return false;
     }
     if (pipeline->due++ == 0) {
@@ -298,7 +298,8 @@ static void take_due(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     pipeline->tried = 0;
-    /* Only if it changes: other processors have this memory in their caches. */
+    /* It is written only if it changes, because other processors have this
+       memory in their caches. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
     redis_report_answer(pipeline->server, now);

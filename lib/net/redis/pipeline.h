@@ -39,13 +39,13 @@ struct redis_pipeline {
         PIPELINE_PAUSES,
         PIPELINE_OPEN,
     } state;
-    bool resets;        /* closes with a reset, for all processes that share it;
-                           so no port stays in TIME_WAIT */
-    size_t room;        /* how many bytes it receives at once, at least */
+    bool resets; /* closes with a reset, for all processes that share it; so no
+                    port stays in TIME_WAIT */
+    size_t room; /* the least number of bytes that it receives at once */
     bool has_replied;   /* Redis has replied on this connection */
     int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
     int64_t asked_at;   /* that of the first command since the last reply */
-    unsigned address;   /* which one it is trying, or uses */
+    unsigned address;   /* the address that it tries, or uses */
     unsigned tried;     /* addresses that have failed since the last success */
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
     size_t login;       /* bytes of AUTH and SELECT, the first of the output */
@@ -53,7 +53,7 @@ struct redis_pipeline {
     struct redis_waiter *failing; /* gets no reply, nor do those before it */
     size_t due;       /* replies to commands that are still to come */
     size_t expected;  /* replies to what was queued at the last write */
-    int64_t deadline; /* by when the connection or the next reply must come */
+    int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
     size_t gone;           /* sent bytes of it, kept until Redis has replied */
     struct buffer input;   /* replies that have not been taken yet */
@@ -93,8 +93,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
                          int64_t now);
 
 /* Flush and fill in two steps, for a loop whose kernel makes the calls
-   (io_uring): what to send, or where to put bytes (NULL: no memory); then the
-   result, a number of bytes or minus errno. */
+   (io_uring): the bytes to send, or the place for received bytes (NULL: no
+   memory); then the result, a number of bytes or minus errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);
@@ -107,8 +107,8 @@ void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
 bool redis_pipeline_next(struct redis_pipeline *pipeline,
                          struct resp_reply *reply, int64_t now);
 
-/* Takes the first waiter that has its reply, or will get none: *replied tells
-   which.  Returns NULL if there is none. */
+/* Takes the first waiter that has its reply, or will get none; then *replied is
+   false.  Returns NULL if there is none. */
 struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
                                          struct resp_reply *reply,
                                          bool *replied, int64_t now);
@@ -121,7 +121,7 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
    iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Returns until when it waits; INT64_MAX: it waits for nothing. */
+/* Returns the end of its wait; INT64_MAX: it waits for nothing. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

@@ -15,7 +15,8 @@ void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
                                 .returned = PTHREAD_COND_INITIALIZER,
                                 .available = PTHREAD_COND_INITIALIZER};
     if (!threads)
-        return; /* no thread waits; saves a new child this code's page fault */
+        return; /* no thread waits; without this code a new child has one page
+                   fault less */
     pthread_condattr_init(&attributes); /* none of these fails on Linux */
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&pool->returned, &attributes);
@@ -30,7 +31,7 @@ struct redis_client *redis_pool_take_idle(struct redis_pool *pool) {
     return client;
 }
 
-/* Writes only a changed value.  The flags of several workers share a cache
+/* It writes only a changed value.  The flags of several workers share a cache
    line, and each write removes it from the other processors' caches. */
 void redis_pool_report(const struct redis_pool *pool, bool keeps_idle) {
     if (pool->keeps_idle != NULL && *pool->keeps_idle != keeps_idle)

@@ -258,7 +258,7 @@ void redis_count_missed(const struct redis_server *server, size_t requests) {
         atomic_fetch_add(&server->shared->unanswered, requests);
 }
 
-/* Called for each reply, so all but the first check is for the rare case. */
+/* Called for each reply; the later conditions are rarely true. */
 void redis_report_answer(const struct redis_server *server, int64_t now) {
     struct redis_shared *shared = server->shared;
 

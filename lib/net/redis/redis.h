@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Where Redis is, how a connection to it begins, and whether it answers.
+ * The address of Redis, the beginning of a connection to it, and whether it
+ * answers.
  */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
@@ -21,7 +22,7 @@ struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;  /* the last message was "is unavailable" */
     _Atomic size_t unanswered; /* requests, since the log said "is back" */
-    _Atomic unsigned address;  /* the last that answered */
+    _Atomic unsigned address;  /* the last address that answered */
     _Atomic int64_t retry_at;  /* while it is down */
     _Atomic int64_t
         answered_at; /* the last reply to any process; 0: none yet */
@@ -69,7 +70,7 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
    down. */
 bool redis_answers(const struct redis_server *server, int64_t begun);
 
-/* Reports to all processes and to the log what happened.
+/* Each function reports an event to all processes and to the log.
 
    Redis is down: a call that began at `since` could not connect, or had no
    reply in time.  Returns false if any call was answered since then: then only
@@ -82,7 +83,8 @@ void redis_report_failure(const struct redis_server *server, struct view reason,
 /* It has rejected a command, or its reply cannot be used: one request fails. */
 void redis_report_unexpected(const struct redis_server *server,
                              const struct resp_reply *reply);
-/* Logs what may last for days: at once, and then once in a LOG_INTERVAL. */
+/* Logs a state that may last for days: at once, and then once in a
+   LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis; the log reports the number

@@ -52,7 +52,7 @@ class Identity:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process still runs."""
         try:
             return start_of(self.pid) == self.started
         except OSError:

@@ -67,7 +67,7 @@ def table(sheet: str, results: Results) -> str:
 
 
 def _sweep(sheet: str, folder: Path) -> Results:
-    """Raises UserError."""
+    """Run the sweep of a sheet. Raises UserError."""
     command = [sys.executable, "-m", "bench", "sweep", *sweep_words(sheet)]
     done = subprocess.run([*command, "--results", str(folder)], stdout=sys.stderr)
     found = sorted(folder.glob("*/results.json"))

@@ -21,7 +21,7 @@ FOLDED_FROM = 2 * KEPT_AROUND + 4
 
 
 def coloured(text: str) -> list[str]:
-    """The lines of a C file, coloured."""
+    """Return the lines of a C file, coloured."""
     html = highlight(text, CLexer(stripnl=False), HtmlFormatter(nowrap=True))
     return str(html).splitlines()
 
@@ -109,7 +109,7 @@ def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
 
 
 def _row(pair: Pair, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]) -> str:
-    """`numbers`: for each side, the line number in its file of each line of code."""
+    """Return a table row. `numbers`: for each side, the number of each line of code in its file."""
     sides = []
     for which, place, sign in ((0, pair.left, "gone"), (1, pair.right, "new")):
         number = None if place is None else numbers[which][place]

@@ -183,8 +183,8 @@ class Playbook:
             subprocess.run(command, capture_output=True)
 
     def run(self, tag: str, watch: SignalWatch | None = None) -> bool:
-        """Run the plays with this tag, and return whether all succeeded. Without a watch, signals
-        do not interrupt it."""
+        """Return the exit status of the sweep, or 2 if there was no sweep, or if its results could
+        not be fetched. Raises UserError."""
         print(f"---- {tag} ----", flush=True)
         command = [str(self._program), "--inventory", str(self._inventory), "--tags", tag]
         command += ["--extra-vars", json.dumps(self._variables)]
@@ -239,8 +239,8 @@ class DeployOptions:
 
 
 def run(words: Sequence[str]) -> int:
-    """The exit status is the sweep's; 2 if there was none, or its results could not be fetched.
-    Raises UserError."""
+    """Return the exit status of the sweep, or 2 if there was no sweep, or if its results could not
+    be fetched. Raises UserError."""
     return play(parse(words))
 
 
@@ -354,5 +354,5 @@ def _say_where(options: DeployOptions, before: set[Path]) -> None:
 
 
 def _ended(watch: SignalWatch, status: int) -> int:
-    """The status of a run that a signal ended is that signal's."""
+    """Return the exit status; for a run that a signal ended, that of the signal."""
     return 128 + watch.number if watch.number and (status == FAILED or status < 0) else status

@@ -105,7 +105,7 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Whether all users may read the file, because they can on the hosts."""
+    """Return whether all users may read the file, as they can on the hosts."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
@@ -137,7 +137,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Everything is pinned in the file, so pip searches for nothing."""
+    """Install the packages. The file pins all of them, so pip searches for nothing."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     pip += ["--no-user"]  # whatever the user's pip.conf says
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]

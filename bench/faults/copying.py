@@ -67,13 +67,13 @@ class Ticket(BaseModel):
 
     @property
     def patch(self) -> Path:
-        """The file with the fault: a unified diff against this project."""
+        """Return the path of the patch: a unified diff against this project."""
         plain = FOLDER / f"{self.number}.patch"
         return plain if plain.exists() else plain.with_name(f"{plain.name}.gz")
 
     @property
     def has_answer(self) -> bool:
-        """Whether the hints and the answer are here. If not, the patch is compressed."""
+        """Return whether the hints and the answer are here. If not, the patch is compressed."""
         return self.patch.suffix != ".gz"
 
 
@@ -124,7 +124,7 @@ def number_for(student: str) -> str:
 
 
 def _nothing_here() -> str:
-    """The reason why there are no faults at all."""
+    """Return the reason why there are no faults at all."""
     try:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
@@ -200,11 +200,11 @@ def _is_own(name: str) -> bool:
 
 
 def _lend_packages(folder: Path) -> None:
-    """Make a .venv in the copy; it has the packages of ours, but bench/ and lab/ of the copy.
+    """Create a .venv in the copy that uses the packages of this project, but bench/ and lab/ of the
+    copy.
 
-    A file *.pth adds the folders that it names to Python's path; what lies in these is not read
-    for more of such files, so that our own entry, which leads to this project, has no effect.
-    """
+    A file *.pth adds the folders that it names to Python's path. Files *.pth in these folders are
+    not read, so this project's own entry has no effect there."""
     place = folder / ".venv"
     venv.EnvBuilder(symlinks=True).create(place)
     packages = next(place.glob("lib/python*/site-packages"))
@@ -287,8 +287,8 @@ def _digest(chosen: DeclaredStudy) -> str:
 
 
 def _copy_sources(folder: Path) -> None:
-    """Copies also the objects that were built here before; they serve for all sources that the
-    patch does not change."""
+    """Copy the sources with what was built here before, so only what the patch changes is built
+    again."""
     for path in _sources():
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -149,7 +149,7 @@ class Expected:
 
     @property
     def method(self) -> str:
-        """The method, as a response to HEAD has no body."""
+        """Return the method; a response to HEAD has no body."""
         return self.data.split(b" ", 1)[0].decode("latin-1")
 
     def wrong(self, answer: Response) -> str:

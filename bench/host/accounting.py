@@ -108,7 +108,7 @@ class Group:
 
     @property
     def folders(self) -> list[Path]:
-        """The folder for accounting, and that of the quota if it is another one."""
+        """Return the folder for accounting, and that of the quota if it is another one."""
         return list(dict.fromkeys([self._folder, self._limited]))
 
     def wrap(self, command: Sequence[str]) -> list[str]:

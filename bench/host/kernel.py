@@ -42,7 +42,8 @@ class CpuTicks(NamedTuple):
 
     @property
     def busy(self) -> int:
-        """All ticks except idle ones; ticks that the hypervisor gave to others are included."""
+        """Return all ticks except idle ones; ticks that the hypervisor gave to others are
+        included."""
         return self.total - self.idle
 
     def busy_since(self, earlier: "CpuTicks") -> float | None:

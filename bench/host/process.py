@@ -74,12 +74,12 @@ class Child:
 
     @property
     def stdout(self) -> str:
-        """Its standard output so far."""
+        """Return what it has written to standard output so far."""
         return self._said[0] if self._said else _content(self._out.fileno())
 
     @property
     def stderr(self) -> str:
-        """Its standard error so far."""
+        """Return what it has written to standard error so far."""
         return self._said[1] if self._said else _content(self._err.fileno())
 
     def running(self) -> bool:
@@ -155,7 +155,8 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Its exit status after `end` or `wait`; minus the number of the signal that ended it."""
+        """Return its exit status after `end` or `wait`; minus the number of the signal that ended
+        it."""
         return self._process.poll()
 
 

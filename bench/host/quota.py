@@ -127,7 +127,7 @@ class Host:
 
     @property
     def allowed(self) -> float:
-        """The CPU time that it may use: 1.0 is one CPU."""
+        """Return the CPU time that it may use: 1.0 is one CPU."""
         return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
 
     def count(self) -> HostCount:

@@ -59,7 +59,7 @@ class Traffic(NamedTuple):
 
     @property
     def peer_was_last(self) -> bool:
-        """Whether the last data came from the other side. False if both did in one step of the
+        """Return whether the other side has sent last; False if both have sent in one step of the
         timer."""
         return not self.sent or self.received_ago < self.sent_ago
 

@@ -141,7 +141,7 @@ class Clients:
                 self._silent.append(Silent(number, connection, time.monotonic()))
 
     def burst(self) -> None:
-        """BURST_REQUESTS requests, BURST_AT_ONCE at a time; one burst at a time."""
+        """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time; only one burst runs at a time."""
         with self._lock:
             if any(visit.end is None for visit in self._burst):
                 return
@@ -154,8 +154,8 @@ class Clients:
             threading.Thread(target=self._part_of_burst, args=(waiting,), daemon=True).start()
 
     def slow_redis(self) -> None:
-        """Redis answers only every SLOW_PAUSE_MS, for SLOW_SECONDS: it gets
-        CLIENT PAUSE repeatedly, and each pause ends by itself."""
+        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: it gets CLIENT PAUSE
+        repeatedly. Each pause ends by itself."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
                 return
@@ -198,7 +198,7 @@ class Clients:
 
     @property
     def is_redis_slow(self) -> bool:
-        """Whether this object slows Redis down now."""
+        """Return whether Redis is being slowed now."""
         return time.monotonic() < self._slow_until
 
     def waits(self, recent: float) -> "Waits":
@@ -218,7 +218,7 @@ class Clients:
             )
 
     def names(self) -> dict[int, OwnClient]:
-        """By their port."""
+        """Return the connected clients of this helper by their port."""
         with self._lock:
             found = {
                 one.connection.port: OwnClient(Who.SILENT, one.number, GUESTBOOK, one.begin)

@@ -134,8 +134,8 @@ class Watch:
             thread.join()
 
     def watch(self, by: int) -> None:
-        """Count one more open page (1), or one less (-1). Without an open page, no server is
-        observed, and everything that the buttons started ends."""
+        """Count one more open page (1), or one less (-1). Without an open page the servers are not
+        observed, and the effects of the buttons are undone."""
         with self._changed:
             self._watchers += by
             left = self._watchers == 0

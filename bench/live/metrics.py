@@ -79,7 +79,8 @@ class _Servers(Collector):
 def _gauge(
     name: str, help_: str, labels: tuple[str, ...], rows: list[tuple[tuple[str, ...], Any, float]]
 ) -> GaugeMetricFamily:
-    """`rows`: values of the labels, the server, the figure; those with equal labels are added."""
+    """Return a gauge. `rows`: values of the labels, the server, the figure; figures with equal
+    labels are added."""
     sums: dict[tuple[str, ...], float] = {}
     for values, server, figure in rows:
         key = (server["name"], *values)

@@ -86,12 +86,12 @@ class Room:
 
     @property
     def state(self) -> str:
-        """A text that differs when a student's page must change."""
+        """Return a text that changes when a student's page must change."""
         return f"{self._asked}{'' if self.is_open else ' closed'}"
 
     @property
     def is_open(self) -> bool:
-        """Whether predictions are accepted."""
+        """Return whether predictions are accepted."""
         return self._stage is Shown.ASKED
 
     def prediction(self, browser: str) -> int | None:

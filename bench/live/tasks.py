@@ -62,7 +62,7 @@ class Counters:
 
 
 def cells_in(memory: bytes) -> list[tuple[int, ...]]:
-    """The numbers of each counter."""
+    """Return the numbers of each counter."""
     return list(COUNTER.iter_unpack(memory))
 
 
@@ -156,8 +156,8 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
 
 
 def call_in(text: str, machine: str = platform.machine()) -> tuple[str, tuple[int, ...]]:
-    """The name and the arguments of a line of `syscall`; a name of our own for a call that is not
-    in the table, and none for a task that is in no call."""
+    """Return the name and the arguments of a line of `syscall`: "system call N" for a call that is
+    not in the table, and an empty name for a task that is in no call."""
     words = text.split()
     if words[0] in ("running", "-1"):
         return "", ()

@@ -104,7 +104,7 @@ class TaskGroup:
     """The seconds that the first task has slept."""
 
     def add(self, title: "TaskTitle", wait: Wait, slept: float) -> None:
-        """Add one task to the group."""
+        """Add a task to the group."""
         self.count += 1
         self.who = f"{self.count} {title.many}" if self.count > 1 else title.words
         if self.count > 1 and wait.by_many:
@@ -125,7 +125,7 @@ class TaskTitle(NamedTuple):
 
     @property
     def words(self) -> str:
-        """It alone."""
+        """Return the title of a single task."""
         return f"{self.one} {self.number}" if self.number else self.one
 
 
@@ -154,7 +154,7 @@ class Sleeps:
 def groups_of(
     found: list[Task], seen: Sockets, names: dict[int, OwnClient], sleeps: Sleeps, now: float
 ) -> list[TaskGroup]:
-    """The tasks that wait for the same thing in the same call, as one group."""
+    """Return groups of tasks that wait for the same thing in the same call."""
     titles = _titles(found)
     groups: dict[tuple[str, str, Wait], TaskGroup] = {}
     for task in found:
@@ -166,7 +166,7 @@ def groups_of(
 
 
 def _titles(found: list[Task]) -> dict[int, TaskTitle]:
-    """By their numbers; the first one is the server's first process."""
+    """Return the titles of tasks by their numbers; the first task is the server's first process."""
     if len(found) == 1:
         return {found[0].number: TaskTitle("the process")}
     threads = any(task.process != task.number for task in found)

@@ -75,7 +75,7 @@ class Live:
         self._all(Clients.close)
 
     def page(self) -> str:
-        """Its HTML."""
+        """Return its HTML."""
         template = template_of(__file__, "live.html.j2")
         servers = [look.server for look in self.watch.looks]
         return template.render(servers=servers, limits=limits, room=self.room)
@@ -153,8 +153,8 @@ class _Handler(PageHandler):
             self.answer(HTTPStatus.NOT_FOUND)
 
     def _is_ours(self) -> bool:
-        """Whether the browser requests this host for one of this host's own pages. A program other
-        than a browser sends no Origin."""
+        """Return whether the request is for this host and, if a browser sends it, from a page of
+        this host. Other programs send no Origin."""
         port = self.server.server_port
         hosts = {f"{ADDRESS}:{port}", f"localhost:{port}"}
         origin = self.headers.get("Origin")
@@ -163,7 +163,8 @@ class _Handler(PageHandler):
         )
 
     def _events(self) -> None:
-        """Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html."""
+        """Send events to the page
+        (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
         begun = False
 
         def write(event: bytes) -> None:

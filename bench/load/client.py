@@ -46,12 +46,12 @@ class Response:
 
     @property
     def size(self) -> int:
-        """The length of head and body."""
+        """Return the length of head and body."""
         return len(self.head) + len(b"\r\n\r\n") + len(self.body)
 
     @property
     def announced(self) -> int | None:
-        """The Content-Length; None if there is none, or no number."""
+        """Return the Content-Length; None if there is none, or no number."""
         said = self.field("Content-Length")
         return int(said) if said is not None and _LENGTH.fullmatch(said) else None
 
@@ -72,7 +72,7 @@ class Response:
 
     @property
     def closes(self) -> bool:
-        """Whether the response announces the end of the connection."""
+        """Return whether the response announces the end of the connection."""
         return (self.field("Connection") or "").lower() == "close"
 
 

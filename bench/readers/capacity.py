@@ -84,7 +84,7 @@ class Prediction:
 
     @property
     def ratio(self) -> float:
-        """The measured rate divided by the predicted rate."""
+        """Return the measured rate divided by the predicted rate."""
         return self.measured / self.predicted
 
 

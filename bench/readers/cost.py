@@ -85,8 +85,8 @@ class Difference:
 
     @property
     def apart(self) -> bool:
-        """Whether the difference is significant: all runs agree on its sign, and the median is at
-        least LEAST."""
+        """Return whether the difference is significant: all runs agree on its sign, and the median
+        is at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -94,7 +94,7 @@ class Difference:
 
     @property
     def verdict(self) -> str:
-        """The difference for readers."""
+        """Return the difference in words."""
         if self.ratio is None:
             return "no figure"
         if self.ratio.runs < ENOUGH:

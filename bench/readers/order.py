@@ -58,7 +58,7 @@ class Order:
 
     @property
     def title(self) -> str:
-        """The title line."""
+        """Return the title line."""
         where = f"{self.conditions.describe()}, {connections(self.level)}"
         if self.by == "rate":
             return f"Ranking by requests per second: {where}"

@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def value(self) -> float | None:
-        """The figure, or the ratio of both; None if one is missing."""
+        """Return the figure, or the ratio of both; None if one is missing."""
         if self.against:
             return _ratio(self.what, self.against, self.expect.figure)
         found = self.what.of_all(self.expect.figure)
@@ -48,17 +48,17 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Whether it counts: it has a limit, or it has no figure."""
+        """Return whether it counts: it has a limit, or it has no figure."""
         return self.expect.limit is not None or self.value is None
 
     @property
     def met(self) -> bool:
-        """Whether the figure was measured and meets the limit."""
+        """Return whether the figure was measured and meets the limit."""
         return self.value is not None and _within(self.value, self.expect)
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether both the server and its baseline miss the limit."""
+        """Return whether both the server and its baseline miss the limit."""
         measured = self.value is not None and self.least is not None
         return measured and not self.met and not _within(self.least or 0.0, self.expect)
 

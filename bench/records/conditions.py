@@ -87,17 +87,17 @@ class Conditions(NamedTuple):
 
     @property
     def server_keeps(self) -> bool:
-        """Whether the connections to the server itself are kept."""
+        """Return whether the connections to the server itself are kept."""
         return self.keep_alive if self.balancer == "none" else self.balancer == "keep"
 
     @property
     def rated(self) -> bool:
-        """Whether the result is a rate; memory and system calls have other figures."""
+        """Return whether the result is a rate; memory and system calls have other figures."""
         return self.mode not in PROBES
 
     @property
     def asks_once(self) -> bool:
-        """Whether each connection sends only one request and its memory is measured."""
+        """Return whether each connection sends only one request and its memory is measured."""
         return self.mode in ("parked", "pending")
 
     def describe(self) -> str:
@@ -136,12 +136,12 @@ class CellKey(NamedTuple):
 
     @property
     def baseline(self) -> "CellKey":
-        """The configuration of the server's baseline under these conditions."""
+        """Return the configuration of the server's baseline under these conditions."""
         return self._replace(subject=FLOOR_PREFIX + self.subject)
 
     @property
     def is_baseline(self) -> bool:
-        """Whether the server under test is a baseline."""
+        """Return whether the server under test is a baseline."""
         return self.subject.startswith(FLOOR_PREFIX)
 
 
@@ -175,7 +175,7 @@ class Aspect:
 
     @property
     def option(self) -> str:
-        """The option of the command line."""
+        """Return the option of the command line."""
         return f"--{(self.typed or self.name).replace('_', '-')}"
 
 

@@ -101,7 +101,7 @@ class ProcessFigures(BaseModel):
 
     @property
     def core_rate(self) -> float | None:
-        """The requests per second that a full core could serve."""
+        """Return the requests per second that a full core could serve."""
         return 1e6 / self.cpu_us_per_request if self.cpu_us_per_request else None
 
 
@@ -212,12 +212,12 @@ class WrkFigures(BaseModel):
 
     @property
     def complete(self) -> int:
-        """The number of all answers."""
+        """Return the number of all answers."""
         return sum(self.statuses.values())
 
     @property
     def requests_per_second(self) -> float:
-        """Answers per second."""
+        """Return the number of answers per second."""
         return self.complete / self.seconds if self.seconds else 0.0
 
 
@@ -240,12 +240,12 @@ class ServerStatistics(BaseModel):
 
     @property
     def cpu_user_us_per_request(self) -> float | None:
-        """The user part of `cpu_us_per_request`."""
+        """Return the user part of `cpu_us_per_request`."""
         return self._part(self.cpu_user_s)
 
     @property
     def cpu_system_us_per_request(self) -> float | None:
-        """The system part of `cpu_us_per_request`."""
+        """Return the system part of `cpu_us_per_request`."""
         return self._part(self.cpu_system_s)
 
     def _part(self, of: float | None) -> float | None:
@@ -275,7 +275,7 @@ class MemoryFigures(BaseModel):
 
     @property
     def per_connection(self) -> float:
-        """Bytes per connection."""
+        """Return bytes per connection."""
         return (self.pss - self.before) / self.connections
 
 
@@ -289,12 +289,12 @@ class CallFigures(BaseModel):
 
     @property
     def total(self) -> float:
-        """All calls per request."""
+        """Return all calls per request."""
         return sum(self.per_request.values())
 
     @property
     def often(self) -> list[tuple[str, float]]:
-        """The system calls that are made at least 0.005 times per request."""
+        """Return the system calls that are made at least 0.005 times per request."""
         return [(name, number) for name, number in self.per_request.items() if number >= 0.005]
 
 
@@ -311,7 +311,8 @@ class Frame(BaseModel):
 
     @property
     def own(self) -> int:
-        """The count of the function alone, and of calls that were too small to be kept."""
+        """Return the count of the function without its callees, with calls that were too small to
+        be kept."""
         return self.count - sum(frame.count for frame in self.below)
 
 
@@ -330,10 +331,10 @@ class StackFigures(BaseModel):
 
     @property
     def count(self) -> int:
-        """The number of all samples or instructions."""
+        """Return the number of all samples or instructions."""
         return sum(frame.count for frame in self.frames)
 
     @property
     def unit(self) -> str:
-        """The unit of the counts."""
+        """Return the unit of the counts."""
         return "instructions" if self.how == "callgrind" else "samples"

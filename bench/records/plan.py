@@ -34,7 +34,7 @@ class Plan:
 
     @property
     def rates(self) -> tuple[Value, ...]:
-        """The rates of the open loop, in requests per second."""
+        """Return the rates of the open loop, in requests per second."""
         return self.varied.get("rate", ())
 
 
@@ -62,12 +62,12 @@ class RunSpec:
 
     @property
     def connections(self) -> int:
-        """The server's concurrent connections: those of the load and the idle ones."""
+        """Return the server's concurrent connections: those of the load and the idle ones."""
         return self.concurrency + self.conditions.idle
 
     @property
     def of_ab(self) -> int:
-        """The number of connections that ab opens; 0 for other load generators."""
+        """Return the number of connections that ab opens; 0 for other load generators."""
         asked = self.conditions
         other = asked.generator != "ab" or asked.mode == "open" or asked.asks_once
         return 0 if other else self.concurrency
@@ -86,5 +86,5 @@ class RunSpec:
 
     @property
     def key(self) -> CellKey:
-        """The configuration of the run."""
+        """Return the configuration of the run."""
         return CellKey(self.subject, self.conditions, self.concurrency)

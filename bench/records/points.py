@@ -40,7 +40,7 @@ class Spread:
 
     @property
     def noise(self) -> float:
-        """The range divided by the median, at least LEAST_NOISE."""
+        """Return the range divided by the median, at least LEAST_NOISE."""
         known = (self.high - self.low) / self.median if self.median else 0.0
         return max(known, LEAST_NOISE) if self.runs > 1 else NOISE_OF_ONE
 
@@ -114,18 +114,18 @@ class Point:
 
     @property
     def held(self) -> bool:
-        """Whether it is valid and has a rate."""
+        """Return whether it is valid and has a rate."""
         return self.spread("rate") is not None
 
     @property
     def outliers(self) -> int:
-        """The number of runs that differ much from the others."""
+        """Return the number of runs that differ much from the others."""
         return sum(run.outlier for run in self.runs) if self.held else 0
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs used much of the server's CPU, in the median of the runs. False
-        for a server that got all of its quota."""
+        """Return whether other programs used much of the server's CPU, in the median of the runs.
+        False for a server that got all of its quota."""
         found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
         known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"
@@ -133,7 +133,7 @@ class Point:
 
     @cached_property
     def typical(self) -> Run | None:
-        """The run nearest to the median, for figures that cannot be averaged."""
+        """Return the run nearest to the median, for figures that cannot be averaged."""
         if self.state != "held":
             return None
         if rate := self.spread("rate"):
@@ -144,8 +144,9 @@ class Point:
 
     @cached_property
     def _bounded(self) -> Run | None:
-        """The first run in which the load generator was at its limit, if that may be the cause of
-        the median: in the median run, in one of the two in the middle, or in a slower one."""
+        """Return the first run in which the load generator was at its limit, if that may be the
+        cause of the median: in the median run, in one of the two in the middle, or in a slower
+        one."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None
@@ -154,29 +155,31 @@ class Point:
 
     @property
     def lower_bound(self) -> bool:
-        """Whether the median could be higher, because the load generator was at its limit."""
+        """Return whether the median could be higher, because the load generator was at its
+        limit."""
         return self._bounded is not None
 
     @property
     def _decisive(self) -> Run | None:
-        """The run that makes the rate a lower bound, or else the run nearest to the median."""
+        """Return the run that makes the rate a lower bound, or else the run nearest to the
+        median."""
         typical, bounded = self.typical, self._bounded
         return bounded if bounded and typical and not typical.lower_bound else typical
 
     @property
     def bottleneck(self) -> str | None:
-        """The host or program that was at its limit; None if the point is not valid, or it is
-        unknown."""
+        """Return the host or program that was at its limit; None if the point is not valid, or it
+        is unknown."""
         return self._decisive.bottleneck if self._decisive else None
 
     @property
     def bottleneck_host(self) -> str | None:
-        """The name of the host at its limit, if there are several hosts."""
+        """Return the name of the host at its limit, if there are several hosts."""
         return self._decisive.bottleneck_host if self._decisive else None
 
     @cached_property
     def hosts(self) -> tuple[HostFigures, ...]:
-        """The medians of each host's figures over the runs."""
+        """Return the medians of each host's figures over the runs."""
         groups: dict[tuple[str, str], list[HostFigures]] = {}
         for run in self.runs if self.state == "held" else ():
             for host in run.hosts:

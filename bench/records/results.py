@@ -118,7 +118,7 @@ class Expect(BaseModel):
 
     @property
     def conditions(self) -> dict[str, object]:
-        """The conditions to which it applies."""
+        """Return the conditions to which it applies."""
         return self.model_extra or {}
 
 

@@ -144,20 +144,20 @@ class Run(BaseModel):
 
     @property
     def key(self) -> CellKey:
-        """The configuration of the run."""
+        """Return the configuration of the run."""
         return CellKey(self.subject, self.conditions, self.concurrency)
 
     @property
     def disturbed_by(self) -> float | None:
-        """The share of the server's CPU that other processes used. None: unknown, or the server got
-        all of its quota and so was not disturbed."""
+        """Return the share of the server's CPU that other processes used. None: it is unknown, or
+        the server got all of its quota and so was not disturbed."""
         if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
             return None
         return self.process.foreign_share
 
     @property
     def requests_per_second(self) -> float | None:
-        """The rate; None if the run is not valid, or has no rate."""
+        """Return the rate; None if the run is not valid, or has no rate."""
         if self.state != "held" or not self.conditions.rated:
             return None
         rate = 0.0

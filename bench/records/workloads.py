@@ -37,7 +37,8 @@ class Workload:
 
     @property
     def private_only(self) -> bool:
-        """Whether it writes or needs data that must not be written to a user's Redis."""
+        """Return whether it writes data, or needs data, that must not be written to a user's
+        Redis."""
         return self.remarks > 0 or self.name == "link"
 
 

@@ -44,10 +44,10 @@ class Study:
 
     @cached_property
     def scenarios(self) -> list[Conditions]:
-        """The scenarios in the page's menu: those of the closed loop, or if there are none, all.
+        """Return the scenarios in the page's menu: those of the closed loop, or all if there are
+        none.
 
-        The first is a guestbook with the fewest special conditions and the most points.
-        """
+        The first is a guestbook with the fewest special conditions and the most points."""
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
         usual = Conditions("")
         plain = {s: [a == b for a, b in zip(s[1:], usual[1:], strict=True)] for s in closed}
@@ -60,12 +60,13 @@ class Study:
 
     @cached_property
     def usual(self) -> Conditions:
-        """The conditions in which workloads are compared: a whole core, or the lowest CPU quota."""
+        """Return the conditions in which workloads are compared: a whole core, or the lowest CPU
+        quota."""
         return Conditions("", quota=min((s.quota for s in self.scenarios), default=0.0))
 
     @cached_property
     def keys(self) -> dict[Conditions, str]:
-        """A short name for each scenario: s0, s1, ...; those in the page's menu first."""
+        """Return a short name for each scenario: s0, s1, ...; those in the page's menu first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 
@@ -124,7 +125,7 @@ class Study:
 
     @property
     def single_run(self) -> bool:
-        """Whether no configuration was measured twice, so that the noise is unknown."""
+        """Return whether no configuration was measured twice, so that the noise is unknown."""
         return all(len(point.runs) <= 1 for point in self.points)
 
 

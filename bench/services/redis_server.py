@@ -76,7 +76,7 @@ class RunRedis:
 
     @property
     def shown(self) -> str:
-        """The text for results and messages: its URL without a password, or "private"."""
+        """Return the text for results and messages: its URL without a password, or "private"."""
         return "private" if self.private else without_password(self.url)
 
     def prepare(self) -> None:

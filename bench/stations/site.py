@@ -102,7 +102,7 @@ class Site:
 
     @property
     def lost(self) -> str:
-        """The lost host, and the reason; empty if none is lost."""
+        """Return which host is lost, and why; empty if none is."""
         return next((one.lost for one in self._remote() if one.lost), "")
 
     def notice_ends(self) -> None:

@@ -159,12 +159,12 @@ class Measure(Size):
 
     @property
     def varied(self) -> dict[str, tuple[Value, ...]]:
-        """The values of each condition by its name. Raises UserError if one is not valid."""
+        """Return the values of each condition by its name. Raises UserError if one is not valid."""
         return {name: values_of(name, said) for name, said in (self.model_extra or {}).items()}
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Its names for the option --only."""
+        """Return its names for the option --only."""
         return (self.part,) if self.part else self.workloads
 
     def only(self, part: str) -> "Measure":
@@ -212,17 +212,17 @@ class DeclaredStudy(StudyWords, Size):
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names of all servers under test, each once."""
+        """Return the names of all servers under test, each once."""
         return tuple(dict.fromkeys(x for one in self.measure for x in one.subjects(self.chosen)))
 
     @property
     def level(self) -> int | None:
-        """Its first number of connections."""
+        """Return its first number of connections."""
         return self.levels[0] if self.levels else None
 
     @property
     def profiles(self) -> bool:
-        """Whether a profiler samples some of its runs."""
+        """Return whether a profiler samples some of its runs."""
         return any("sampled" in one.varied.get("mode", ()) for one in self.measure)
 
     def parts(self, full: bool) -> tuple[Part, ...]:

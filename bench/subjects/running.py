@@ -184,17 +184,17 @@ class RunningServer:
 
     @property
     def pid(self) -> int:
-        """The PID of its first process."""
+        """Return the PID of its first process."""
         return self._child.pid
 
     @property
     def stdout(self) -> str:
-        """Everything that it has written to standard output so far."""
+        """Return everything that it has written to standard output so far."""
         return self._child.stdout
 
     @property
     def stderr(self) -> str:
-        """Everything that it has written to standard error so far."""
+        """Return everything that it has written to standard error so far."""
         return self._child.stderr
 
     def pids(self) -> list[int]:

@@ -49,13 +49,13 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """The time of the load by the generator's clock, or else by ours."""
+        """Return the time of the load by the generator's clock, or else by ours."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 
     @property
     def completed(self) -> bool:
-        """Whether the generator reported figures and a time above 0."""
+        """Return whether the generator reported figures and a time above 0."""
         return self.outcome.figures is not None and self.seconds > 0
 
 

@@ -52,7 +52,7 @@ class SweepOptions:
 
     @property
     def subjects(self) -> tuple[str, ...] | None:
-        """The servers of all parts, and requested baselines; None: the project's servers."""
+        """Return the servers of all parts, and requested baselines; None: the project's servers."""
         named = [name for part in self.parts for name in part.subjects or ()]
         known = known_names(discover())
         floors = [FLOOR_PREFIX + x for p in self.parts if p.floors for x in p.subjects or ()]
@@ -64,7 +64,7 @@ class SweepOptions:
 
     @property
     def floors(self) -> bool:
-        """Whether a part without named servers requests the baselines."""
+        """Return whether a part without named servers requests the baselines."""
         return any(part.floors for part in self.parts if part.subjects is None)
 
 

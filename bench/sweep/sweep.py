@@ -32,7 +32,7 @@ class Done:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a signal ended it."""
+        """Return whether a signal ended it."""
         return self.status > SIGNALLED
 
 

@@ -74,6 +74,31 @@ def test_no_room_is_crowded() -> None:
     assert {name for name, count in classes.items() if count > 1} == set()
 
 
+def test_docstrings_of_functions_say_what_they_do() -> None:
+    """A docstring that begins with one of these words is a fragment. 0.5 s."""
+    words = {
+        "Whether",
+        "Its",
+        "What",
+        "Those",
+        "Which",
+        "Why",
+        "How",
+        "By",
+        "Of",
+        "In",
+        "Everything",
+    }
+    assert [
+        f"{module}.{node.name}: {text}"
+        for module, tree in _trees("bench", "lab").items()
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for text in [ast.get_docstring(node) or "no text"]
+        if text.split()[0] in words
+    ] == []
+
+
 def test_packages_that_are_imported_are_asked_for() -> None:
     """Each imported package is required directly: another package may stop needing it."""
     names = {

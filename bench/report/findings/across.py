@@ -85,7 +85,7 @@ class Contrast:
 
     @property
     def labels(self) -> dict[str, str]:
-        """The label of each condition by its name in the chart."""
+        """Return the label of each condition by its name in the chart."""
         return {self._name(s): self.kind.label(s) for s in self.scenarios}
 
     def _name(self, scenario: Conditions) -> str:
@@ -93,7 +93,7 @@ class Contrast:
 
     @property
     def rows(self) -> list[Row]:
-        """The figures as rows for the chart."""
+        """Return the figures as rows for the chart."""
         found: list[Row] = []
         for point in self.points:
             value, bound = point[self.metric], self.metric == "rate" and point.lower_bound
@@ -106,7 +106,7 @@ class Contrast:
 
     @property
     def ends(self) -> tuple[Conditions, Conditions] | None:
-        """The two conditions whose figures are compared; None if no two are suitable."""
+        """Return the two conditions whose figures are compared; None if no two are suitable."""
         if self.kind.field != "workload":
             return self.scenarios[0], self.scenarios[-1]
         by_name = {s.workload: s for s in self.scenarios}

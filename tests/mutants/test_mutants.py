@@ -64,6 +64,7 @@ def test_each_mutant_compiles(tmp_path: Path) -> None:
             "-std=gnu11",
             "-D_GNU_SOURCE",
             "-fsyntax-only",
+            "-Werror=implicit-function-declaration",
             "-w",
             "-I",
             str(ROOT / "lib"),

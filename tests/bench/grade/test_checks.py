@@ -8,6 +8,7 @@ import io
 import json
 import re
 import shutil
+import socket
 import sys
 import threading
 from pathlib import Path
@@ -17,15 +18,17 @@ from typing import Any
 import pytest
 
 from bench.grade import trying
+from bench.grade.building import Expected
 from bench.grade.exam import BUILD_POINTS
 from bench.grade.faults import FAULTS, TEXTS, FaultFile
 from bench.grade.scene import PATIENCE
 from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES
-from bench.grade.stages.mixing import require_saved
+from bench.grade.stages.mixing import Manner, exchange, require_saved
 from bench.grade.stages.racing import MORE_PATIENCE
 from bench.grade.trying import Stage, Trial, World
 from bench.host.project import ROOT, declaration
+from bench.load.client import RESET, Client, NoAnswer, Response
 from bench.records.errors import UserError
 from tests.e2e.redisbox import PrivateRedis
 
@@ -85,6 +88,27 @@ def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
         scene: Any = SimpleNamespace(redis=SimpleNamespace(url=redis.url()))
         with pytest.raises(Failed, match="is in Redis 0 times"):
             require_saved(scene, {"mine": 303})
+
+
+def test_a_server_that_resets_the_connection_is_a_finding() -> None:
+    """A shutdown(2) of such a connection fails, too. 10 ms."""
+
+    def talk(client: Client, data: bytes, *_: object) -> Response:
+        try:
+            return client.ask(data)
+        except (NoAnswer, OSError) as error:
+            raise Failed("no-answer", str(error)) from error
+
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        Client(listener.getsockname(), PATIENCE) as client,
+        listener.accept()[0] as server,
+    ):
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+        server.close()
+        scene: Any = SimpleNamespace(talk=talk)
+        with pytest.raises(Failed, match="0 bytes"):
+            exchange(scene, client, [Expected("a", b"GET", 200)], Manner(fin=True))
 
 
 def test_no_client_waits_as_long_as_the_server_may() -> None:

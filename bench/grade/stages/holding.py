@@ -2,6 +2,7 @@
 """Some clients are silent, and the others are served."""
 
 import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -22,6 +23,9 @@ from bench.load.client import Client, request
 
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 OTHERS_SECONDS = 0.1
+NEXT_SILENT = 3
+"""After so many other clients comes one that is silent: a server that looks only at its newest
+client would never end the others."""
 FEW_DESCRIPTORS, HALVES = 100, 140
 """The number of allowed descriptors, and of clients that then send half a request."""
 MANY_CLIENTS = 1100
@@ -285,7 +289,7 @@ def cut_off(scene: Scene) -> str | None:
             pausing.close()
         scene.talk(idle, one.data)
         scene.talk(refused, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
-        begun = time.monotonic()
+        begun, number = time.monotonic(), itertools.count(1)
         held = hold(scene, stack, 1)[0].client
         if several:
             scene.watch.sleep(PAUSE_SECONDS - SETTLE_SECONDS)
@@ -295,8 +299,10 @@ def cut_off(scene: Scene) -> str | None:
             scene.require(one, answer)
 
         def ended() -> bool:
-            if several:  # other clients come and go
+            if several:  # other clients come and go, or are silent for less time
                 scene.file(one.path)
+                if next(number) % NEXT_SILENT == 0:
+                    hold(scene, stack, 1)
             return held.ends(OTHERS_SECONDS)
 
         note = disconnected(scene, held, "no-timeout", "sent half a request", ended, begun)

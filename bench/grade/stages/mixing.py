@@ -196,6 +196,7 @@ def parts(path: str, content: bytes, dice: Random) -> list[Expected]:
         f"{first}-{last}": content[first : last + 1],
         f"{len(content) - size}-": content[-size:],
         f"-{size}": content[-size:],
+        f"{len(content) - size}-{len(content)}": content[-size:],
         f"{len(content) - size}-{len(content) + 9}": content[-size:],
     }
     return [

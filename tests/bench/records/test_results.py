@@ -67,16 +67,17 @@ VERSION = '"schema": "zerohttpd-seven/sweep",\n "schema_version": 3'
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        *(("", text, "") for text in ("{}", "[1]", "no JSON", "[" * 100_000)),
+        *(("", text, "is not a result of a sweep") for text in ("{}", "[1]")),
+        *(("", text, "cannot read .*results.json") for text in ("no JSON", "[" * 100_000)),
         (VERSION, VERSION.replace("3", str(SCHEMA_VERSION + 1)), "newer version"),
-        (VERSION, VERSION.replace("3", '"new"'), ""),
+        (VERSION, VERSION.replace("3", '"new"'), "schema_version"),
         (VERSION, VERSION.replace("sweep", "other"), "is not a result of a sweep"),
-        ('"runs": [', '"runs": "none", "x": [', ""),
-        ('"started"', '"begun"', ""),
+        ('"runs": [', '"runs": "none", "x": [', "runs: Input"),
+        ('"started"', '"begun"', "started: Field required"),
         ('"requests": 2000', '"requests": 0', "runs.0.requests"),  # figures are divided by it
         ('"concurrency": 100', '"concurrency": 0', "runs.0.concurrency"),
         *(
-            ('"machine": {', f'"machine": {{"x": {number}, ', "")
+            ('"machine": {', f'"machine": {{"x": {number}, ', f"{number} is not a number")
             for number in ("NaN", "-1e999", "1e308", "9" * 400)  # sums of such are no numbers
         ),
     ],

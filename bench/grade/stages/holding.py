@@ -24,8 +24,8 @@ from bench.load.client import Client, request
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 OTHERS_SECONDS = 0.1
 NEXT_SILENT = 3
-"""After so many other clients comes one that is silent: a server that looks only at its newest
-client would never end the others."""
+"""After so many other clients comes a silent client: a server that looks only at the newest one
+would never end the others."""
 FEW_DESCRIPTORS, HALVES = 100, 140
 """The number of allowed descriptors, and of clients that then send half a request."""
 MANY_CLIENTS = 1100

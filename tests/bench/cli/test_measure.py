@@ -228,7 +228,7 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
     assert [table.scenario.cores for table in tables] == ["one", "all"]
     for table in tables:
         assert {row.subject for row in table.rows} == wanted
-        assert all(row.now.get("cpu") or row.now.why_not for row in table.rows)
+        assert all(row.get("cpu") or row.why_not for row in table.rows)
         # Each table has its published rate: with one core, or with all cores.
         then = {x.rate for row in table.rows for x in row.then if row.subject == "go-hello"}
         assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

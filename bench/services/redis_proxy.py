@@ -7,8 +7,9 @@ together is sent a little later); it prints its port when it listens, and runs u
 delays without limiting the rate: replies that arrive together also leave together, so a pipelined
 connection is delayed once, not once for each reply.
 
-A command with the word MISMATCHED gets a reply of a wrong type. If a client sends another command
-on that connection, it gets an unexpected reply first, as after a timeout.
+With `split`, a command with the word MISMATCHED gets a reply of a wrong type. If a client sends
+another command on that connection, it gets an unexpected reply first, as after a timeout. Without
+`split` any user's text may have this word.
 
 After SIGUSR1 it lies. It cuts all connections, so that no false reply overtakes a true one. On new
 connections no command reaches Redis, and each gets the next false reply. SIGUSR2 ends this. No
@@ -115,7 +116,7 @@ class Proxy:
             if client in self._mismatched:
                 self._mismatched.remove(client)
                 send(client, LATE)
-            if MISMATCHED in commands:
+            if self._split and MISMATCHED in commands:
                 self._mismatched.add(client)
                 send(client, MISMATCH)
             else:

@@ -274,8 +274,8 @@ class SlowRedis(Helper):
         split: bool = False,
     ) -> None:
         """Start it; it listens on a port of `address`. `split`: the last byte of a reply comes a
-        little later than the others. Raises HelperError, Interrupted, or
-        UserError for a Redis on a Unix socket."""
+        little later than the others, and commands with MISMATCHED get false replies (redis_proxy).
+        Raises HelperError, Interrupted, or UserError for a Redis on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
             raise UserError("a slow Redis needs TCP: give --redis redis://host:port")

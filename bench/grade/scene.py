@@ -426,12 +426,8 @@ class Scene:
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until the condition is true; return whether it became true in time."""
-        deadline = time.monotonic() + (self.patience if seconds is None else seconds)
-        while not condition():
-            if time.monotonic() > deadline:
-                return False
-            self.watch.sleep(LOOK_SECONDS)
-        return True
+        limit = self.patience if seconds is None else seconds
+        return self.watch.until(condition, limit, LOOK_SECONDS)
 
     def entries(self, folder: str) -> Iterator[list[Path]]:
         """Yield the entries of /proc/PID/`folder` for each of its processes; nothing for a process

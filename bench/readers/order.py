@@ -4,7 +4,8 @@
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
-is a computed value; it includes neither waiting nor other work of the core.
+is a computed value; it includes neither waiting nor other work of the core. So it is if other
+programs used the server's CPU: the measured rate is then that of a part of a core.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.records.conditions import Conditions
+from bench.records.figures import QUIET
 from bench.records.points import Spread, best_level, data_points, spread_of, verdict
 from bench.records.results import Results
 from bench.records.run import Run
@@ -102,17 +104,25 @@ def order(results: Results, conditions: Conditions) -> Order | None:
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs in which the server was the limit; with a slower Redis, also those without a
-    limit."""
+    """Return the undisturbed runs in which the server was the limit; with a slower Redis, also
+    those without a limit."""
     limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
-    return [run for run in runs if run.bottleneck in limits and not run.lower_bound]
+    return [run for run in runs if _limit_of(run) in limits]
+
+
+def _limit_of(run: Run) -> str:
+    """Return the bottleneck of a run: "others" if the server's CPU was busy, but also with other
+    programs. If Redis is slower, waits count, not the CPU."""
+    found = "load" if run.lower_bound else run.bottleneck or "unknown"
+    shared = not run.conditions.redis_delay_ms and (run.disturbed_by or 0) > QUIET
+    return "others" if found == "server" and shared else found
 
 
 def _limit(runs: Sequence[Run]) -> str:
     """Return the limit of most runs: "server" if more than half, otherwise the most frequent."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
-    seen = Counter("load" if run.lower_bound else run.bottleneck or "unknown" for run in runs)
+    seen = Counter(map(_limit_of, runs))
     del seen["server"]
     return max(seen, key=lambda name: seen[name])
 
@@ -133,6 +143,7 @@ NOT_THE_SERVER = {
     "redis": "Redis was at its limit with {}",
     "nginx": "nginx was at its limit with {}",
     "none": "{} had to wait, or to share the CPU with something else",
+    "others": "other programs used the CPU of {}",
     "unknown": "the limit of {} is unknown",
 }
 """The reason why a server was not the limit."""

@@ -102,6 +102,19 @@ def test_one_whose_load_was_the_limit_makes_it_an_order_by_cost_for_all() -> Non
     )
 
 
+def test_other_programs_on_the_cpu_make_it_a_ranking_by_cost() -> None:
+    """Other programs used a core that the server did not have for itself: its rate is too low."""
+    made = runs("a", (100, 101, 102), conditions=WHOLE)
+    undisturbed = runs("b", (200, 201, 202), conditions=WHOLE)
+    for share, by in ((0.4, "cpu"), (0.05, "rate")):
+        for run in made:
+            assert run.process
+            run.process.foreign_share = share
+        found = ranking(made, undisturbed)
+        assert found.by == by
+        assert ("other programs used the CPU of a" in found.why) == (by == "cpu")
+
+
 @pytest.mark.parametrize(
     ("slicing", "said"),
     [("", True), (None, False)],  # None: it was not recorded

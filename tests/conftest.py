@@ -48,5 +48,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "of_servers(*names): is of these servers only")
     config.addinivalue_line("markers", "of_kind(fact): is of servers that are so, or are 'not ...'")
     config.addinivalue_line("markers", "shared_code: of code that is the same in every server")
+    config.addinivalue_line("markers", "redis_code: of code that is the same for a way to Redis")
     config.addinivalue_line("markers", "plain_build(why): not of servers built with a sanitizer")
     config.addinivalue_line("markers", "browser: drives a real headless Chromium")

@@ -86,7 +86,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--every-server",
         action="store_true",
         help="test the code that all servers share (HTTP syntax, pages, files) in each of them; "
-        "default: in one server with blocking I/O and one with an event loop",
+        "default: in one server with blocking I/O and one with an event loop, or in one server "
+        "for each way to Redis",
     )
     group.addoption(
         "--commit",

@@ -2,12 +2,16 @@
 """Requests, limits and crowds of clients."""
 
 import contextlib
-import re
+import functools
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from .client import Client, request
+from bench.subjects.declared import limits_of
+
+from .client import Client, fetch, request
 from .harness import REPOSITORY, Server
 
 WORKERS = 4
@@ -18,6 +22,8 @@ DIGITS, VISIT, ELSEWHERE = (
 KEPT = request("GET", "/t/digits.txt")
 HALF = DIGITS[:-2]
 of, of_kind = pytest.mark.of_servers, pytest.mark.of_kind
+shared = functools.partial(pytest.param, marks=pytest.mark.shared_code)
+"""A parameter of a test that only servers with the mark shared_code get."""
 # Slightly less than the server's timeout for a request, for the next one, and for a reply of Redis.
 REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 
@@ -25,9 +31,7 @@ REQUEST_TIME, IDLE_TIME, REDIS_TIME = 8, 4, 1.5
 def limit(name: str) -> int:
     """Return a number that lib/config.h or ops/limits.h defines."""
     texts = "".join((REPOSITORY / file).read_text() for file in ("lib/config.h", "ops/limits.h"))
-    found = re.search(rf"^#define {name} +(\d+)", texts, re.M)
-    assert found is not None, f"no header defines {name}"
-    return int(found[1])
+    return int(limits_of(texts)[name])
 
 
 @contextlib.contextmanager
@@ -53,3 +57,10 @@ def answer(clients: list[Client]) -> None:
     """Send the rest of the half requests, and return the responses."""
     for client in clients:
         assert client.exchange(b"\r\n").status == 200
+
+
+def statuses(server: Server, target: str, count: int, at_once: int) -> Counter[int]:
+    """Return how often each status is the response to so many requests, of which some are sent at
+    once, each on a connection of its own."""
+    with ThreadPoolExecutor(at_once) as pool:
+        return Counter(pool.map(lambda _: fetch(server, target).status, range(count)))

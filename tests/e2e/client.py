@@ -4,11 +4,11 @@
 import contextlib
 import re
 import socket
-import time
 from dataclasses import dataclass
 from urllib.parse import quote_plus
 
-from bench.load.client import Connection
+from bench.load import client
+from bench.load.client import NoAnswer
 
 from .harness import Server
 from .sockets import is_given_up, is_read
@@ -70,11 +70,10 @@ class Response:
         return self.body.decode("utf-8")
 
 
-class Client(Connection):
+class Client(client.Client):
     """One connection. Each read has a deadline; use it as a context manager."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
-        self._received = b""
         super().__init__((server.host, server.port), PATIENCE, receive_buffer or 0)
         self._port = server.port
 
@@ -90,45 +89,28 @@ class Client(Connection):
         """Close the sending side only."""
         self.socket.shutdown(socket.SHUT_WR)
 
-    def _more(self, end: float, size: int = 65536) -> bool:
-        """Receive something; False at the end of the stream; TimeoutError at `end`."""
-        data = self._receive(end, size)
-        self._received += data
-        return bool(data)
-
-    def _receive(self, end: float, size: int) -> bytes:
-        """Receive something; b"" at the end of the stream; TimeoutError at `end`."""
-        left = end - time.monotonic()
+    def _more(self, until: float) -> None:
+        """Receive something. Raise EndOfStreamError or TimeoutError."""
         try:
-            if left <= 0:
-                raise TimeoutError
-            self.socket.settimeout(left)
-            return self.socket.recv(size)
-        except TimeoutError:
-            raise TimeoutError(f"not in time; so far: {self._received[:300]!r}") from None
-        except ConnectionResetError:
-            return b""
+            super()._more(until)
+        except NoAnswer as end:
+            if end.in_time:
+                raise EndOfStreamError(end.received) from None
+            raise TimeoutError(f"not in time; so far: {end.received[:300]!r}") from None
 
     def read_head(self, seconds: float = PATIENCE) -> bytes:
         """Return the bytes of one response head. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
         while b"\r\n\r\n" not in self._received:
-            if not self._more(end):
-                raise EndOfStreamError(self._received)
-        head, _, self._received = self._received.partition(b"\r\n\r\n")
-        return head + b"\r\n\r\n"
+            self._more(end)
+        return self._take(self._received.index(b"\r\n\r\n") + 4)
 
     def read_exactly(self, size: int, seconds: float = PATIENCE) -> bytes:
         """Return `size` bytes. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
-        data, self._received = bytearray(self._received), b""
-        while len(data) < size:
-            piece = self._receive(end, 1 << 20)
-            if not piece:
-                raise EndOfStreamError(bytes(data))
-            data += piece
-        self._received = bytes(data[size:])
-        return bytes(data[:size])
+        while len(self._received) < size:
+            self._more(end)
+        return self._take(size)
 
     def read(self, method: str = "GET", seconds: float = PATIENCE) -> Response:
         """Return one response, also an interim one. Raise EndOfStreamError or TimeoutError."""
@@ -147,10 +129,10 @@ class Client(Connection):
     def read_to_end(self, seconds: float = PATIENCE) -> bytes:
         """Return everything until the server closes. Raise TimeoutError if it does not."""
         end = deadline_in(seconds)
-        data, self._received = bytearray(self._received), b""
-        while piece := self._receive(end, 1 << 20):
-            data += piece
-        return bytes(data)
+        with contextlib.suppress(EndOfStreamError):
+            while True:
+                self._more(end)
+        return self._take(len(self._received))
 
     def is_quiet(self, seconds: float) -> bool:
         """Return whether nothing is received within `seconds` (not stretched), not even the end."""

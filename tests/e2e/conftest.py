@@ -10,12 +10,12 @@ import pytest
 
 from bench.host.accounting import adopt_orphans
 from bench.host.project import toml_of
+from bench.subjects.subject import discover
 
 from .harness import (
     REPOSITORY,
     Server,
     architecture,
-    find_servers,
     is_sanitized,
     lacks_second_storey,
 )
@@ -28,7 +28,7 @@ WORKERS = ("--workers", "16")
 
 def chosen_servers(config: pytest.Config) -> list[str]:
     """Return the servers to test. Raise UsageError if a name is not a server's folder."""
-    found = find_servers()
+    found = discover(REPOSITORY)
     by_default = [name for name in found if architecture(name).by_default]
     chosen = config.getoption("--server") or by_default
     unknown = [name for name in chosen if name not in found]
@@ -37,18 +37,23 @@ def chosen_servers(config: pytest.Config) -> list[str]:
     return list(chosen)
 
 
-REPRESENTATIVES = ("prethreading", "epoll")
-"""A server with blocking I/O and one with an event loop. Both keep connections alive."""
+REPRESENTATIVES = {
+    "shared_code": ("prethreading", "epoll"),
+    "redis_code": ("forking", "preforking", "prethreading", "epoll"),
+}
+"""The servers for tests with a mark: one with blocking I/O and one with an event loop, which both
+keep connections alive; one for each way to Redis (lent, one for a worker, pool, pipeline)."""
 SEVEN = 7
 
 
-def representatives(config: pytest.Config, names: list[str]) -> list[str]:
-    """Return the servers for tests of shared code: those of the command line, otherwise one for
-    each kind of I/O and each server that is not one of the seven servers."""
+def representatives(config: pytest.Config, mark: str) -> list[str]:
+    """Return the servers for tests with a mark: those of the command line, otherwise those that
+    represent the seven servers, and each other server."""
+    names = chosen_servers(config)
     if config.getoption("--server") or config.getoption("--every-server"):
         return names
-    known = find_servers()[:SEVEN]
-    return [name for name in names if name in REPRESENTATIVES or name not in known]
+    known = discover(REPOSITORY)[:SEVEN]
+    return [name for name in names if name in REPRESENTATIVES[mark] or name not in known]
 
 
 def binary_path(config: pytest.Config, name: str) -> Path:
@@ -57,7 +62,9 @@ def binary_path(config: pytest.Config, name: str) -> Path:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Stretch the deadlines for sanitizer builds, and prepare to detect orphans."""
-    binaries = [path for name in find_servers() if (path := binary_path(config, name)).exists()]
+    binaries = [
+        path for name in discover(REPOSITORY) if (path := binary_path(config, name)).exists()
+    ]
     config.stash[PLAIN] = any(lacks_second_storey(path) for path in binaries)
     if any(is_sanitized(path) for path in binaries):
         PACE.sanitized = True
@@ -95,11 +102,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out shared code in most servers. Skip what a sanitizer prevents, and in servers of
-    `make plain` the promises of ops/."""
-    few = representatives(config, chosen_servers(config))
-    shared = {item for item in items if item.get_closest_marker("shared_code") is not None}
-    left_out = {item for item in shared if item.callspec.params["arch"] not in few}
+    """Leave out code that several servers share in most of them. Skip what a sanitizer prevents,
+    and in servers of `make plain` the promises of ops/."""
+    left_out = set()
+    for mark in REPRESENTATIVES:
+        few = representatives(config, mark)
+        shared = [item for item in items if item.get_closest_marker(mark) is not None]
+        left_out |= {item for item in shared if item.callspec.params["arch"] not in few}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
     for item in items if PACE.sanitized else ():
@@ -198,16 +207,21 @@ def start(
     redis: PrivateRedis,
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
-    """Return a function that starts a server for one test: start(*options, redis=, root=, prefix=).
+    """Return a function that starts a server: start(*options, redis=, root=, prefix=, stdout=).
     After the test each such server is stopped and checked, unless the test stopped it."""
     started: list[Server] = []
 
-    def start_one(*options: str, prefix: tuple[str, ...] = (), **choices: str | Path) -> Server:
+    def start_one(
+        *options: str,
+        prefix: tuple[str, ...] = (),
+        stdout: int | None = None,
+        **choices: str | Path,
+    ) -> Server:
         url = str(choices.get("redis", redis.url(next(database_numbers))))
         root = Path(choices.get("root", site))
         if "--workers" not in options:
             options += ("--workers", "4")
-        started.append(Server(binary, root, url, options, prefix))
+        started.append(Server(binary, root, url, options, prefix, stdout))
         return started[-1].start()
 
     yield start_one

@@ -87,10 +87,9 @@ class FaultyServer(Server):
 
     plan: Plan = field(default_factory=Plan)
 
-    def command(self) -> list[str]:
-        """Return the command line; env(1) loads the library into the server only."""
-        variables = [f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}"]
-        return ["env", *variables, *super().command()]
+    def __post_init__(self) -> None:
+        """Let env(1) load the library into the server only."""
+        self.prefix = ("env", f"LD_PRELOAD={LIBRARY}", f"FAULTS={self.plan.path}")
 
     def open_sockets(self) -> int:
         """Return how many different sockets its processes have, without the listening ones."""

@@ -10,12 +10,15 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
+from pydantic import ConfigDict
 from typing_extensions import Self
 
 from bench.host.process import guarded
-from bench.host.project import toml_of
+from bench.host.project import declaration
+from bench.subjects.subject import ServerFacts
 
 from . import processes, sockets
 from .timing import PACE, PATIENCE, wait_until
@@ -30,19 +33,18 @@ SANITIZER_REPORTS = (
 )
 
 
-@dataclass(frozen=True)
-class Architecture:
+class Architecture(ServerFacts):
     """What the tests must know of a server: its name and its NN_name/tests.toml. Without that file
     the server counts as one process that no client stalls."""
 
+    model_config = ConfigDict(extra="forbid")
     name: str
     keeps_alive: bool = True
     """Whether it serves more than one request per connection."""
-    stalled_by: str = "nobody"
-    """How many waiting clients stall the others: "one", or as many as there are "workers"."""
-    workers: str = ""
-    """What --workers counts, from the start: "processes" or "threads"; empty if it has no
-    effect."""
+    stalled_by: Literal["nobody", "one", "workers"] = "nobody"
+    """How many waiting clients stall the others: one, or as many as there are workers."""
+    workers: Literal["", "processes", "threads"] = ""
+    """What --workers counts, from the start; empty if it has no effect."""
     lends_redis: bool = False
     """Whether a worker lives for one connection and borrows its connection to Redis."""
     shares_redis: bool = False
@@ -53,8 +55,6 @@ class Architecture:
     completes: bool = False
     """Whether the kernel accepts, receives and sends by itself (io_uring): a test that counts or
     replaces these calls sees none."""
-    by_default: bool = True
-    """Whether it is measured and tested if no servers are named."""
 
     @property
     def is_stalled_by_one(self) -> bool:
@@ -89,18 +89,7 @@ class Architecture:
 def architecture(name: str) -> Architecture:
     """Return what a server's folder says about it."""
     (folder,) = REPOSITORY.glob(f"[0-9][0-9]_{name}")
-    file = folder / "tests.toml"
-    said = toml_of(file) if file.exists() else {}
-    known = Architecture(name, **said)
-    assert known.stalled_by in ("nobody", "one", "workers"), f"{file}: stalled_by"
-    assert known.workers in ("", "processes", "threads"), f"{file}: workers"
-    return known
-
-
-def find_servers(repository: Path = REPOSITORY) -> list[str]:
-    """Return the names of all servers, from the folders NN_name/main.c, sorted."""
-    folders = sorted(p.parent.name for p in repository.glob("[0-9][0-9]_*/main.c"))
-    return [folder.split("_", 1)[1] for folder in folders]
+    return declaration(Architecture, folder / "tests.toml", name=name)
 
 
 def is_sanitized(binary: Path) -> bool:
@@ -123,6 +112,8 @@ class Server:
     options: tuple[str, ...] = ()
     prefix: tuple[str, ...] = ()
     """The prefix of the command, which sets a limit or a network namespace."""
+    output: int | None = None
+    """The descriptor that it gets as its standard output; None: a file, for `stdout`."""
     pid: int = 0
     banner: dict[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
@@ -177,7 +168,7 @@ class Server:
             self._process = subprocess.Popen(
                 guarded(self.command()),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
+                stdout=out if self.output is None else self.output,
                 stderr=err,
                 env=environment(),
                 start_new_session=True,
@@ -213,18 +204,18 @@ class Server:
             wait_until(self._is_stopped, f"{self.name} is stopped")
             yield
         finally:
-            for process in processes.living(self.pid):
-                if process.state == "T":
+            for pid in self.pids():
+                if processes.state(pid) == "T":
                     with contextlib.suppress(ProcessLookupError):
-                        os.kill(process.pid, signal.SIGCONT)
+                        os.kill(pid, signal.SIGCONT)
 
     def _is_stopped(self) -> bool:
         """Send SIGSTOP to each process that runs; return whether none did. Its children may still
         be forked when the server prints its banner."""
-        running = [one for one in processes.living(self.pid) if one.state != "T"]
-        for process in running:
+        running = [pid for pid in self.pids() if processes.state(pid) != "T"]
+        for pid in running:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGSTOP)
+                os.kill(pid, signal.SIGSTOP)
         return not running
 
     def wait(self) -> int:
@@ -262,7 +253,7 @@ class Server:
         try:
             was_running = self.running()
             status = self.stop()
-            left = processes.session_processes(self.pid)
+            left = {pid: processes.state(pid) for pid in processes.session_processes(self.pid)}
             assert not left, f"{self.name} left processes behind: {left}"
             self.assert_no_report()
             assert status == 0, f"{self.name} exited with {status}: {self.stderr}"
@@ -292,12 +283,13 @@ class Server:
         return dict(re.findall(r"^(\S+(?: \S+)*?) {2,}(\S.*)$", text[start.start() :], re.M))
 
     def pids(self) -> list[int]:
-        return [p.pid for p in processes.living(self.pid)]
+        """Return its processes that still run."""
+        return processes.living(self.pid)
 
     def is_at_rest(self, workers: int) -> bool:
         """Return whether it has the processes and threads of an idle server, and no zombies."""
         found = processes.session_processes(self.pid)
-        threads = sum(processes.own_threads(process.pid) for process in found)
+        threads = sum(map(processes.own_threads, found))
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)
         rest = {"": alone, "threads": threaded, "processes": forked}[self.kind.workers]
         return (len(found), threads) == rest

@@ -5,7 +5,6 @@ import contextlib
 import select
 import signal
 import socket
-import subprocess
 import tempfile
 import threading
 import time
@@ -17,10 +16,10 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from typing_extensions import Self
 
-from bench.host.process import guarded
+from bench.host.process import Child
 
 from .sockets import free_port
-from .timing import PATIENCE, deadline_in, wait_until
+from .timing import PATIENCE, wait_until
 
 
 def encode(*words: str | bytes | int) -> bytes:
@@ -37,6 +36,7 @@ class RedisClient(redis.Redis):
     def __init__(self, port: int, database: int = 0) -> None:
         self.port = port
         self.database = database
+        self.url = f"redis://127.0.0.1:{port}/{database}"
         # One more try at once: by default redis-py pauses for seconds between three tries.
         tries = Retry(NoBackoff(), 1)
         super().__init__(
@@ -80,11 +80,9 @@ class PrivateRedis:
 
     def __init__(self, *options: str) -> None:
         self.options = options
-        self.port = 0
+        self.port = free_port()
         self._folder = tempfile.TemporaryDirectory(prefix="zs-redis-")
-        self._log = Path(self._folder.name, "log")
         self.socket_path = str(Path(self._folder.name) / "redis.sock")
-        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database: int = 0) -> str:
         return f"redis://127.0.0.1:{self.port}/{database}"
@@ -94,37 +92,17 @@ class PrivateRedis:
         return RedisClient(self.port, database)
 
     def start(self) -> Self:
-        """Start it, on its previous port if it ran before. Raise AssertionError."""
-        end = deadline_in(PATIENCE)
-        self.port = self.port or free_port()
-        while time.monotonic() < end:
-            if self._try_start(self.port):
-                return self
-            time.sleep(0.05)  # the previous process may still have the port
-        raise AssertionError(f"redis-server does not start: {self._log.read_text()}")
-
-    def _try_start(self, port: int) -> bool:
-        fixed = f"--port {port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
+        """Start it, also again after kill(). Raise AssertionError."""
+        fixed = f"--port {self.port} --bind 127.0.0.1 --databases 4096 --tcp-backlog 511".split()
         place = ["--dir", self._folder.name, "--unixsocket", self.socket_path]
         quiet = ["--save", "", "--loglevel", "warning", "--daemonize", "no"]
-        with self._log.open("wb") as log:
-            process = subprocess.Popen(
-                guarded(["redis-server", *fixed, *place, *quiet, *self.options]),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._process = process
+        child = self._child = Child(["redis-server", *fixed, *place, *quiet, *self.options])
+        wait_until(lambda: not child.running() or self._answers(), "redis-server answers")
+        assert child.running(), f"redis-server does not start: {child.stdout}"
+        return self
 
-        def up_or_ended() -> bool:
-            return process.poll() is not None or self._answers(port)
-
-        wait_until(up_or_ended, "redis-server answers")
-        return process.poll() is None
-
-    def _answers(self, port: int) -> bool:
-        client = RedisClient(port)
+    def _answers(self) -> bool:
+        client = RedisClient(self.port)
         try:
             return client.ping()
         except redis.AuthenticationError:
@@ -136,19 +114,15 @@ class PrivateRedis:
 
     def kill(self) -> None:
         """Kill it at once (SIGKILL); what was not written to disk is lost."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        self._child.send(signal.SIGKILL)
+        self._child.end()
 
     def pause(self) -> None:
         """Stop it with SIGSTOP: the kernel accepts connections, but nothing is answered."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        self._child.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        assert self._process is not None
-        self._process.send_signal(signal.SIGCONT)
+        self._child.send(signal.SIGCONT)
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:

@@ -87,44 +87,28 @@ def _write_files(folder: Path) -> None:
         _write(folder / name, INSIDE)
     _write(folder / "sub" / "index.html", b"<!DOCTYPE html><title>sub</title>")
     _write(folder / "sub" / "page.html", b"<!DOCTYPE html><title>page</title>")
-    _write_sparse(folder / "big.bin", BIG_SIZE)
-    with (folder / "big.bin").open("r+b") as big:
+    with (folder / "big.bin").open("wb") as big:
+        big.truncate(BIG_SIZE)
         for number in range(BIG_SIZE // MB):
             big.seek(number * MB)
             big.write(b"%08d" % number)
-    _write_sparse(folder / "huge.bin", HUGE_SIZE)
-    with (folder / "huge.bin").open("r+b") as huge:
+    with (folder / "huge.bin").open("wb") as huge:
         huge.seek(HUGE_SIZE - len(HUGE_MARK))
         huge.write(HUGE_MARK)
-
-
-def _write_sparse(path: Path, size: int) -> None:
-    with path.open("wb") as file:
-        file.truncate(size)
 
 
 def _write_traps(root: Path, folder: Path) -> None:
     """Write files that must never be served, and links to them."""
     _write(root / "secret.txt", SECRET)
     _write(root / "public-secret" / "secret.txt", SECRET)
-    links = folder / "links"
-    links.mkdir()
-    (links / "inside.txt").symlink_to("../digits.txt")
-    (links / "inside-folder").symlink_to("../sub")
-    (links / "outside.txt").symlink_to("../../../secret.txt")
-    (links / "outside-absolute.txt").symlink_to(root / "secret.txt")
-    (links / "outside-folder").symlink_to("../../..")
-    (links / "outside-slash").symlink_to("/")
-    (links / "beside").symlink_to("../../../public-secret")
-    (links / "dangling.txt").symlink_to("nothing-here")
-    (links / "loop").symlink_to("loop")
+    for name, target in DATA["symbolic-links"].items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(target.replace("ROOT", str(root)))
     odd = folder / "odd"
-    odd.mkdir()
-    os.mkfifo(odd / "fifo")
-    os.mkfifo(odd / "fifo.html")
-    (odd / "fifo-index").mkdir()
-    os.mkfifo(odd / "fifo-index" / "index.html")
     (odd / "folder-index" / "index.html").mkdir(parents=True)
+    (odd / "fifo-index").mkdir()
+    for name in ("fifo", "fifo.html", "fifo-index/index.html"):
+        os.mkfifo(odd / name)
     here = Path.cwd()
     os.chdir(odd)  # the path of a Unix socket may not be long
     try:

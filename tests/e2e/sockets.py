@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from bench.host import process
+from bench.host.kernel import parse_table
 from bench.host.sockets import ALL, LISTEN, STATES, TIME_WAIT, end, tcp_sockets
 
 ESTABLISHED = 1 << STATES.index("ESTABLISHED")
@@ -15,11 +16,6 @@ ESTABLISHED = 1 << STATES.index("ESTABLISHED")
 def listens(port: int) -> bool:
     """Return whether a process listens on a port."""
     return bool(tcp_sockets(port, states=LISTEN))
-
-
-def backlog(port: int) -> int:
-    """Return how many connections wait to be accepted on a port."""
-    return sum(one.received for one in tcp_sockets(port, states=LISTEN))
 
 
 def longest_backlog(port: int) -> int:
@@ -83,10 +79,8 @@ def forgotten_connections() -> int:
     """Return how many ended connections the kernel dropped at once because TIME_WAIT was full.
     Counted since the machine's start. A client that still reads from one may be reset: then ab
     reports "exceptions" with a long answer."""
-    names, values = (
-        line.split() for line in Path("/proc/net/netstat").read_text().splitlines()[:2]
-    )
-    return int(values[names.index("TCPTimeWaitOverflow")])
+    counters = parse_table(Path("/proc/net/netstat").read_text(encoding="ascii"))
+    return counters["TcpExt"]["TCPTimeWaitOverflow"]
 
 
 def free_port() -> int:

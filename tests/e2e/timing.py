@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from typing import TypeVar
 
 Result = TypeVar("Result")
 
@@ -61,17 +61,14 @@ def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:
     return attempt()
 
 
-Test = TypeVar("Test", bound=Callable[..., None])
-
-
-def undisturbed_test(seconds: float) -> Callable[[Test], Test]:
+def undisturbed_test(seconds: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator: the test is tried again as by undisturbed(), with its fixtures."""
 
-    def decorate(test: Test) -> Test:
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
         def run(*args: object, **named: object) -> None:
             undisturbed(seconds, lambda: test(*args, **named))
 
-        return cast(Test, run)
+        return run
 
     return decorate

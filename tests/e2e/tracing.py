@@ -5,7 +5,6 @@ import contextlib
 import functools
 import platform
 import re
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from bench.host.process import guarded
 from bench.live.tasks import CALLS, call_in
+from bench.timeline.record import Refused, require_tracing
 
 from . import processes
 from .harness import Server
@@ -55,9 +55,11 @@ def skip_unless_traceable(attached: bool = True) -> None:
     """Skip if processes may not trace each other, as in some containers, or, with `attached`, if
     they may trace only their children, as on Ubuntu (kernel.yama.ptrace_scope=1): the servers are
     ours."""
-    if shutil.which("strace") is None:
-        pytest.skip("strace is not installed")
-    if refused := _refusal() if attached else _refusal_to_begin():
+    try:
+        require_tracing(("strace",))
+    except Refused as reason:
+        pytest.skip(str(reason))
+    if attached and (refused := _refusal()):
         pytest.skip(f"no tracing here: {refused}; if sysctl kernel.yama.ptrace_scope is 1, try 0")
 
 
@@ -72,14 +74,6 @@ def _refusal() -> str:
             other.communicate()  # it ends
             said = strace.communicate()[1].strip()
     return said if refused else ""
-
-
-@functools.cache
-def _refusal_to_begin() -> str:
-    """Return what strace prints if it may not trace even its own child; empty if it may."""
-    words = ["strace", "-qq", "-o", "/dev/null", "true"]
-    done = subprocess.run(words, stderr=subprocess.PIPE, text=True, check=False)
-    return done.stderr.strip() if done.returncode else ""
 
 
 def begun_by_strace(path: Path) -> tuple[str, ...]:

@@ -282,8 +282,8 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
         deadline = time.monotonic() + SECONDS
         while (left := living(session)) and time.monotonic() < deadline:
             time.sleep(0.02)
-        for process in left:
-            os.kill(process.pid, signal.SIGKILL)
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
         assert not left
 
 

@@ -45,10 +45,6 @@ def _is_back(server: Server) -> bool:
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 
-def _said(server: Server, words: str) -> int:
-    return server.stderr.count(words)
-
-
 def test_absent_at_the_start(start: Start) -> None:
     """A server starts without Redis, serves what needs no Redis, and connects when Redis starts."""
     with PrivateRedis() as late:
@@ -60,14 +56,15 @@ def test_absent_at_the_start(start: Start) -> None:
             _assert_unavailable(sign(server, "Ann", "lost"))
         _assert_unavailable(sign(server, "", ""))
         _assert_rest_is_served(server)
-        assert _said(server, AWAY) == 1, server.stderr
+        assert server.stderr.count(AWAY) == 1, server.stderr
         assert server.stderr.startswith(f"{server.name}: Redis ")
         late.start()
         wait_until(lambda: _is_back(server), "service is back")
         assert late.client().remarks() == []
-    assert _said(server, BACK) == 1, server.stderr
+    assert server.stderr.count(BACK) == 1, server.stderr
 
 
+@pytest.mark.redis_code
 def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
     """Redis is killed and restarted several times. The log has a line each time, and the second
     has the number of requests that failed. After a restart between two requests none fails."""
@@ -78,7 +75,7 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
 
         def says(words: str, times: int = times, statuses: list[int] = statuses) -> bool:
             statuses.append(fetch(server, "/guestbook").status)
-            return _said(server, words) == times
+            return server.stderr.count(words) == times
 
         own.kill()
         # The first failures may fall into the clock's step of the last reply: no outage yet.
@@ -101,9 +98,10 @@ def test_missing_unix_socket(start: Start) -> None:
     server = start(redis="unix:/nowhere/redis.sock")
     _assert_unavailable(fetch(server, "/guestbook"))
     _assert_rest_is_served(server)
-    assert _said(server, AWAY) == 1, server.stderr
+    assert server.stderr.count(AWAY) == 1, server.stderr
 
 
+@pytest.mark.redis_code
 @pytest.mark.waits
 @undisturbed_test(REPLY_TIME)
 def test_frozen(start: Start, own: PrivateRedis) -> None:
@@ -122,13 +120,14 @@ def test_frozen(start: Start, own: PrivateRedis) -> None:
             for client in clients:
                 _assert_unavailable(client.read())
         _assert_rest_is_served(server)
-        assert _said(server, AWAY) == 1, server.stderr
+        assert server.stderr.count(AWAY) == 1, server.stderr
     wait_until(lambda: _is_back(server), "service is back")
-    assert _said(server, BACK) == 1, server.stderr
+    assert server.stderr.count(BACK) == 1, server.stderr
     for _ in range(10):
         assert fetch(server, "/go/name").field("Location") == "/there"
 
 
+@pytest.mark.redis_code
 def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
     """If Redis closes idle connections (its timeout, CLIENT KILL), the next request still works. A
     remark that comes at once is stored."""
@@ -146,9 +145,10 @@ def test_connections_closed_by_redis(start: Start, own: PrivateRedis) -> None:
                 visitor.send(remark)
             assert visitor.read().status == 303
         time.sleep(0.2)
-    assert _said(server, AWAY) == 0, server.stderr
+    assert server.stderr.count(AWAY) == 0, server.stderr
 
 
+@pytest.mark.redis_code
 @of_kind("not is_stalled_by_one")
 @pytest.mark.slow
 @pytest.mark.waits
@@ -207,6 +207,7 @@ def _finds_link(server: Server, number: int) -> bool:
     return response.status == 302
 
 
+@pytest.mark.redis_code
 @pytest.mark.slow
 @pytest.mark.waits
 def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None:
@@ -228,6 +229,7 @@ def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None
         assert list(pool.map(finds, list(range(20)) * 2)) == [None] * 40
 
 
+@pytest.mark.redis_code
 def test_client_leaves_while_redis_works(start: Start, own: PrivateRedis) -> None:
     """Clients that leave in the middle of a command leave no reply for the next request."""
     server = start(redis=own.url())
@@ -284,6 +286,7 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
         assert second.exchange(VISIT).status == 200
 
 
+@pytest.mark.redis_code
 @pytest.mark.waits
 @undisturbed_test(2 * REPLY_TIME)
 def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> None:

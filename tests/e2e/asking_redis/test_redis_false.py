@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: MIT
-"""With a false Redis its pages answer 502 or 503, and all other pages are served."""
+"""With invalid, large or late replies pages of Redis answer 502 or 503, and all others are served.
+What fails one request fails no other."""
 
 import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from ..claims import CLOSE, crowd, of
+from bench.host.project import toml_of
+
+from ..claims import CLOSE, crowd, of, shared
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import Server
 from ..http.cases import unescaped
 from ..markup import part, remarks
-from ..redisbox import Conversation, FalseRedis, Script, answering, link, replying
-from ..timing import PACE, PATIENCE, undisturbed, wait_until
+from ..redisbox import (
+    Conversation,
+    FalseRedis,
+    PrivateRedis,
+    Script,
+    answering,
+    link,
+    replying,
+)
+from ..timing import PACE, PATIENCE, undisturbed, undisturbed_test, wait_until
 
 # More than are answered in one loop iteration.
 PIPELINED = 20
@@ -37,28 +47,18 @@ def _says(data: bytes, close: bool = False) -> Script:
     return script
 
 
-def _greets(data: bytes) -> Script:
-    """Return a script that sends first, as Redis never does, and then answers nothing."""
-
-    def script(conversation: Conversation) -> None:
-        conversation.send(data)
-        while conversation.receive():
-            pass
-
-    return script
+def _greets(conversation: Conversation) -> None:
+    """Send first, as Redis never does, and then answer nothing."""
+    conversation.send(b"SSH-2.0-OpenSSH_9.2\r\n")
+    while conversation.receive():
+        pass
 
 
-def _read_nonsense() -> Iterator[tuple[str, Script]]:
-    text = Path(__file__).with_name("nonsense.txt").read_text(encoding="ascii")
-    for line in text.splitlines()[2:]:
-        name, _, said = line.partition(": ")
-        yield name, _says(unescaped(said))
-
-
+SAID = toml_of(Path(__file__).with_name("nonsense.toml"))
 NONSENSE = {
-    **dict(_read_nonsense()),
+    **{name: _says(unescaped(said)) for name, said in SAID.items()},
     "HTTP": _says(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"),
-    "SSH": _greets(b"SSH-2.0-OpenSSH_9.2\r\n"),
+    "SSH": _greets,
     "closes at once": lambda conversation: None,
     "closes after a command": _says(b"", close=True),
     "closes in mid-reply": _says(b"*2\r\n$5\r\nx - ", close=True),
@@ -81,13 +81,8 @@ EVERYWHERE = ("SSH", "closes in mid-reply", "size with letter", "error")
 """How each server treats its connection does not depend on which bytes are invalid."""
 
 
-ELSEWHERE = [
-    pytest.param(name, marks=pytest.mark.shared_code)
-    for name in sorted(NONSENSE.keys() - EVERYWHERE)
-]
-
-
-@pytest.mark.parametrize("name", [*EVERYWHERE, *ELSEWHERE])
+@pytest.mark.redis_code
+@pytest.mark.parametrize("name", [*EVERYWHERE, *map(shared, sorted(NONSENSE.keys() - EVERYWHERE))])
 def test_nonsense(start: Start, name: str) -> None:
     """With invalid replies the pages that need Redis fail, and all others are served."""
     with FalseRedis(NONSENSE[name]) as false:
@@ -115,6 +110,7 @@ WRONG_TYPES = {
 }
 
 
+@pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
     """A reply of a wrong type is rejected at each of the three steps. It may belong to another
     command, so its connection is closed; an error reply belongs here."""
@@ -145,6 +141,7 @@ def test_no_byte_of_an_error_rules_a_terminal(start: Start) -> None:
         assert server.stderr.endswith(" reply: ERR ?[31m ??31m ?31m ???\n")
 
 
+@pytest.mark.redis_code
 def test_replies_in_single_bytes(start: Start) -> None:
     """Replies that arrive byte by byte are accepted."""
 
@@ -166,6 +163,7 @@ def test_replies_in_single_bytes(start: Start) -> None:
         assert sign(server, "Ann", "x").status == 303
 
 
+@pytest.mark.redis_code
 def test_one_command_after_another(start: Start) -> None:
     """The three commands of a visit are sent one by one, each after the reply to the last."""
     seen: list[tuple[bytes, bytes]] = []
@@ -185,6 +183,7 @@ def test_one_command_after_another(start: Start) -> None:
     assert visit == [(command, b"") for command in expected]
 
 
+@pytest.mark.redis_code
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 def test_no_success_by_another_reply(start: Start, later: bool) -> None:
     """A surplus integer never confirms a remark that Redis refused."""
@@ -288,6 +287,7 @@ def _trickles(conversation: Conversation) -> None:
             time.sleep(0.1)
 
 
+@pytest.mark.redis_code
 @pytest.mark.slow
 @pytest.mark.waits
 def test_half_a_reply(start: Start) -> None:
@@ -326,7 +326,7 @@ def test_slow_but_steady(start: Start) -> None:
 
 
 @pytest.mark.slow
-@of("poll", "epoll")
+@of("epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
     """The timeout for Redis begins when a loop iteration ends, however long that was."""
@@ -345,3 +345,119 @@ def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
                 assert asking.read().status == 302
 
         undisturbed(2, attempt)
+
+
+# ---- What fails one request fails no other ----
+
+CLIENTS = 8
+POSTS = 40
+LARGE = b"x" * 2_000_000
+
+
+@pytest.mark.redis_code
+@undisturbed_test(2)
+def test_a_remark_of_another_program_is_too_large(start: Start, own: PrivateRedis) -> None:
+    """Pages that would show a remark that is too large are 502; each post is stored once."""
+    server = start("--workers", "8", redis=own.url())
+    client = own.client()
+    client.do("DEL", "guestbook_remarks")  # of an attempt before
+    assert fetch(server, "/guestbook").status == 200
+    client.do("RPUSH", "guestbook_remarks", LARGE)
+
+    def post(number: int) -> int:
+        return sign(server, "Ann", str(number)).status
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        both = [
+            (pool.submit(post, number), pool.submit(fetch, server, "/guestbook"))
+            for number in range(POSTS)
+        ]
+    assert {(posted.result(), page.result().status) for posted, page in both} == {(303, 502)}
+    stored = [remark for remark in client.remarks() if remark != LARGE]
+    assert sorted(stored) == sorted(b"%d - Ann" % number for number in range(POSTS))
+    assert "unavailable" not in server.stderr
+    assert "the reply is too large and was skipped" in server.stderr
+    client.do("DEL", "guestbook_remarks")
+    assert fetch(server, "/guestbook").status == 200
+
+
+@of("preforking", "epoll")
+def test_large_replies_keep_the_connection(start: Start, own: PrivateRedis) -> None:
+    """A reply that is too large is skipped, and later replies on its connection are used."""
+    server = start("--workers", "1", redis=own.url())
+    client = own.client()
+    assert fetch(server, "/guestbook").status == 200
+    before = client.connections()
+    for _ in range(30):  # 1.5 MB, in small parts
+        client.do("RPUSH", "guestbook_remarks", b"y" * 50_000)
+    for _ in range(5):
+        response = fetch(server, "/guestbook")
+        assert (response.status, response.field("Retry-After")) == (502, None)
+        assert fetch(server, "/go/none").status == 404
+    assert client.connections() == before
+
+
+@of("prethreading", "epoll")
+def test_killed_connections_are_no_outage(start: Start, own: PrivateRedis) -> None:
+    """CLIENT KILL fails only the requests on the killed connections; the next ones connect."""
+    server = start("--workers", "8", redis=own.url())
+    own.client().do("SET", "link:name", "/there")
+    assert fetch(server, "/go/name").status == 302
+    statuses: list[int] = []
+    over = threading.Event()
+
+    def visit() -> None:
+        while not over.is_set():
+            statuses.append(fetch(server, "/go/name").status)
+
+    killer = own.client()
+    with ThreadPoolExecutor(8) as pool:
+        visits = [pool.submit(visit) for _ in range(8)]
+        for _ in range(50):
+            killer.do("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            time.sleep(0.02)
+        over.set()
+    assert [one.result() for one in visits] == [None] * 8
+    assert "unavailable" not in server.stderr, server.stderr
+    assert set(statuses) <= {302, 503}
+    assert statuses.count(503) <= 50 * 8, server.stderr
+
+
+@of("preforking", "epoll")
+@undisturbed_test(0.7)
+def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
+    """If Redis closes a new connection before its first reply, however late, only the request on
+    it fails, provided that Redis replied shortly before the connection began."""
+    numbers = itertools.count()
+
+    def script(conversation: Conversation) -> None:
+        number = next(numbers)
+        if conversation.next_command() is None:
+            return
+        if number == 1:
+            time.sleep(0.4)  # longer than a server waits for a sign of Redis
+        else:
+            conversation.send(b"$6\r\n/there\r\n")
+
+    with FalseRedis(script) as false:
+        server = start("--workers", "1", redis=false.url)
+        statuses = [fetch(server, "/go/name").status]
+        time.sleep(0.1)  # the server notices that its first connection was closed
+        statuses += [fetch(server, "/go/name").status for _ in range(2)]
+        assert statuses == [302, 503, 302], server.stderr
+        assert "unavailable" not in server.stderr
+
+
+@pytest.mark.redis_code
+@pytest.mark.slow
+@pytest.mark.waits
+@pytest.mark.parametrize(("pause", "status"), [(0, 302), (0.8, 503)])
+def test_one_deadline_for_a_call(start: Start, pause: float, status: int) -> None:
+    """AUTH, SELECT and the command share one timeout of 2 s; they do not have one each."""
+
+    def reply(words: list[bytes]) -> bytes:
+        return link(words) if words[0] == b"GET" else b"+OK\r\n"
+
+    with FalseRedis(replying(reply, pause)) as false:
+        url = false.url.replace("redis://", "redis://:secret@").removesuffix("0") + "1"
+        assert fetch(start("--workers", "1", redis=url), "/go/name").status == status

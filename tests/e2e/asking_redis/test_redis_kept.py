@@ -2,6 +2,7 @@
 """Connections to Redis are reused, and no remark that was answered with success is lost."""
 
 import contextlib
+import itertools
 import threading
 import time
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ..claims import of
+from ..claims import crowd, of, statuses
 from ..client import FORM, Client, EndOfStreamError, fetch, form, request, sign
 from ..conftest import Start
 from ..harness import Server
@@ -39,15 +40,9 @@ def _warm_up(server: Server, at_once: int) -> None:
         fetch(server, "/guestbook")
     # If each worker serves one connection, some may not have ended when the next begins.
     spare = 0 if server.kind.has_workers else 10
-    with contextlib.ExitStack() as stack:
-        for _ in range(at_once + spare):
-            client = stack.enter_context(Client(server))
+    with crowd(server, at_once + spare, b"") as clients:
+        for client in clients:
             assert client.exchange(VISIT).status == 200
-
-
-def _visit(server: Server, times: int) -> None:
-    for _ in range(times):
-        assert fetch(server, "/guestbook").status == 200
 
 
 def _spare(server: Server) -> int:
@@ -72,13 +67,12 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
     for _ in range(3):
         _warm_up(server, 6)
     before = client.connections()
-    _visit(server, 60)
+    assert statuses(server, "/guestbook", 60, at_once=1) == {200: 60}
     for number in range(20):
         assert sign(server, "Ann", str(number)).status == 303
         assert fetch(server, f"/go/{number}").status == 404
         assert fetch(server, "/go/list").status == 502
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: _visit(server, 15), range(4)))
+    assert statuses(server, "/guestbook", 60, at_once=4) == {200: 60}
     assert client.connections() - before <= _spare(server)
 
 
@@ -96,92 +90,74 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
 
 
 @pytest.mark.slow
-@of("threading", "prethreading")
+@of("prethreading")
 @pytest.mark.waits
 def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> None:
     """Connections that many clients left idle are closed although one client goes on."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()
 
-    def visit() -> bool:
-        return fetch(server, "/guestbook").status == 200
+    def connected(at_once: int) -> int:
+        assert statuses(server, "/guestbook", 10 * at_once, at_once) == {200: 10 * at_once}
+        return client.connected()
 
-    with ThreadPoolExecutor(3) as pool:
-        wait_until(
-            lambda: all(pool.map(lambda _: visit(), range(30))) and client.connected() > 1,
-            "several are used at once",
-        )
-    wait_until(lambda: visit() and client.connected() == 1, "idle connections are closed")
+    wait_until(lambda: connected(at_once=3) > 1, "several are used at once")
+    wait_until(lambda: connected(at_once=1) == 1, "idle connections are closed")
 
 
-class _Writer(threading.Thread):
+class _Writer:
     """Posts remarks one after another, each different, and records the answers."""
 
-    def __init__(self, server: Server, name: str, leaves: bool) -> None:
-        super().__init__()
-        self.server = server
-        self.writer = name
+    def __init__(self, name: str, leaves: bool) -> None:
+        """`leaves`: whether it resets every third connection without an answer."""
+        self.name = name
         self.leaves = leaves
-        self.go_on = True
         self.accepted: list[bytes] = []
         self.statuses: set[int] = set()
 
-    def run(self) -> None:
-        """Post until the stop event is set."""
-        number = 0
-        while self.go_on:
-            number += 1
-            text = f"{self.writer}-{number}"
+    def write(self, server: Server, over: threading.Event) -> None:
+        """Post until the event is set."""
+        for number in itertools.takewhile(lambda _: not over.is_set(), itertools.count(1)):
+            text = f"{self.name}-{number}"
             body = form(guest_name="W", guest_remarks=text)
-            try:
-                with Client(self.server) as client:
-                    client.send(request("POST", "/guestbook", (FORM,), body))
-                    if self.leaves and number % 3 == 0:
-                        client.reset()
-                        continue
-                    status = client.read().status
-            except (EndOfStreamError, OSError):
-                time.sleep(0.01)
-                continue
-            self.statuses.add(status)
-            if status == 303:
-                self.accepted.append(f"{text} - W".encode())
+            with contextlib.suppress(EndOfStreamError, OSError), Client(server) as client:
+                client.send(request("POST", "/guestbook", (FORM,), body))
+                if self.leaves and number % 3 == 0:
+                    client.reset()
+                    continue
+                status = client.read().status
+                self.statuses.add(status)
+                if status == 303:
+                    self.accepted.append(f"{text} - W".encode())
 
 
 def _all_get_on(writers: list[_Writer]) -> None:
     """Wait until each writer has had three more remarks accepted."""
-    for writer in writers:
-        wanted = len(writer.accepted) + 3
-        wait_until(lambda w=writer, n=wanted: len(w.accepted) >= n, "remarks are accepted")
+    wanted = {writer: len(writer.accepted) + 3 for writer in writers}
+    wait_until(lambda: all(len(w.accepted) >= n for w, n in wanted.items()), "all get on")
 
 
-@contextlib.contextmanager
-def _writing(writers: list[_Writer]) -> Iterator[None]:
-    for writer in writers:
-        writer.start()
-    try:
-        yield
-    finally:
-        for writer in writers:
-            writer.go_on = False
-        for writer in writers:
-            writer.join()
-
-
+@pytest.mark.redis_code
 def test_no_accepted_remark_is_lost(start: Start, own: PrivateRedis) -> None:
     """Redis is killed twice, clients leave early, and the server is stopped among many remarks:
     each remark answered with 303 is stored."""
     server = start(redis=own.url())
-    writers = [_Writer(server, f"w{n}", leaves=n % 2 == 1) for n in range(4)]
-    with _writing(writers):
-        for _ in range(2):
+    writers = [_Writer(f"w{n}", leaves=n % 2 == 1) for n in range(4)]
+    over = threading.Event()
+    with ThreadPoolExecutor(len(writers)) as pool:
+        writing = [pool.submit(writer.write, server, over) for writer in writers]
+        try:
+            for _ in range(2):
+                _all_get_on(writers)
+                time.sleep(0.2)
+                own.kill()
+                time.sleep(0.2)
+                own.start()
             _all_get_on(writers)
-            time.sleep(0.2)
-            own.kill()
-            time.sleep(0.2)
-            own.start()
-        _all_get_on(writers)
-        assert server.stop() == 0
+            assert server.stop() == 0
+        finally:
+            over.set()
+    assert [one.result() for one in writing] == [None] * len(writers)
     stored = own.client().remarks()
     for writer in writers:
         assert writer.statuses <= {303, 503}

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Redis allows fewer clients than there are workers: requests wait, and no outage is reported."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time
-from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ..claims import REDIS_TIME, of
+from ..claims import REDIS_TIME, crowd, of, shared, statuses
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..harness import Server, architecture
@@ -24,52 +20,28 @@ VISIT = request("GET", "/guestbook")
 
 
 @contextlib.contextmanager
-def few_clients(count: int) -> Iterator[PrivateRedis]:
-    """Yield a Redis with a limit of so many clients and none connected."""
-    with PrivateRedis("--maxclients", str(count)) as redis:
-        yield redis
-
-
-class Hog:
-    """Another program that takes all the clients that a Redis allows."""
-
-    def __init__(self, redis: PrivateRedis) -> None:
-        self.port = redis.port
-        self._sockets: list[socket.socket] = []
-
-    def _take_one(self) -> bool:
-        taken = socket.create_connection(("127.0.0.1", self.port))
-        taken.sendall(encode("PING"))
-        with contextlib.suppress(ConnectionError):
-            if taken.recv(100).startswith(b"+PONG"):
-                self._sockets.append(taken)
-                return True
-        taken.close()
-        return False
-
-    def __enter__(self) -> Hog:
-        while self._take_one():
-            pass
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        for taken in self._sockets:
-            taken.shutdown(socket.SHUT_WR)
-            while taken.recv(100):  # until Redis has closed it too, and its place is free
+def _all_taken(redis: PrivateRedis) -> Iterator[None]:
+    """Take all the clients that a Redis allows within the block, as another program does."""
+    taken: list[socket.socket] = []
+    with contextlib.ExitStack() as stack:
+        while True:
+            one = stack.enter_context(socket.create_connection(("127.0.0.1", redis.port)))
+            with contextlib.suppress(ConnectionError):
+                one.sendall(encode("PING"))
+                if one.recv(100).startswith(b"+PONG"):
+                    taken.append(one)
+                    continue
+            break
+        yield
+        for one in taken:
+            one.shutdown(socket.SHUT_WR)
+            while one.recv(100):  # until Redis has closed it too, and its place is free
                 pass
-            taken.close()
 
 
-def _visit_at_once(servers: list[Server], clients: int, visits: int) -> None:
-    """Let so many clients visit the servers in turn, at once; each must get all its pages."""
-
-    def visit(number: int) -> list[int]:
-        count = len(servers)
-        return [fetch(servers[(number + i) % count], "/guestbook").status for i in range(visits)]
-
-    with ThreadPoolExecutor(clients) as pool:
-        statuses = [status for one in pool.map(visit, range(clients)) for status in one]
-    assert Counter(statuses) == {200: clients * visits}
+def _visit_at_once(server: Server, clients: int, visits: int) -> None:
+    """Assert that so many clients at once, with so many visits each, get all their pages."""
+    assert statuses(server, "/guestbook", clients * visits, clients) == {200: clients * visits}
 
 
 def _assert_no_outage(server: Server) -> None:
@@ -84,20 +56,17 @@ def test_fewer_connections_than_clients(
     start: Start, arch: str, connections: int, clients: int
 ) -> None:
     """Many clients at once, and then a single one, all get their pages."""
-    with few_clients(connections) as redis:
+    with PrivateRedis("--maxclients", str(connections)) as redis:
         workers = architecture(arch).workers_within(connections, 100)
         server = start("--workers", workers, redis=redis.url())
-        undisturbed(REDIS_TIME, lambda: _visit_at_once([server], clients, 10))
-
-        def visit_alone() -> None:
-            assert fetch(server, "/guestbook").status == 200
+        undisturbed(REDIS_TIME, lambda: _visit_at_once(server, clients, 10))
 
         for _ in range(30):
-            visit_alone()
+            _visit_at_once(server, 1, 1)
         if server.kind.worker_per_client and not server.kind.shares_redis:
 
             def is_refused() -> bool:
-                visit_alone()  # another worker each time; the last may be new
+                _visit_at_once(server, 1, 1)  # another worker each time; the last may be new
                 return REFUSED in server.stderr
 
             wait_until(is_refused, "each worker wants a connection of its own")
@@ -106,13 +75,12 @@ def test_fewer_connections_than_clients(
 
 def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
     """Clients that stay connected take no Redis connections from each other."""
-    with few_clients(3) as redis:
+    with PrivateRedis("--maxclients", "3") as redis:
         workers = architecture(arch).workers_within(3, 16)
         server = start("--workers", workers, redis=redis.url())
-        with contextlib.ExitStack() as stack:
-            count = 12 if server.kind.keeps_alive else 1
-            clients = [stack.enter_context(Client(server)) for _ in range(count)]
-            for client in clients * (5 if server.kind.keeps_alive else 1):
+        count, times = (12, 5) if server.kind.keeps_alive else (1, 1)
+        with crowd(server, count, b"") as clients:
+            for client in clients * times:
                 assert client.exchange(VISIT).status == 200
         _assert_no_outage(server)
 
@@ -120,25 +88,25 @@ def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
 @of("threading", "prethreading")
 def test_connections_are_handed_on(start: Start) -> None:
     """A waiting thread gets another thread's connection; not every command opens one."""
-    with few_clients(3) as redis:
+    with PrivateRedis("--maxclients", "3") as redis:
         counter = redis.client()
         server = start("--workers", "16", redis=redis.url())
 
         def attempt() -> None:
             before = counter.connections()
-            _visit_at_once([server], 12, 20)
+            _visit_at_once(server, 12, 20)
             assert counter.connections() - before < 200
 
         undisturbed(REDIS_TIME, attempt)
         # A thread that got another's connection must release its turn (REDIS_NEW_AT_ONCE).
-        undisturbed(REDIS_TIME, lambda: _visit_at_once([server], 12, 40))
+        undisturbed(REDIS_TIME, lambda: _visit_at_once(server, 12, 40))
         assert REFUSED in server.stderr
 
 
-@pytest.mark.parametrize("place", ["TCP", "TCP and a database", "Unix socket"])
+@pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
     """A refused request waits for other programs; files are served meanwhile."""
-    with few_clients(4) as redis:
+    with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),
             "TCP and a database": redis.url(7),
@@ -152,7 +120,7 @@ def test_others_take_all_for_a_while(start: Start, place: str) -> None:
 
 def _assert_waits(server: Server, redis: PrivateRedis) -> None:
     with Client(server) as client:
-        with Hog(redis):
+        with _all_taken(redis):
             client.send_read(VISIT)
             if not server.kind.is_stalled_by_one:
                 assert fetch(server, "/t/digits.txt").status == 200
@@ -160,14 +128,15 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
         assert client.read().status == 200
 
 
+@pytest.mark.redis_code
 @pytest.mark.slow
 @pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
     """A request that waits too long gets 503, and no outage is reported. Later requests succeed,
     and connections are kept as before."""
-    with few_clients(4) as redis:
+    with PrivateRedis("--maxclients", "4") as redis:
         server = start("--workers", "2", redis=redis.url())
-        with Hog(redis):
+        with _all_taken(redis):
             begun = time.monotonic()
             assert fetch(server, "/guestbook").status == 503
             assert time.monotonic() - begun > 1, "it did not wait"

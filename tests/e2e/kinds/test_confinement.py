@@ -12,7 +12,6 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -135,15 +134,11 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
     assert server.stderr == ""
 
 
-@dataclass
-class _Intruded(Server):
-    """A server under an attacker's control: see tests/faults/intruder.c."""
-
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def command(self) -> list[str]:
-        words = [f"{key}={value}" for key, value in self.variables.items()]
-        return ["env", f"LD_PRELOAD={INTRUDER}", *words, *super().command()]
+def _intruded(binary: Path, root: Path, url: str, *options: str, **variables: str) -> Server:
+    """Return a server under an attacker's control: see tests/faults/intruder.c."""
+    words = ("env", f"LD_PRELOAD={INTRUDER}", *(f"{key}={it}" for key, it in variables.items()))
+    # --log: io_uring accepts by itself, and then asks for the address.
+    return Server(binary, root, url, ("--workers", "2", "--log", *options), words)
 
 
 def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dict[str, int]:
@@ -157,9 +152,7 @@ def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dic
             "OTHER_PORT": str(other.port),
             "TEST_PID": str(os.getpid()),
         }
-        # --log: io_uring accepts by itself, and then asks for the address.
-        choice = ("--workers", "2", "--log", *options)
-        with _Intruded(binary, root, redis.url(), choice, variables=variables) as server:
+        with _intruded(binary, root, redis.url(), *options, **variables) as server:
             assert fetch(server, "/t/digits.txt").status == 200
             found = re.findall(r"^intruder (\w+) (\d+)$", server.stderr, re.MULTILINE)
             return {name: int(number) for name, number in found}
@@ -205,9 +198,7 @@ def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> N
 @pytest.mark.shared_code
 def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The message of the C library about a corrupt heap is printed."""
-    choice = ("--workers", "2", "--log")
-    server = _Intruded(binary, site, redis.url(), choice, variables={"FREE_TWICE": "1"})
-    server.start()
+    server = _intruded(binary, site, redis.url(), FREE_TWICE="1").start()
     try:
         with Client(server) as client:
             client.send(request("GET", "/"))

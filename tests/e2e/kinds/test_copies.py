@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.subjects.subject import discover
 from tests.bench.commands import run
 
-from ..harness import REPOSITORY, Server, find_servers
+from ..harness import REPOSITORY, Server
 from ..redisbox import PrivateRedis
 
 LISTENING = {'"multicore"': '"listening"', "LISTENER_OPTION": "LISTENER_EACH"}
@@ -75,7 +76,7 @@ def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
         assert not re.search("offset|fuzz", said), f"its lines are in another place: {said}"
     assert "warning" not in run("make", "-s", "-j2", "all", cwd=copy).stderr
     redis.client(0).do("DEL", "hello:<Ada>")
-    for number, name in enumerate(find_servers(), start=1):
+    for number, name in enumerate(discover(REPOSITORY), start=1):
         with Server(copy / name, copy, redis.url(0), ("--workers", "2")) as server:
             page = f"{server.url}hello/%3CAda%3E"
             answer = run("curl", "-q", "-sS", "--noproxy", "*", page).stdout

@@ -65,7 +65,8 @@ def _is_done(server: Server) -> bool:
     is left. Otherwise the next one would get another slot and Redis connection, or another
     stack."""
     tasks = [task for pid in server.pids() for task in processes.tasks(pid)]
-    return not any_open(server.port) and server.is_at_rest(1) and all(map(processes.sleeps, tasks))
+    sleep = {*map(processes.state, tasks)} == {"S"}
+    return sleep and not any_open(server.port) and server.is_at_rest(1)
 
 
 def _ask(server: Server, target: str, way: str, times: int, rest: float = 0) -> None:

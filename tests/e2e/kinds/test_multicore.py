@@ -12,7 +12,7 @@ from ..claims import KEPT, WORKERS, crowd, of
 from ..client import Client, fetch
 from ..conftest import Start
 from ..harness import Server
-from ..processes import sleeps, stands_still
+from ..processes import state
 from ..timing import wait_until
 
 pytestmark = of("multicore")
@@ -45,7 +45,7 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
         for _ in range(CLIENTS):
             client = stack.enter_context(Client(server))
             assert client.exchange(KEPT).status == 200
-            wait_until(lambda: all(map(sleeps, server.children())), "the worker sleeps again")
+            wait_until(lambda: {*map(state, server.children())} == {"S"}, "the worker sleeps again")
     least, most = sorted(_shares(server))
     assert least + most == CLIENTS
     assert least > 0 if options else most > 0.8 * CLIENTS
@@ -58,7 +58,7 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")
     busy, _ = server.children()
     os.kill(busy, signal.SIGSTOP)
-    wait_until(lambda: stands_still(busy), "it is stopped")
+    wait_until(lambda: state(busy) == "T", "it is stopped")
     with crowd(server, CLIENTS, KEPT) as clients:
         for client in clients:
             client.is_quiet(0 if options else 1)

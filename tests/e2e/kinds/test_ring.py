@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What is peculiar to a server with io_uring."""
 
-import contextlib
 import errno
 import signal
 import socket
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from .. import processes
-from ..claims import CLOSE, of
+from ..claims import CLOSE, crowd, of
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..harness import Server
@@ -62,10 +61,7 @@ def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> 
 def test_urgent_data(server: Server) -> None:
     """Each urgent byte (MSG_OOB) wakes a receive operation for nothing, and after 128 times the
     kernel gives it to a worker thread, which sleeps. Only one such thread may exist (2 s)."""
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Client(server)) for _ in range(20)]
-        for client in clients:
-            client.send(b"G")
+    with crowd(server, 20, b"G") as clients:
         for _ in range(140):
             for client in clients:
                 client.socket.send(b"x", socket.MSG_OOB)

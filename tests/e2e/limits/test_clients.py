@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ..claims import shared
 from ..harness import Server
 from ..redisbox import RedisClient
 from ..site import eighty_kilobytes
@@ -99,6 +100,10 @@ def test_upload_too_large(server: Server) -> None:
         assert out == b"413", more
 
 
+ELSEWHERE = ("/t/digits.txt", "/t/80k.bin", "/go/name")
+"""What all servers get from the same code."""
+
+
 def apache_bench(server: Server, target: str, count: int, *options: str) -> dict[str, str]:
     """Send requests, fifty at once; return the figures that ab prints. None fails. Lengths may
     differ: the count grows. With much other traffic the kernel may have reset a client. Such a
@@ -116,7 +121,7 @@ def apache_bench(server: Server, target: str, count: int, *options: str) -> dict
     return figures
 
 
-@pytest.mark.parametrize("target", ["/guestbook", "/t/digits.txt", "/t/80k.bin", "/go/name"])
+@pytest.mark.parametrize("target", ["/guestbook", *map(shared, ELSEWHERE)])
 @pytest.mark.parametrize("options", [(), ("-k",)], ids=["close", "keep-alive"])
 def test_apache_bench(
     server: Server, store: RedisClient, target: str, options: tuple[str, ...]

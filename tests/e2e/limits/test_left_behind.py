@@ -5,7 +5,7 @@ import os
 import signal
 
 from .. import processes
-from ..claims import of
+from ..claims import CLOSE, crowd, of
 from ..client import Client, fetch, request, send_to_end
 from ..conftest import Start
 from ..harness import Server
@@ -16,15 +16,13 @@ from ..timing import wait_until
 def test_death_of_the_parent(start: Start) -> None:
     """If the parent is killed, every child ends at once."""
     server = start("--workers", "5")
-    clients = [Client(server) for _ in range(5)]
-    for client in clients if server.kind.keeps_alive else clients[:1]:
-        client.exchange(request("GET", "/guestbook"))
-    server.send_signal(signal.SIGKILL)
-    server.wait()
-    wait_until(lambda: not processes.living(server.pid), "all children end")
-    processes.reap_orphans(server.pid)
-    for client in clients:
-        client.close()
+    with crowd(server, 5, b"") as clients:
+        for client in clients if server.kind.keeps_alive else clients[:1]:
+            client.exchange(request("GET", "/guestbook"))
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        wait_until(lambda: not processes.living(server.pid), "all children end")
+        processes.reap_orphans(server.pid)
     # io_uring: the kernel ends what is under way a little later than the process.
     wait_until(lambda: not listens(server.port), "no process listens")
 
@@ -40,16 +38,14 @@ def test_no_descriptors_left_open(start: Start) -> None:
 
     def work() -> None:
         for raw in (
-            request("GET", "/guestbook"),
+            request("GET", "/guestbook", CLOSE),
             b"nonsense\r\n\r\n",
-            request("GET", "/t/80k.bin"),
-            request("GET", "/t"),  # a folder: redirected to the one with the slash
-            request("GET", "/t/nothing"),
+            request("GET", "/t/80k.bin", CLOSE),
+            request("GET", "/t", CLOSE),  # a folder: redirected to the one with the slash
+            request("GET", "/t/nothing", CLOSE),
         ):
             for _ in range(20):
-                send_to_end(
-                    server, raw.replace(b"Host: test\r\n", b"Host: a\r\nConnection: close\r\n")
-                )
+                send_to_end(server, raw)
         for _ in range(20):
             client = Client(server)
             client.send(request("GET", "/t/big.bin"))

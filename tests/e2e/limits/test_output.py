@@ -12,9 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import termios
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -34,37 +32,9 @@ from ..timing import PACE, PATIENCE, wait_until
 # A server of processes, one of threads, one with an event loop: the code of the output is shared.
 pytestmark = of("preforking", "prethreading", "epoll")
 LONG = "/t/none-" + "x" * 400
-Output = tuple[tuple[str, ...], int, int]
-"""The prefix of a command, the descriptor that reads its output, and ours of what it writes to."""
+Output = tuple[int, int]
+"""The descriptor that the server writes to, and the descriptor that reads it."""
 DROPPED = re.compile(r"\w+: (\d+) lines were dropped here")
-
-
-# Receives a descriptor from the socket at that path, then becomes the rest of the command.
-TAKE = """
-import os, socket, sys
-way = socket.socket(socket.AF_UNIX)
-way.connect(sys.argv[1])
-(taken,) = socket.recv_fds(way, 1, 1)[1]
-os.dup2(taken, int(sys.argv[2]))
-os.execv(sys.argv[3], sys.argv[3:])
-"""
-
-
-@contextlib.contextmanager
-def _handed_over(way: Path, descriptor: int, number: int) -> Iterator[tuple[str, ...]]:
-    """Return the prefix of a command that gets our descriptor, not another one of the same file."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(way))
-        listener.listen()
-
-        def give() -> None:
-            with listener.accept()[0] as taker:
-                socket.send_fds(taker, [b"x"], [descriptor])
-
-        thread = threading.Thread(target=give)
-        thread.start()
-        yield sys.executable, "-c", TAKE, str(way), str(number)
-        thread.join()
 
 
 def _read_now(descriptor: int) -> str:
@@ -139,39 +109,38 @@ def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
         server.finish()
 
 
-def _pipe(path: Path, stack: contextlib.ExitStack) -> Output:
-    pipe = Pipe(path / "pipe")
-    stack.callback(pipe.close)
-    return redirected(f"> '{pipe.path}'"), pipe.reader, pipe.reader
+def _pipe(stack: contextlib.ExitStack) -> Output:
+    reader, writer = os.pipe()
+    for end in (reader, writer):
+        stack.callback(os.close, end)
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+    return writer, reader
 
 
-def _socket(path: Path, stack: contextlib.ExitStack) -> Output:
+def _socket(stack: contextlib.ExitStack) -> Output:
     """As with systemd's journal. MSG_DONTWAIT needs no socket flag."""
     ours, theirs = map(stack.enter_context, socket.socketpair())
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
-    prefix = stack.enter_context(_handed_over(path / "way", theirs.fileno(), 1))
-    return prefix, ours.fileno(), theirs.fileno()
+    return theirs.fileno(), ours.fileno()
 
 
-def _terminal(path: Path, stack: contextlib.ExitStack) -> Output:
+def _terminal(stack: contextlib.ExitStack) -> Output:
     """Ctrl-S stops a terminal."""
     keyboard, screen = pty.openpty()
-    stack.callback(os.close, screen)
-    stack.callback(os.close, keyboard)
+    for end in (keyboard, screen):
+        stack.callback(os.close, end)
     termios.tcflow(screen, termios.TCOOFF)
-    return stack.enter_context(_handed_over(path / "way", screen, 1)), keyboard, screen
+    return screen, keyboard
 
 
 @pytest.mark.parametrize("kind", [_pipe, _socket, _terminal])
-def test_full_access_log(
-    start: Start, tmp_path: Path, kind: Callable[[Path, contextlib.ExitStack], Output]
-) -> None:
+def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Output]) -> None:
     """Each request is a line of the log, or is counted in the next line. The descriptor of the
     program that started the server keeps its flags."""
     with contextlib.ExitStack() as stack:
-        prefix, reader, ours = kind(tmp_path, stack)
+        ours, reader = kind(stack)
         flags = fcntl.fcntl(ours, fcntl.F_GETFL)
-        server = start("--log", "--workers", "2", prefix=prefix)
+        server = start("--log", "--workers", "2", stdout=ours)
         for _ in range(30):
             assert fetch(server, LONG).status == 404
         if os.isatty(ours):

@@ -6,22 +6,37 @@ slower. It never crashes or spins, and is as before after the clients have left.
 """
 
 import contextlib
+import errno
 import os
 import random
 import re
 import resource
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
-from ..claims import IDLE_TIME, KEPT, REQUEST_TIME, crowd, of
+from bench.host.sockets import bring_up_loopback
+from lab.kernel import NEW_NETWORK, enter, unshare
+
+from ..claims import (
+    ELSEWHERE,
+    IDLE_TIME,
+    KEPT,
+    REDIS_TIME,
+    REQUEST_TIME,
+    crowd,
+    of,
+    shared,
+    statuses,
+)
 from ..client import Client, fetch, request, sign
 from ..conftest import Start
 from ..harness import REPOSITORY, Server, architecture, run_to_end
@@ -57,14 +72,12 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
 # ---- Few descriptors, many clients ----
 
 
-@pytest.mark.parametrize("descriptors", [20, 32, 64])
+@pytest.mark.parametrize("descriptors", [20, shared(32), shared(64)])
 def test_more_clients_than_descriptors(start: Start, descriptors: int) -> None:
     """More slow clients than descriptors are all served, and so are many that need Redis."""
     server = start("--workers", "8", prefix=limited(nofile=descriptors))
     undisturbed(REQUEST_TIME, lambda: assert_serves_crowd(server, 60))
-    with ThreadPoolExecutor(30) as pool:
-        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(300))
-        assert Counter(statuses) == {200: 300}
+    assert statuses(server, "/guestbook", 300, at_once=30) == {200: 300}
 
 
 @undisturbed_test(IDLE_TIME)
@@ -78,7 +91,7 @@ def test_idle_clients_leave_room(start: Start, arch: str) -> None:
 
 def _with_many_files(folder: Path) -> Path:
     """Return a site with 120 small files and six large ones."""
-    root = build_project_site(folder / "site", REPOSITORY)
+    root = build_project_site(Path(tempfile.mkdtemp(dir=folder)), REPOSITORY)
     for number in range(120):
         (root / "public" / f"{number}.txt").write_text(str(number))
     for number in range(6):
@@ -88,25 +101,21 @@ def _with_many_files(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("descriptors", [32, 64])
+@pytest.mark.parametrize("descriptors", [32, shared(64)])
+@undisturbed_test(REQUEST_TIME)
 def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors: int) -> None:
     """While slow clients hold large files open, each a different one, all others are served."""
     root = _with_many_files(tmp_path)
     server = start("--workers", "8", root=root, prefix=limited(nofile=descriptors))
     slow = 0 if server.kind.is_stalled_by_one else 6
-    undisturbed(REQUEST_TIME, lambda: _assert_serves_beside(server, slow))
-
-
-def _assert_serves_beside(server: Server, slow: int) -> None:
-    clients = [Client(server, receive_buffer=4096) for _ in range(slow)]
-    for number, client in enumerate(clients):
-        client.send(request("GET", f"/{number}.bin"))
-        assert b" 200 " in client.read_head()
-    for number in range(120):
-        assert fetch(server, f"/{number}.txt").body == str(number).encode()
-    assert fetch(server, "/guestbook").status == 200
-    for client in clients:
-        client.close()
+    with contextlib.ExitStack() as stack:
+        for number in range(slow):
+            client = stack.enter_context(Client(server, receive_buffer=4096))
+            client.send(request("GET", f"/{number}.bin"))
+            assert b" 200 " in client.read_head()
+        for number in range(120):
+            assert fetch(server, f"/{number}.txt").body == str(number).encode()
+        assert fetch(server, "/guestbook").status == 200
 
 
 @pytest.mark.slow
@@ -125,16 +134,11 @@ def test_limit_is_lifted(start: Start) -> None:
 
 
 def unused_user() -> int:
-    """Return an unused user number: the limit counts all processes of one user."""
-    taken = set()
-    for path in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            taken.add(path.stat().st_uid)
-    while True:
-        # It must also differ from that of other tests that run at the same time.
-        user = random.randrange(200_000, 2_000_000_000)
-        if user not in taken:
-            return user
+    """Return an unused user number: the limit counts all processes of one user. It must also differ
+    from that of other tests that run at the same time."""
+    taken = {process.info["uids"].real for process in psutil.process_iter(["uids"])}
+    numbers = iter(lambda: random.randrange(200_000, 2_000_000_000), None)
+    return next(number for number in numbers if number not in taken)
 
 
 @pytest.fixture
@@ -232,6 +236,100 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
             assert client.read().status == 200
 
 
+# ---- Few ports for connections to Redis ----
+# Each test has its own network namespace, because the limit is that of the whole machine (ip(7)).
+
+VISIT = request("GET", "/guestbook", (("Connection", "close"),))
+REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"
+FEW, MANY = (50_000, 50_001), (20_000, 49_999)
+
+
+SETTING = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
+
+def _allow_ports(first: int, last: int) -> None:
+    """Set the ports that this thread's namespace has for connections that it makes."""
+    SETTING.write_text(f"{first} {last}")
+
+
+@pytest.fixture
+def _own_network(redis: PrivateRedis) -> Iterator[None]:
+    """Run the test, and all that it starts, in a network namespace of its own."""
+    with contextlib.ExitStack() as stack:
+        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        stack.callback(os.close, before)
+        try:
+            unshare(NEW_NETWORK)
+            stack.callback(enter, before, NEW_NETWORK)
+            bring_up_loopback()
+            SETTING.write_text(SETTING.read_text())
+        except OSError as error:  # in most containers
+            pytest.skip(f"no network namespace with settings of its own: {error}")
+        yield
+
+
+@contextlib.contextmanager
+def _all_ports_taken(port: int) -> Iterator[None]:
+    """Take all ports for connections to this one."""
+    with contextlib.ExitStack() as stack:
+        result = 0
+        while result == 0:
+            taken = stack.enter_context(socket.socket())
+            # Reset at the end: none is left in TIME_WAIT.
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            result = taken.connect_ex(("127.0.0.1", port))
+        assert result == errno.EADDRNOTAVAIL
+        yield
+
+
+@pytest.mark.usefixtures("_own_network")
+def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
+    """With two ports, each of twelve simultaneous clients gets the page, and the next one too."""
+    with PrivateRedis() as redis:
+        workers = architecture(arch).workers_within(2, 16)
+        server = start("--workers", workers, redis=redis.url())
+
+        def attempt() -> None:
+            _allow_ports(*MANY)
+            with crowd(server, 12, b"") as clients:
+                _allow_ports(*FEW)
+                for client in clients:
+                    client.send(VISIT)
+                assert [client.read().status for client in clients] == [200] * 12
+
+        undisturbed(REDIS_TIME, attempt)
+        _allow_ports(*MANY)
+        for _ in range(20):
+            assert fetch(server, "/guestbook").status == 200
+        assert "unavailable" not in server.stderr
+        assert server.stderr.count("\n") == server.stderr.count(REASON) <= 1, server.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.redis_code
+@pytest.mark.waits
+@pytest.mark.usefixtures("_own_network")
+def test_no_port_at_all(start: Start) -> None:
+    """Without a port pages are 503 after a while, and all else is served; later all is served."""
+    with PrivateRedis() as redis:
+        server = start("--workers", "16", redis=redis.url())
+        count = 1 if server.kind.is_stalled_by_one else 4  # each waits
+        with crowd(server, count, b"") as visitors, crowd(server, 4, b"") as others:
+            _allow_ports(*FEW)
+            with _all_ports_taken(redis.port):
+                for client in visitors:
+                    client.send(VISIT)
+                for client in others:
+                    client.send(ELSEWHERE)
+                assert [client.read().status for client in others] == [302] * 4
+                assert [client.read().status for client in visitors] == [503] * count
+                _allow_ports(*MANY)
+        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+        for _ in range(20):
+            assert fetch(server, "/guestbook").status == 200
+        assert server.stderr.count(REASON) == 1, server.stderr
+
+
 # ---- Other limits, and an unusual environment ----
 
 
@@ -322,6 +420,4 @@ def test_root_is_moved(start: Start, tmp_path: Path) -> None:
 def test_shortest_backlog(start: Start) -> None:
     """With a backlog of 1 no client is lost: the clients' kernels try again."""
     server = start("--backlog", "1")
-    with ThreadPoolExecutor(12) as pool:
-        statuses = pool.map(lambda _: fetch(server, "/guestbook").status, range(24))
-        assert Counter(statuses) == {200: 24}
+    assert statuses(server, "/guestbook", 24, at_once=12) == {200: 24}

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from bench.host.sockets import accept_queue
+
 from .. import processes
 from ..claims import CLOSE, IDLE_TIME, REDIS_TIME, crowd, limit, of, of_kind, silent
 from ..client import FORM, Client, fetch, form, request
@@ -22,7 +24,7 @@ from ..harness import Server
 from ..redisbox import PrivateRedis
 from ..site import MB
 from ..small import limited
-from ..sockets import backlog, longest_backlog
+from ..sockets import longest_backlog
 from ..timing import undisturbed_test, wait_until
 from ..tracing import Trace, skip_unless_traceable
 
@@ -145,7 +147,7 @@ def test_who_leaves_shuts_the_door(start: Start) -> None:
         server.send_signal(signal.SIGCONT)
         wait_until(lambda: all(map(is_told, server.children())), "its workers have SIGTERM")
         server.send_signal(signal.SIGSTOP)
-        wait_until(lambda: processes.stands_still(server.pid), "it is stopped again")
+        wait_until(lambda: processes.state(server.pid) == "T", "it is stopped again")
         for worker in server.children():
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: bool(processes.zombies(server.pid)), "a worker has left")
@@ -165,7 +167,7 @@ def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> No
             os.kill(worker, signal.SIGCONT)
         wait_until(lambda: len(processes.zombies(server.pid)) == 2, "both workers have left")
         client.send(request("GET", "/t/digits.txt"))
-        wait_until(lambda: backlog(server.port) == 1, "it waits in the backlog")
+        wait_until(lambda: accept_queue(server.port) == 1, "it waits in the backlog")
         server.send_signal(signal.SIGINT)
         server.send_signal(signal.SIGCONT)
         response = client.read()
@@ -233,18 +235,15 @@ def test_ends_in_spite_of_clients(start: Start) -> None:
 def test_idle_clients_are_left_at_once(start: Start) -> None:
     """Connections between two requests are not in flight, so they are closed at once."""
     server, other = start(), start()
-    kept, clients = Client(other), [Client(server) for _ in range(4)]
-    kept.exchange(request("GET", "/t/digits.txt"))
-    time.sleep(1)
-    for client in clients:
-        client.exchange(request("GET", "/t/digits.txt"))
-    server.send_signal(signal.SIGTERM)
-    for client in clients:
-        assert client.read_to_end() == b""
-        client.close()
-    assert server.wait() == 0
-    assert kept.is_quiet(0), "they were kept as long as if the server had not been stopped"
-    kept.close()
+    with Client(other) as kept, crowd(server, 4, b"") as clients:
+        kept.exchange(request("GET", "/t/digits.txt"))
+        time.sleep(1)
+        for client in clients:
+            client.exchange(request("GET", "/t/digits.txt"))
+        server.send_signal(signal.SIGTERM)
+        assert [client.read_to_end() for client in clients] == [b""] * 4
+        assert server.wait() == 0
+        assert kept.is_quiet(0), "they were kept as long as if the server had not been stopped"
 
 
 @of("threading", "prethreading")
@@ -270,12 +269,11 @@ def test_idle_clients_make_room(start: Start) -> None:
 def test_terminal_signals_everyone(start: Start) -> None:
     """Ctrl-C reaches all processes of the group; a second Ctrl-C changes nothing."""
     server = start()
-    client = Client(server)
-    assert client.exchange(request("GET", "/t/digits.txt")).status == 200
-    for _ in range(2):
-        os.killpg(server.pid, signal.SIGINT)
-    assert client.read_to_end() == b""
-    client.close()
+    with Client(server) as client:
+        assert client.exchange(request("GET", "/t/digits.txt")).status == 200
+        for _ in range(2):
+            os.killpg(server.pid, signal.SIGINT)
+        assert client.read_to_end() == b""
     assert server.wait() == 0
     assert server.statistics()["requests"] == "1"
     assert not processes.session_processes(server.pid)

@@ -5,19 +5,26 @@ All cases of one server wait at the same time, each with a server process of its
 get a part of the real timeouts only; a few cases use the real ones.
 """
 
+import contextlib
 import functools
 import itertools
+import os
 import signal
+import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from ..claims import KEPT, crowd
+from bench.host.process import guarded
+
+from ..claims import KEPT, crowd, of
 from ..client import FORM, Client, form, request, split_responses
 from ..conftest import Start
 from ..harness import Server
+from ..redisbox import PrivateRedis
 from ..timing import PATIENCE, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
@@ -172,15 +179,17 @@ def ten_at_once(server: Server) -> None:
         assert client.exchange(KEPT).status == 200
 
 
-@case()
+@case(within=0.8 * SENDING)
 def slow_reader(server: Server) -> None:
-    """A client that reads a little now and then is not cut off, however long it takes."""
-    with Client(server, receive_buffer=65536) as client:
+    """A client that reads a little now and then is not cut off, however long it takes. On loopback
+    the window opens in steps of 64 KB; here each takes half the time of a stalled client."""
+    with Client(server, receive_buffer=1 << 18) as client:
         client.send(request("GET", "/t/big.bin"))
-        client.read_head()
-        begun = time.monotonic()
-        while time.monotonic() - begun < _part(server, 1.2 * SENDING):
-            client.read_exactly(60_000)
+        begun, taken = time.monotonic(), 0
+        while (passed := time.monotonic() - begun) < 6:
+            # Not a byte more than that, as Client would: it must stay in the kernel.
+            due = int(52_000 * passed) - taken
+            taken += len(client.socket.recv(due)) if due > 0 else 0
             time.sleep(0.1)
         client.read_exactly(20_000_000)
 
@@ -188,7 +197,7 @@ def slow_reader(server: Server) -> None:
 REAL: list[Check] = [idle_after_response, half, reader_that_stops]
 
 
-def _run(cases: list[Check], servers: list[Server]) -> None:
+def _at_once(cases: list[Check], servers: list[Server]) -> None:
     """Run all cases at once; report each failed one."""
     with ThreadPoolExecutor(len(cases)) as pool:
         running = [pool.submit(case, one) for case, one in zip(cases, servers, strict=True)]
@@ -198,17 +207,18 @@ def _run(cases: list[Check], servers: list[Server]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.shared_code
 def test_timeouts(start: Start) -> None:
     """All cases are true with a part of the timeouts."""
-    _run(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
+    _at_once(CASES, [start("--workers", "2", "--time-scale", str(TIME_SCALE)) for _ in CASES])
 
 
 @pytest.mark.slow
 @pytest.mark.waits
-@pytest.mark.shared_code
+@of("prethreading")
 def test_real_figures(start: Start) -> None:
     """Some cases are true with the default timeouts."""
-    _run(REAL, [start("--workers", "2") for _ in REAL])
+    _at_once(REAL, [start("--workers", "2") for _ in REAL])
 
 
 @undisturbed_test(REQUEST / 20)
@@ -242,3 +252,53 @@ def test_one_piece_is_taken_late(start: Start) -> None:
             client.send(raw[200:])
             time.sleep(1.5 * REQUEST / 20)
         assert client.read().status == 408
+
+
+# ---- A slow sender ----
+
+SIZE = 250_000
+
+
+def _run(command: str) -> None:
+    """Run a command, given as words with spaces between. Raise OSError with what it prints."""
+    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{command}: {done.stderr.strip()}")
+
+
+@pytest.fixture
+def line() -> Iterator[tuple[str, str]]:
+    """Yield two new network namespaces with a slow line between them: a pair of virtual interfaces,
+    each with a limit of bits per second (tc-tbf(8)). The first has the address 10.77.0.1."""
+    with contextlib.ExitStack() as stack:
+        try:
+            near, far = (f"zs-{os.getpid()}-{end}" for end in ("near", "far"))
+            for name in (near, far):
+                _run(f"ip netns add {name}")
+                stack.callback(_run, f"ip netns del {name}")
+            _run(f"ip link add line netns {near} type veth peer name line netns {far}")
+            for end, number, rate in ((near, 1, "256kbit"), (far, 2, "64kbit")):
+                _run(f"ip -n {end} address add 10.77.0.{number}/24 dev line")
+                _run(f"ip -n {end} link set line up")
+                # The queue of a modem.
+                _run(f"tc -n {end} qdisc add dev line root tbf rate {rate} burst 8kb latency 400ms")
+        except OSError as error:
+            pytest.skip(f"no line of limited speed can be made: {error}")
+        yield near, far
+
+
+@pytest.mark.shared_code
+def test_refusal_reaches_a_slow_sender(
+    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, line: tuple[str, str]
+) -> None:
+    """A client that sends too long a body slowly reads the refusal before the reset."""
+    near, far = line
+    body = tmp_path / "body"
+    body.write_bytes(bytes(SIZE))
+    inside = tuple(f"ip netns exec {near}".split())
+    with Server(binary, site, redis.url(0), ("--address", "10.77.0.1"), prefix=inside) as server:
+        command = f"ip netns exec {far} curl -s -m {PATIENCE} -o /dev/null -w %{{http_code}}"
+        command += f" -H Expect: --data-binary @{body} {server.url}guestbook"
+        words = command.split(" ")
+        done = subprocess.run(guarded(words), capture_output=True, text=True, check=False)
+        assert done.stdout == "413"

@@ -3,20 +3,14 @@
 
 import difflib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import zip_longest
 
 KEPT_AROUND = 2
 """Unchanged lines that are shown around a change; longer runs are folded."""
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A line of each file, to be shown side by side; None: no line on this side."""
-
-    left: int | None
-    right: int | None
-    """Indices from 0."""
-    same: bool
+Pair = tuple[int | None, int | None]
+"""The indices of a line of each file, to be shown side by side; None: no line on this side."""
 
 
 def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
@@ -36,16 +30,8 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
     }
 
 
-def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[list[Pair]]:
-    """Return runs of pairs; a run has only equal pairs (to be folded if it is long), or only
-    changed ones."""
-    for kind, left_begin, left_end, right_begin, right_end in _blocks(left, right):
-        count = max(left_end - left_begin, right_end - right_begin)
-        yield [
-            Pair(
-                left_begin + offset if left_begin + offset < left_end else None,
-                right_begin + offset if right_begin + offset < right_end else None,
-                kind == "equal",
-            )
-            for offset in range(count)
-        ]
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
+    """Yield runs of pairs, each with whether the lines are equal (and folded if there are many)."""
+    for kind, *ends in _blocks(left, right):
+        begin, end, begin_right, end_right = ends
+        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]

@@ -86,10 +86,10 @@ def step(
         numbers.append([number for number, _ in lines])
     html = [coloured(text) for text in texts]
     rows: list[str] = []
-    for run in side_by_side(sides[0], sides[1]):
-        for folded, part in _folds(run):
-            cells = "".join(_row(pair, html, numbers) for pair in part)
-            kind = "pairs same" if run[0].same else "pairs"
+    for same, run in side_by_side(sides[0], sides[1]):
+        for folded, part in _folds(run, same):
+            cells = "".join(_row(pair, same, html, numbers) for pair in part)
+            kind = "pairs same" if same else "pairs"
             table = f'<table class="{kind}">{cells}</table>'
             if folded:
                 table = (
@@ -100,21 +100,24 @@ def step(
     return f'<section class="step"><h2 class="name">{heads}</h2>{"".join(rows)}</section>'
 
 
-def _folds(run: Sequence[Pair]) -> list[tuple[bool, Sequence[Pair]]]:
+def _folds(run: Sequence[Pair], same: bool) -> list[tuple[bool, Sequence[Pair]]]:
     """Return the run in up to three parts; the middle of unchanged lines is folded."""
-    if not run or not run[0].same or len(run) < FOLDED_FROM:
+    if not same or len(run) < FOLDED_FROM:
         return [(False, run)]
     edge = KEPT_AROUND
     return [(False, run[:edge]), (True, run[edge:-edge]), (False, run[-edge:])]
 
 
-def _row(pair: Pair, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]) -> str:
+def _row(
+    pair: Pair, same: bool, html: Sequence[Sequence[str]], numbers: Sequence[Sequence[int]]
+) -> str:
     """Return a table row. `numbers`: for each side, the number of each line of code in its file."""
     sides = []
-    for which, place, sign in ((0, pair.left, "gone"), (1, pair.right, "new")):
+    for which, sign in ((0, "gone"), (1, "new")):
+        place = pair[which]
         number = None if place is None else numbers[which][place]
         text = "" if number is None else _numbered(number + 1, html[which][number], new=False)
-        kind = "" if pair.same or place is None else f" {sign}"
+        kind = "" if same or place is None else f" {sign}"
         sides.append(f'<td class="code{kind}">{text}</td>')
     return f"<tr>{''.join(sides)}</tr>"
 

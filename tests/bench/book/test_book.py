@@ -58,8 +58,8 @@ def test_functions_are_quoted_by_name() -> None:
 def test_what_is_new_and_what_is_the_same() -> None:
     before, after = ["a", "b", "c"], ["a", "x", "  c", "d"]
     assert new_lines(before, after) == {2, 4}
-    runs = [[(p.left, p.right, p.same) for p in run] for run in side_by_side(before, after)]
-    assert runs == [[(0, 0, True)], [(1, 1, False)], [(2, 2, True)], [(None, 3, False)]]
+    runs = [*side_by_side(before, after)]
+    assert runs == [(True, [(0, 0)]), (False, [(1, 1)]), (True, [(2, 2)]), (False, [(None, 3)])]
 
 
 @pytest.mark.parametrize(

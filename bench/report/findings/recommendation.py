@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: MIT
-"""The recommended server for all measured scenarios, and the ranking of one scenario on the page.
+"""The ranking of one scenario on the page, and the recommended servers.
 
 A server is excluded if one silent client stops it, if it fails at a level that another server
-passes, or if it needs more than half of the machine's memory. The others are compared by the
-geometric mean, over the scenarios, of the ratio between the best rate and their own. Between
-servers without a significant difference p99 decides, then memory.
+passes, or if it needs more than half of the machine's memory. Of the others, those of the best rank
+are recommended.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import geometric_mean
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bench.readers.order import STALLS, Order, Ranked, order, sharing
 from bench.records.conditions import Conditions
-from bench.records.points import NOISE_OF_ONE, Point
-from bench.records.words import connections, duration, figure, listed, number_word, percent, times
-from bench.report.findings.findings import MOST_NAMED, told_apart
+from bench.records.words import connections, figure, listed, number_word, percent, times
+from bench.report.findings.findings import MOST_NAMED
 from bench.report.limits import holdings
 from bench.report.study import Row, Study
 
@@ -85,30 +82,26 @@ NOT_KNOWN = (
 
 
 def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None:
-    """Return the recommendation; None if the results allow no ranking."""
+    """Return the recommendation; None if the results allow no ranking. With a delayed Redis only
+    measured rates allow one, because a core's capacity has no waiting."""
     found = order(study.results, scenario)
-    if found is None:
+    if found is None or (found.by == "cpu" and scenario.redis_delay_ms):
         return None
     if not study.results.stalled_by:
         return Advice("Not said", NOT_KNOWN)
     names = [one.subject for one in found.ranked] + found.without
     out = {name: why for name in names if (why := _against(study, scenario, level, name))}
-    left = [one.subject for one in found.ranked if one.subject not in out]
     ordered = "; ".join(listed([one.subject for one in tie]) for tie in sharing(found.ranked))
     by = "requests per second" if found.by == "rate" else "the capacity of a full core"
     seen = f" In order: {ordered}, by {by}.{_out_in_words(out)}"
+    left = [one for one in found.ranked if one.subject not in out]
     if not left:
         return Advice("None of them", f"Each is excluded.{seen}")
-    worse = _worse(study, left)
-    if not worse:
-        return None
-    best = min(worse, key=lambda name: worse[name])
-    close = [name for name in worse if worse[name] < worse[best] * (1 + NOISE_OF_ONE)]
-    chosen, how = _decided(study, scenario, level, close)
-    words = f"{_serves(study, close, worse[best])}{how}.{seen}"
+    *some, last = chosen = [one.subject for one in left if one.place == left[0].place]
+    most = "serve most, without a significant difference" if some else "serves most"
+    words = f"Of the servers that are not excluded {listed(chosen)} {most}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
         words += f" Note that {STALLS['workers']}."
-    *some, last = chosen
     answer = f"{', '.join(some)} or {last}" if some else last
     if len(chosen) > MOST_NAMED:
         answer = f"{number_word(len(chosen))} of them".capitalize()
@@ -142,56 +135,6 @@ def _memory_of(study: Study) -> float | None:
         return min(hosts)
     whole = study.results.machine.memory_bytes
     return whole / 1e6 if whole else None
-
-
-def _worse(study: Study, names: Sequence[str]) -> dict[str, float]:
-    """Return the mean ratio of the best rate of each scenario to each server's rate (1: always the
-    best), without the servers that have no rate."""
-    ratios: dict[str, list[float]] = {name: [] for name in names}
-    for rates in _served(study):
-        known = [rates[name] for name in names if name in rates]
-        for name in names:
-            if name in rates:
-                ratios[name].append(max(known) / rates[name])
-    return {name: geometric_mean(found) for name, found in ratios.items() if found}
-
-
-def _served(study: Study) -> Iterator[dict[str, float]]:
-    """Yield each server's rate in each scenario; servers with the same rank get the same rate.
-    With a delayed Redis only measured rates count, because a core's capacity has no waiting."""
-    for scenario in study.scenarios:
-        found = order(study.results, scenario)
-        if found and (found.by == "rate" or not scenario.redis_delay_ms):
-            ties = sharing(found.ranked)
-            yield {one.subject: tie[0].spread.median for tie in ties for one in tie}
-
-
-def _decided(
-    study: Study, scenario: Conditions, level: int, close: Sequence[str]
-) -> tuple[Sequence[str], str]:
-    """Return the best of the equal servers by p99 or memory, and the reason as text."""
-    points = [p for p in study.contenders(scenario, level) if p.subject in close]
-    for key, say in (("p99", "the lowest p99"), ("memory", "the least memory")):
-        rising = sorted((p for p in points if p.get(key)), key=lambda p: p.get(key) or 0)
-        if len(rising) == len(close) > 1 and not told_apart(rising, key)[0]:
-            best = rising[0]
-            return [best.subject], f"; {best.subject} has {say}, {_said(best, key)}"
-    return close, ""
-
-
-def _said(point: Point, key: str) -> str:
-    value = point.get(key)
-    return f"99 % within {duration(value or 0)}" if key == "p99" else figure(value, "MB")
-
-
-def _serves(study: Study, close: Sequence[str], worse: float) -> str:
-    where = "" if len(study.scenarios) == 1 else ", in all scenarios"
-    if worse >= 1 + NOISE_OF_ONE:
-        return f"No other server is nearer to the best, which serves {times(worse)} as much{where}"
-    if len(close) == 1:
-        return f"Of the servers that are not excluded {close[0]} serves most{where}"
-    few = f"serve most{where}, without a significant difference"
-    return f"Of the servers that are not excluded {listed(close)} {few}"
 
 
 def _out_in_words(out: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ its utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -122,33 +122,20 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the best layout of some hosts. `redis_at_most`: how many Redis hosts can share the
+    """Return the best layout of at most so many hosts, with as few hosts as possible. Each further
+    host goes to the role that limits the rate. `redis_at_most`: how many Redis hosts can share the
     work: 1 if every page increments the same key, None (no limit) if the keys are distributed."""
-    most = hosts if redis_at_most is None else redis_at_most
-    counts = range(1, most + 1) if demand.redis else (0,)
-    layouts = (
-        Layout(hosts - nginx - redis, nginx, redis)
-        for nginx, redis in product(range(1, hosts), counts)
-        if hosts - nginx - redis > 0
-    )
-    every = [capacity(demand, layout) for layout in layouts]
-    if not every:
+    best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
+    if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
-    # If several are equal, take the one with the most servers.
-    return max(every, key=lambda found: (round(found.rate, 6), found.layout.servers))
-
-
-def fewest(found: Capacity, demand: RequestCost) -> Capacity:
-    """Return the same rate with as few hosts as possible: if one Redis is the limit, more servers
-    would only be idle."""
-    layout = found.layout
-    for role in ("servers", "nginx"):
-        while getattr(layout, role) > 1:
-            smaller = layout._replace(**{role: getattr(layout, role) - 1})
-            if capacity(demand, smaller).rate < found.rate * 0.9999:
-                break
-            layout = smaller
-    return replace(found, layout=layout)
+    while sum(found.layout) < hosts:
+        role = found.limit.split()[-1].lower()  # also of "network of nginx"
+        count = getattr(found.layout, role)
+        if role == "redis" and count == redis_at_most:
+            break
+        found = capacity(demand, found.layout._replace(**{role: count + 1}))
+        best = max(best, found, key=lambda one: round(one.rate, 6))
+    return best
 
 
 # ---- Comparison with measured rates ----
@@ -262,7 +249,7 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
     for cost, hosts, (redis_at_most, keys) in product(
         costs, fleets, ((1, "on one Redis"), (None, "spread"))
     ):
-        best = fewest(best_layout(cost, hosts, redis_at_most), cost)
+        best = best_layout(cost, hosts, redis_at_most)
         layout = best.layout
         idle = hosts - sum(layout)
         table.add_row(

@@ -2,7 +2,7 @@
 """The limits of the servers, in words: the host at its limit in each configuration, the levels that
 each server passes, and why it fails at a higher one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
@@ -61,6 +61,18 @@ def why(host: HostFigures, at_most: str = "") -> str:
     if (host.throttled_share or 0) >= THROTTLED:
         return f"throttled in {at_most}{percent(host.throttled_share or 0)} of its periods"
     return f"{at_most}{percent(host.cpu_share)} of its CPU used"
+
+
+def limits_of(points: Iterable[Point]) -> dict[str, list[Point]]:
+    """Return the hosts (or programs) that were the limit, each with its data points; the host that
+    was the limit of most points first."""
+    found: dict[str, list[Point]] = {}
+    for point in points:
+        host = limit_of(point)
+        name = label(host.role, host.name) if host else WHO.get(point.bottleneck or "")
+        if name:
+            found.setdefault(name, []).append(point)
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
 
 
 def limit_words(point: Point) -> str:
@@ -134,11 +146,7 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
     points = [p for p in study.contenders(scenario, level) if p.hosts]
     if not points:
         return ""
-    limits: dict[str, list[HostFigures]] = {}
-    for point in points:
-        host = limit_of(point)
-        if host:
-            limits.setdefault(label(host.role, host.name), []).append(host)
+    limits = limits_of(p for p in points if limit_of(p))
     if not limits:
         most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
         nobody = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
@@ -146,8 +154,9 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
             f"At {connections(level)} {nobody}the busiest was "
             f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
         )
-    who, cells = max(limits.items(), key=lambda pair: len(pair[1]))
-    worst = max(cells, key=lambda h: (h.throttled_share or 0, h.cpu_share))
+    who, cells = next(iter(limits.items()))
+    hosts = [host for point in cells if (host := limit_of(point))]
+    worst = max(hosts, key=lambda h: (h.throttled_share or 0, h.cpu_share))
     many = f" for {len(cells)} of {len(points)} servers" if len(points) > 1 else ""
     if 1 < len(cells) == len(points):
         many = " for both" if len(cells) == 2 else f" for all {number_word(len(cells))}"

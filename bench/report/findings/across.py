@@ -27,7 +27,7 @@ from bench.records.words import (
     upper_first,
 )
 from bench.report.findings.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR, above_floor
-from bench.report.limits import WHO, label, limit_of
+from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
@@ -453,17 +453,9 @@ def _beside_one(
 
 def _limits(points: Sequence[Point]) -> str:
     """Return the most frequent bottleneck of these points."""
-    by: dict[str, int] = {}
-    for point in points:
-        host = limit_of(point)
-        name = label(host.role, host.name) if host else WHO.get(point.bottleneck or "", "")
-        by[name] = by.get(name, 0) + 1
-    by.pop("", None)
-    if not by:
-        return ""
-    name, count = max(by.items(), key=lambda pair: pair[1])
-    many = f" for {count} of {len(points)}" if len(points) > 1 else ""
-    return f". There {name} was the limit{many}"
+    name, its = next(iter(limits_of(points).items()), ("", []))
+    many = f" for {len(its)} of {len(points)}" if len(points) > 1 else ""
+    return f". There {name} was the limit{many}" if name else ""
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:

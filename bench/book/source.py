@@ -4,6 +4,9 @@
 import re
 from dataclasses import dataclass, field
 
+_COMMENT = re.compile(r"^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*$", re.MULTILINE | re.DOTALL)
+"""A comment on lines of its own."""
+_AFTER_BRACE = re.compile(r"(?<=^\})\n\n|(?<=^\};)\n\n", re.MULTILINE)
 _DRAWN = re.compile(r"\S {3,}\S|[|+]--|--[+>]|^\s*\||\|\s*$")
 """Characters that a line of a drawing has and a line of prose does not have."""
 
@@ -22,50 +25,32 @@ class Passage:
 def passages(text: str) -> list[Passage]:
     """Return the passages of a file in their order. A passage begins at a comment on lines of its
     own, or after an empty line outside of functions."""
-    found = [Passage()]
-    comment: list[str] | None = None
-    for number, line in enumerate(text.splitlines(), 1):
-        bare = line.strip()
-        if comment is None and bare.startswith("/*") and (bare.endswith("*/") or "*/" not in bare):
-            comment = []
-            if any(text.strip() for text in found[-1].code) or found[-1].comment:
+    found, end = [Passage()], 0
+    for comment in (*_COMMENT.finditer(text), None):
+        number = text.count("\n", 0, end) + 1
+        for part in _AFTER_BRACE.split(text[end : comment.start() if comment else None]):
+            lines = part.split("\n")
+            there = [place for place, line in enumerate(lines) if line.strip()]
+            if there and found[-1].code:
                 found.append(Passage())
-        if comment is not None:
-            comment.append(bare)
-            if bare.endswith("*/"):
-                found[-1].comment += _bare(comment)
-                comment = None
-            continue
-        current = found[-1]
-        if not line and current.code and current.code[-1] in ("}", "};"):
-            found.append(Passage())
-            continue
-        if not current.code:
-            if not line:
-                continue
-            current.first = number
-        current.code.append(line)
+            if there:
+                found[-1].code = lines[there[0] : there[-1] + 1]
+                found[-1].first = number + there[0]
+            number += len(lines) + 1
+        if comment:
+            found.append(Passage(_bare(comment[0])))
+            end = comment.end()
     for passage in found:
-        while passage.code and not passage.code[-1].strip():
-            passage.code.pop()
         if passage.comment and passage.comment[0].startswith("SPDX-License-Identifier"):
             del passage.comment[0]
     return [one for one in found if one.code or one.comment]
 
 
-def _bare(lines: list[str]) -> list[str]:
-    """Return the words of a comment."""
-    words = []
-    for line in lines:
-        text = line.removesuffix("*/").rstrip()
-        text = re.sub(r"^/\*+ ?", "", text)
-        text = re.sub(r"^\*(?: |$)", "", text)
-        words.append(text)
-    while words and not words[0].strip():
-        words.pop(0)
-    while words and not words[-1].strip():
-        words.pop()
-    return words
+def _bare(comment: str) -> list[str]:
+    """Return the words of a comment, in lines."""
+    lines = (line.strip().removesuffix("*/").rstrip() for line in comment.splitlines())
+    words = "\n".join(re.sub(r"^(/\*+ ?|\*( |$))", "", line) for line in lines)
+    return words.strip("\n").splitlines()
 
 
 def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:

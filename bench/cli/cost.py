@@ -18,7 +18,6 @@ from bench.records.conditions import CHANGES
 from bench.records.errors import UserError
 from bench.records.values import add_results, add_size, one_of
 from bench.report.page.build import build
-from bench.report.page.cost import document as report_of
 from bench.studies.study import DeclaredStudy, study
 
 PAGE = "cost.html"
@@ -48,14 +47,13 @@ def run(words: Sequence[str]) -> int:
 
 def finish(source: Path, document: Path | None) -> None:
     """Write the page, and the document if a path is given. Raises UserError."""
-    results = store.load(source)
-    page, *_ = build(source, store.file_of(source).with_name(PAGE))
-    text = report_of(results).markdown()
+    page, written = build(source, store.file_of(source).with_name(PAGE))
+    text = written.read_text(encoding="utf-8")
     out = console()
     out.print(text, markup=False, soft_wrap=True)
     if document:
         store.replace(document, text)
-        store.replace(document.with_suffix(".json"), store.slim(results))
+        store.replace(document.with_suffix(".json"), store.slim(store.load(source)))
     say(out, f"Open {page} in a browser: it also has the flame graphs.")
 
 

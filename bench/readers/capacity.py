@@ -8,7 +8,7 @@ its utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -132,7 +132,7 @@ def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) 
         role = found.limit.split()[-1].lower()  # also of "network of nginx"
         count = getattr(found.layout, role)
         if role == "redis" and count == redis_at_most:
-            break
+            return replace(best, limit=found.limit)
         found = capacity(demand, found.layout._replace(**{role: count + 1}))
         best = max(best, found, key=lambda one: round(one.rate, 6))
     return best

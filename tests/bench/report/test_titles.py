@@ -329,14 +329,6 @@ def test_version_2_has_what_was_measured() -> None:
     assert point.get("p999") is not None
 
 
-def test_a_failed_cell_has_a_reason_and_no_figure() -> None:
-    point = point_of(Study(recorded("version1_failed")), "forking", 20)
-    assert not point.held
-    assert point.spread("rate") is None
-    assert point.reason
-    assert point.reason.label == "timed out"
-
-
 def test_the_reference_is_the_highest_level_that_most_hold() -> None:
     study = Study(results_of(plain_runs(("epoll", "forking"))))
     assert study.reference(GUESTBOOK) == 2000  # forking breaks at 5,000

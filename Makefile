@@ -313,11 +313,14 @@ $(ARCHIVE): $(call objects,$(LIB) $(STOREY))
 $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 		$(BUILD)/tests/unit/harness.o $(ARCHIVE)
 	$(call say,LD,$@)
-	$(Q)$(LINK) $^ -lcmocka $(LDLIBS) -o $@
+	$(Q)$(LINK) $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LDLIBS) -o $@
 
-# The tests of coroutines once more, with the portable way to switch (lib/net/coroutine/stack.h).
-$(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c lib/net/coroutine/stack.c \
-		lib/net/coroutine/coroutine.c lib/net/coroutine/stack.h $(BUILD)/tests/unit/harness.o $(ARCHIVE)
+# The tests of coroutines need two sources of that server. They are built once more, with the
+# portable way to switch (10_coroutines/stack.h).
+COROUTINE = 10_coroutines/stack.c 10_coroutines/coroutine.c
+$(BUILD)/tests/unit/test_coroutine: $(call objects,$(COROUTINE))
+$(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c $(COROUTINE) \
+		$(wildcard 10_coroutines/*.h) $(BUILD)/tests/unit/harness.o $(ARCHIVE)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -DPORTABLE_SWITCH $(filter-out %.h,$^) $(LDFLAGS) -lcmocka $(LDLIBS) -o $@
 
@@ -355,7 +358,7 @@ $(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
-$(FLOOR)/10_coroutines: lib/net/coroutine/stack.c lib/net/coroutine/stack.h
+$(FLOOR)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_coroutines/limits.h
 
 # The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')

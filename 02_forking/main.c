@@ -28,7 +28,7 @@
  *
  * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
  * Redis can outlive its child, if the parent knows in which state the child
- * left it (net/redis/lending.h).  The file net/children.c reaps children.
+ * left it (net/children.h).
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * who notices; then do it with 04.  The commands:

@@ -22,7 +22,7 @@
  *
  * What does it cost?  A process for each worker, forked once: its memory is
  * shared with the parent until one of them writes to it.  Each has a connection
- * to Redis; if Redis has too few, only while it is used (net/redis/lending.h).
+ * to Redis; if Redis has too few, only while it is used (net/children.h).
  * The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in

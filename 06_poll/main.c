@@ -86,19 +86,9 @@ static bool watch(void *context, struct event_source *source,
         loop->sources[source->slot]->slot = source->slot;
         return true;
     }
-    struct pollfd *entry = &loop->watched[source->slot];
-    *entry = (struct pollfd){.fd = source->descriptor};
-    if (interest & READABLE)
-        entry->events |= POLLIN;
-    if (interest & WRITABLE)
-        entry->events |= POLLOUT;
+    loop->watched[source->slot] =
+        (struct pollfd){.fd = source->descriptor, .events = (short)interest};
     return true;
-}
-
-static unsigned readiness_of(int events) {
-    return (events & POLLIN ? READABLE : 0u) |
-           (events & POLLOUT ? WRITABLE : 0u) |
-           (events & (POLLERR | POLLHUP) ? BROKEN : 0u);
 }
 
 /* Sleeps until a descriptor is ready, and serves all that are.  The loop goes
@@ -111,12 +101,13 @@ static void run_round(struct loop *loop, struct evented *evented) {
 
     evented_begin_round(evented);
     for (size_t i = loop->count; i-- > 0 && count > 0;) {
-        int events = i < loop->count ? loop->watched[i].revents : 0;
-        if (events == 0)
+        unsigned ready =
+            i < loop->count ? (unsigned)loop->watched[i].revents : 0;
+        if (ready == 0)
             continue;
         count--;
         loop->watched[i].revents = 0;
-        readiness_event(evented, loop->sources[i], readiness_of(events));
+        readiness_event(evented, loop->sources[i], ready);
     }
     readiness_end_round(evented);
 }

@@ -52,6 +52,10 @@ static const struct architecture architecture = {
               CALL(poll)}, /* at its end */
 };
 
+_Static_assert((int)READABLE == EPOLLIN && (int)WRITABLE == EPOLLOUT &&
+                   (int)BROKEN == (EPOLLERR | EPOLLHUP),
+               "net/event_source.h has the values of poll and of epoll");
+
 struct loop {
     int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
@@ -67,26 +71,16 @@ static void loop_init(struct loop *loop) {
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;
-    struct epoll_event event = {.data.ptr = source};
+    struct epoll_event event = {.events = interest, .data.ptr = source};
     int change = source->interest == 0 ? EPOLL_CTL_ADD
                  : interest == 0       ? EPOLL_CTL_DEL
                                        : EPOLL_CTL_MOD;
 
     if (source->descriptor < 0)
         return true;
-    if (interest & READABLE)
-        event.events |= EPOLLIN;
-    if (interest & WRITABLE)
-        event.events |= EPOLLOUT;
     /* Fails only if memory is short (ENOMEM, or ENOSPC at the limit of
        fs.epoll.max_user_watches). */
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
-}
-
-static unsigned readiness_of(uint32_t events) {
-    return (events & EPOLLIN ? READABLE : 0u) |
-           (events & EPOLLOUT ? WRITABLE : 0u) |
-           (events & (EPOLLERR | EPOLLHUP) ? BROKEN : 0u);
 }
 
 /* Sleeps until a descriptor is ready, and serves all that are. */
@@ -97,8 +91,7 @@ static void run_round(struct loop *loop, struct evented *evented) {
 
     evented_begin_round(evented);
     for (int i = 0; i < count; i++)
-        readiness_event(evented, events[i].data.ptr,
-                        readiness_of(events[i].events));
+        readiness_event(evented, events[i].data.ptr, events[i].events);
     readiness_end_round(evented);
 }
 

@@ -15,13 +15,13 @@
  * Who waits, and where?  For the kernel only epoll_wait() waits, as in 07.  In
  * the source each connection waits for itself, as in 04: it is served by the
  * same blocking_serve(), with the same recv() and send().  The linker has
- * replaced these calls (net/coroutine/calls.c): where the kernel would put a
+ * replaced these calls (calls.c): where the kernel would put a
  * thread to sleep, they switch to another stack.
  *
  * Where does a half-done request live?  On its own stack, as in 04 and 05: what
  * is a field of a structure in 07 is a local variable here.  The processor's
  * registers are on that stack, too, while another one is in use
- * (net/coroutine/stack.c).
+ * (stack.c).
  *
  * What does it cost?  A switch is 15 instructions on x86-64, and no system
  * call.  An idle connection keeps its stack: 64 KB of addresses, of which the
@@ -45,9 +45,9 @@
  * for Redis.  The list goes from the switch through redis_pool_call() and
  * blocking_serve(), as in 05, to begin(), where its own stack ends.
  */
-#include "config.h"
+#include "coroutine.h"
+#include "limits.h"
 #include "net/blocking.h"
-#include "net/coroutine/coroutine.h"
 
 #include <poll.h>
 

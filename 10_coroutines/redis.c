@@ -18,7 +18,7 @@
  * file defines it, so none of pool.c and client.c is linked.
  */
 #include "config.h"
-#include "net/coroutine/coroutine.h"
+#include "coroutine.h"
 #include "net/redis/pipeline.h"
 #include "net/redis/pool.h"
 #include "process/clock.h"

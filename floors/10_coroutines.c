@@ -5,7 +5,8 @@
    The code of a connection is that of the programs that sleep (floor_serve()),
    with other calls of the same names.  Connections to Redis are in a pool: the
    last one given back is the first one lent. */
-#include "net/coroutine/stack.h"
+#include "../10_coroutines/limits.h"
+#include "../10_coroutines/stack.h"
 
 #include <errno.h>
 #include <fcntl.h>

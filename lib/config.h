@@ -104,54 +104,29 @@
 
 /* ---- The server ---- */
 
-#define DEFAULT_PORT       8000
+#define DEFAULT_PORT        8000
 /* Each time limit for clients above is divided by N, so tests are short. */
-#define DEFAULT_TIME_SCALE 1
-#define TIME_SCALE_LIMIT   100
-#define DEFAULT_WORKERS    100
-#define WORKERS_LIMIT      10000
+#define DEFAULT_TIME_SCALE  1
+#define TIME_SCALE_LIMIT    100
+#define DEFAULT_WORKERS     100
+#define WORKERS_LIMIT       10000
 /* The kernel lowers it silently to net.core.somaxconn. */
-#define DEFAULT_BACKLOG    65535
+#define DEFAULT_BACKLOG     65535
 /* Processes (02) or threads (04) alive at once. */
-#define CHILDREN_LIMIT     1000
+#define CHILDREN_LIMIT      1000
 /* Some containers allow a billion: too long for an array. */
-#define DESCRIPTORS_LIMIT  262144
+#define DESCRIPTORS_LIMIT   262144
 /* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
    space, but that may be limited (ulimit -v). */
-#define THREAD_STACK       (256 * 1024)
+#define THREAD_STACK        (256 * 1024)
 /* The memory that one client counts as if it is limited (ulimit -v, -d): for a
    thread its stack and this; for an event loop a connection. */
-#define THREAD_HEAP        (64 * 1024)
-#define CONNECTION_MEMORY  (8 * 1024)
+#define THREAD_HEAP         (64 * 1024)
+#define CONNECTION_MEMORY   (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a
    thread's used stack, and the kernel's part of a connection. */
-#define CHILD_MEMORY       (384 * 1024)
-#define THREAD_MEMORY      (64 * 1024)
-/* The deepest use was 19 KB, by /sorted; a request for another page uses 3 KB,
-   a message for the log 7.  A signal adds its frame: 4 KB, up to 11 with the
-   largest registers of x86-64.  The address sanitizer puts borders around
-   variables. */
-#ifdef SANITIZED
-#define COROUTINE_STACK (256 * 1024)
-#else
-#define COROUTINE_STACK (64 * 1024)
-#endif
-/* The guard below each stack allows no access.  It is larger than the largest
-   frame of a function (16 KB of /sorted), which could reach across a smaller
-   guard. */
-#define COROUTINE_GUARD     (32 * 1024)
-/* COROUTINE_HEAP is a coroutine's part of the heap, like that of a connection
-   of an event loop.  COROUTINE_MEMORY adds the used pages of its stack, and the
-   kernel's part of a connection. */
-#define COROUTINE_HEAP      CONNECTION_MEMORY
-#define COROUTINE_MEMORY    (24 * 1024)
-/* A stack and its guard are two mappings, of which the kernel allows a
-   process 65,530 (vm.max_map_count). */
-#define COROUTINES_LIMIT    30000
-/* Stacks that no coroutine needed for this long are unmapped, this many in one
-   loop iteration. */
-#define STACK_IDLE_TIME     500
-#define STACKS_AT_ONCE      256
+#define CHILD_MEMORY        (384 * 1024)
+#define THREAD_MEMORY       (64 * 1024)
 /* The time that a stopped server waits for requests in flight. */
 #define STOP_TIMEOUT        5000
 /* The pause of accept when no descriptor is left, and the interval at which a
@@ -173,8 +148,6 @@
 #define ACCEPTS_AT_ONCE     512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE   16
-/* The number of sending calls after which a coroutine lets the others run. */
-#define SENDS_AT_ONCE       4
 /* The bytes of one sendfile(2) call: a fast client with a huge file must leave
    time for the others. */
 #define SENDFILE_AT_ONCE    (128 * 1024)

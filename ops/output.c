@@ -163,7 +163,8 @@ int output_start_writers(bool log) {
     return 0;
 }
 
-void output_close(void) {
+/* Waits OUTPUT_TIMEOUT at most for the log writers. */
+void ops_end(void) {
     int64_t until = clock_milliseconds() + OUTPUT_TIMEOUT;
 
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {

@@ -78,7 +78,3 @@ size_t server_room_for_clients(size_t served, size_t more) {
         room > served * (1 + more) ? room - served * more : room / (1 + more);
     return room > 0 ? room : 1;
 }
-
-void ops_end(void) {
-    output_close();
-}

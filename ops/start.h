@@ -20,9 +20,6 @@ void output_open(void);
    Returns -1 with errno set for any other failure. */
 int output_start_writers(bool log);
 
-/* Nothing more is printed: waits OUTPUT_TIMEOUT at most for the log writers. */
-void output_close(void);
-
 /* ---- shortage.c ---- */
 
 /* Call it before any fork, so that all processes know of a shortage. */

@@ -28,8 +28,11 @@
 
 #include "app/routes.h"
 #include "config.h"
+#include "ops.h"
 
 #include <assert.h>
+#include <stdlib.h>
+#include <sys/param.h>
 
 void connection_init(struct connection *connection, const struct app *app,
                      const struct cached_time *cached_time, int requests) {
@@ -38,8 +41,22 @@ void connection_init(struct connection *connection, const struct app *app,
     connection->exchange.response.cached_time = cached_time;
 }
 
+/* Drops what belongs to one exchange. */
+static void end_exchange(struct exchange *exchange) {
+    buffer_free(&exchange->kept);
+    buffer_free(&exchange->command);
+    response_free(&exchange->response);
+    if (exchange->reserved > 0)
+        (void)exchange_reserve(exchange, 0); /* which cannot fail */
+    free(exchange->path.text);
+    exchange->path.text = NULL;
+    exchange->head = exchange->body = 0;
+    exchange->unread = exchange->continued = false;
+    exchange->sent = 0;
+}
+
 void connection_free(struct connection *connection) {
-    exchange_free(&connection->exchange);
+    end_exchange(&connection->exchange);
     buffer_free(&connection->input);
 }
 
@@ -88,29 +105,77 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-static void apply_result(struct connection *connection,
-                         enum exchange_result result) {
-    switch (result) {
-    case EXCHANGE_ANSWERED:
-        send_response(connection);
-        break;
-    case EXCHANGE_ASKS:
+/* The handler is done when it has not asked Redis. */
+static void call_handler(struct connection *connection,
+                         const struct resp_reply *reply) {
+    struct exchange *exchange = &connection->exchange;
+
+    exchange->reply = reply;
+    buffer_clear(&exchange->command);
+    exchange->handler(exchange);
+    if (exchange->command.failed || exchange->kept.failed)
+        connection->state = STATE_CLOSED; /* out of memory */
+    else if (exchange->command.length > 0)
         connection->state = STATE_REDIS;
-        break;
-    case EXCHANGE_FAILED:
-        connection->state = STATE_CLOSED;
-    }
+    else
+        send_response(connection);
 }
 
+void connection_replied(struct connection *connection,
+                        const struct resp_reply *reply) {
+    struct exchange *exchange = &connection->exchange;
+
+    assert(connection->state == STATE_REDIS);
+    if (!exchange_takes_reply(exchange, reply)) {
+        send_response(connection);
+        return;
+    }
+    exchange->step++;
+    call_handler(connection, reply);
+}
+
+/* All of the request is there, at the front of the input. */
 static void answer(struct connection *connection) {
-    apply_result(connection, exchange_answer(&connection->exchange,
-                                             buffer_view(&connection->input)));
+    struct exchange *exchange = &connection->exchange;
+
+    exchange->content = view_slice(buffer_view(&connection->input),
+                                   exchange->head, exchange->body);
+    exchange->step = 0;
+    call_handler(connection, NULL);
 }
 
 /* ---- Requests ---- */
 
+/* Takes the received part of the body; a chunked body is decoded in place.
+   Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
+   status. */
+static int take_body(struct exchange *exchange, struct buffer *input) {
+    size_t start = exchange->head + exchange->body;
+    size_t raw = input->length - start;
+    size_t decoded = 0;
+
+    if (exchange->request.body == HTTP_LENGTH_BODY) {
+        size_t wanted = (size_t)exchange->request.content_length;
+        exchange->body = MIN(exchange->body + raw, wanted);
+        return exchange->body == wanted;
+    }
+    ssize_t used = http_decode_chunks(&exchange->chunks, input->data + start,
+                                      raw, &decoded);
+    if (used < 0)
+        return (int)used;
+    /* The decoded bytes are fewer: what followed the chunks, a pipelined
+       request, moves up to the body's new end. */
+    size_t consumed = used > 0 ? (size_t)used : raw;
+    struct buffer rest = {.data = input->data + start + decoded,
+                          .length = raw - decoded};
+    buffer_consume(&rest, consumed - decoded);
+    exchange->body += decoded;
+    input->length = start + decoded + rest.length;
+    return used > 0;
+}
+
 static void advance_body(struct connection *connection) {
-    int result = exchange_take_body(&connection->exchange, &connection->input);
+    int result = take_body(&connection->exchange, &connection->input);
 
     if (result == -413)
         reject(connection, 413, "The request's body is too long.");
@@ -228,12 +293,6 @@ void connection_received(struct connection *connection, size_t count) {
     }
 }
 
-void connection_replied(struct connection *connection,
-                        const struct resp_reply *reply) {
-    assert(connection->state == STATE_REDIS);
-    apply_result(connection, exchange_replied(&connection->exchange, reply));
-}
-
 /* ---- Sending ---- */
 
 /* Returns the part of the view that has not been sent.  Reduces *sent, which
@@ -297,7 +356,7 @@ void connection_next(struct connection *connection) {
                    exchange->sent > SENDFILE_AT_ONCE;
 
     assert(connection->state == STATE_SENT);
-    exchange_free(exchange);
+    end_exchange(exchange);
     if (!connection->keep_alive) {
         connection->state = lingers ? STATE_LINGER : STATE_CLOSED;
         return;

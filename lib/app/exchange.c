@@ -4,59 +4,14 @@
 #include "config.h"
 #include "ops.h"
 
-#include <stdlib.h>
-#include <sys/param.h>
-
 const struct view exchange_continue =
     VIEW_INITIALIZER("HTTP/1.1 100 Continue\r\n\r\n");
-
-void exchange_free(struct exchange *exchange) {
-    buffer_free(&exchange->kept);
-    buffer_free(&exchange->command);
-    response_free(&exchange->response);
-    if (exchange->reserved > 0)
-        (void)exchange_reserve(exchange, 0); /* which cannot fail */
-    free(exchange->path.text);
-    exchange->path.text = NULL;
-    exchange->head = exchange->body = 0;
-    exchange->unread = exchange->continued = false;
-    exchange->sent = 0;
-}
 
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence) {
     response_error(&exchange->response, status, sentence);
     exchange->unread = true;
 }
-
-/* ---- The body ---- */
-
-int exchange_take_body(struct exchange *exchange, struct buffer *input) {
-    size_t start = exchange->head + exchange->body;
-    size_t raw = input->length - start;
-    size_t decoded = 0;
-
-    if (exchange->request.body == HTTP_LENGTH_BODY) {
-        size_t wanted = (size_t)exchange->request.content_length;
-        exchange->body = MIN(exchange->body + raw, wanted);
-        return exchange->body == wanted;
-    }
-    ssize_t used = http_decode_chunks(&exchange->chunks, input->data + start,
-                                      raw, &decoded);
-    if (used < 0)
-        return (int)used;
-    /* The decoded bytes are fewer: what followed the chunks, a pipelined
-       request, moves up to the body's new end. */
-    size_t consumed = used > 0 ? (size_t)used : raw;
-    struct buffer rest = {.data = input->data + start + decoded,
-                          .length = raw - decoded};
-    buffer_consume(&rest, consumed - decoded);
-    exchange->body += decoded;
-    input->length = start + decoded + rest.length;
-    return used > 0;
-}
-
-/* ---- The handler ---- */
 
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
@@ -78,23 +33,6 @@ void exchange_ask(struct exchange *exchange, enum resp_type expected,
                   const struct view *words, size_t count) {
     exchange->expected = expected;
     resp_append_command(&exchange->command, words, count);
-}
-
-static enum exchange_result call_handler(struct exchange *exchange,
-                                         const struct resp_reply *reply) {
-    exchange->reply = reply;
-    buffer_clear(&exchange->command);
-    exchange->handler(exchange);
-    if (exchange->command.failed || exchange->kept.failed)
-        return EXCHANGE_FAILED;
-    return exchange->command.length > 0 ? EXCHANGE_ASKS : EXCHANGE_ANSWERED;
-}
-
-enum exchange_result exchange_answer(struct exchange *exchange,
-                                     struct view input) {
-    exchange->content = view_slice(input, exchange->head, exchange->body);
-    exchange->step = 0;
-    return call_handler(exchange, NULL);
 }
 
 struct view exchange_command(const struct exchange *exchange) {
@@ -131,24 +69,23 @@ static bool is_passing(const struct resp_reply *reply) {
     return false;
 }
 
-enum exchange_result exchange_replied(struct exchange *exchange,
-                                      const struct resp_reply *reply) {
+bool exchange_takes_reply(struct exchange *exchange,
+                          const struct resp_reply *reply) {
     if (reply == NULL || is_passing(reply)) {
         response_unavailable(
             &exchange->response,
             "The guestbook's database, Redis, cannot be reached now. Please "
             "try again in a moment.");
-        return EXCHANGE_ANSWERED;
+        return false;
     }
     if (!exchange_accepts(exchange, reply)) {
         response_error(
             &exchange->response, 502,
             "The guestbook's database, Redis, sent a reply that this "
             "server cannot use. The server's log gives the reason.");
-        return EXCHANGE_ANSWERED;
+        return false;
     }
-    exchange->step++;
-    return call_handler(exchange, reply);
+    return true;
 }
 
 uint64_t exchange_bytes(const struct exchange *exchange) {

@@ -75,36 +75,18 @@ void exchange_ask(struct exchange *exchange, enum resp_type expected,
    is a 503. */
 bool exchange_reserve(struct exchange *exchange, size_t bytes);
 
-/* The outcome of a call of the handler. */
-enum exchange_result {
-    EXCHANGE_ANSWERED, /* the response is there */
-    EXCHANGE_ASKS,     /* exchange_command() must be sent to Redis */
-    EXCHANGE_FAILED,   /* out of memory: no answer is possible */
-};
-
-/* Drops what belongs to one request; ready for the next. */
-void exchange_free(struct exchange *exchange);
-
 /* ---- Called by the connection ---- */
 
 /* Answers with an error before all of the request was read. */
 void exchange_refuse(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Takes the received part of the body; a chunked body is decoded in place.
-   Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
-   status. */
-int exchange_take_body(struct exchange *exchange, struct buffer *input);
-
-/* All of the request is there, at the front of the input. */
-enum exchange_result exchange_answer(struct exchange *exchange,
-                                     struct view input);
-
 /* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
    that exchange_accepts() rejects is answered 502; or 503, if Redis itself
-   reports that it will accept commands soon. */
-enum exchange_result exchange_replied(struct exchange *exchange,
-                                      const struct resp_reply *reply);
+   reports that it will accept commands soon.  Returns false if the response is
+   such an error. */
+bool exchange_takes_reply(struct exchange *exchange,
+                          const struct resp_reply *reply);
 
 /* ---- Questions of the driver ---- */
 

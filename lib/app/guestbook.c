@@ -10,9 +10,7 @@
 #include "app/routes.h"
 #include "config.h"
 #include "proto/encoding.h"
-#include "proto/form.h"
 #include "proto/html.h"
-#include "proto/template.h"
 
 #include <stdio.h>
 #include <stdlib.h>

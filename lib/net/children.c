@@ -13,13 +13,15 @@
 
 void children_init(struct children *children, const struct server *server,
                    size_t limit, bool lends) {
-    *children = (struct children){.limit = limit, .lends = lends};
-    redis_lending_init(&children->lending, &server->redis, limit);
-    /* Only the parent needs the process ids.  But it writes a process id after
-       each fork.  The kernel copies a page at the first write after a fork,
-       unless the page is shared, as these are. */
-    children->pids = server_share(limit * sizeof children->pids[0]);
-    children->alive = server_share(sizeof *children->alive);
+    /* Shared, so that children can report.  The parent writes a process id
+       after each fork; a page that is not shared would be copied by the kernel
+       at the first write after a fork. */
+    *children =
+        (struct children){.redis = &server->redis,
+                          .slots = server_share(limit * sizeof(struct child)),
+                          .limit = limit,
+                          .alive = server_share(sizeof *children->alive),
+                          .lends = lends};
     stop_set_parent();
     memory_prepare_forks();
 }
@@ -33,20 +35,106 @@ bool children_are_complete(const struct children *children) {
 static size_t slot_of(const struct children *children, pid_t child) {
     size_t slot = 0;
 
-    while (slot < children->limit && children->pids[slot] != child)
+    while (slot < children->limit && children->slots[slot].pid != child)
         slot++;
     return slot;
 }
+
+/* ---- Connections to Redis that are lent ---- */
+
+/* Returns a connection to lend.  NULL while Redis has never answered, is down
+   or has no free connection: a child that needs one then connects itself.  Each
+   additional descriptor of the parent makes each fork slower. */
+static struct redis_client *begin(const struct redis_server *server) {
+    const struct redis_shared *shared = server->shared;
+    bool answers = shared->answered_at != 0 && !shared->down;
+    int64_t now = clock_milliseconds();
+
+    if (!answers || redis_is_scarce(now))
+        return NULL;
+    struct redis_client *client = redis_client_create(server);
+    if (client == NULL)
+        return NULL;
+    client->used_at = now;
+    redis_pipeline_connect(&client->pipeline, now);
+    if (redis_client_is_open(client) &&
+        (size_t)client->pipeline.source.descriptor <
+            server_room_for_clients(0, 0))
+        return client;
+    redis_client_destroy(client);
+    return NULL;
+}
+
+static void prepare_loan(struct children *children, size_t slot) {
+    struct child *child = &children->slots[slot];
+
+    if (child->client == NULL)
+        child->client = begin(children->redis);
+    if (child->client != NULL)
+        child->client->lent = true;
+    child->final_state = LOAN_BROKEN;
+}
+
+static void end_loan(struct child *child) {
+    if (child->client != NULL)
+        redis_client_destroy(child->client);
+    child->client = NULL;
+}
+
+static void take_back(struct child *child) {
+    int64_t now = clock_milliseconds();
+
+    child->keeps_idle = false;
+    if (child->final_state == LOAN_BROKEN || redis_is_scarce(now)) {
+        end_loan(child);
+    } else if (child->client != NULL && child->final_state == LOAN_READY) {
+        redis_pipeline_set_idle(&child->client->pipeline);
+        child->client->used_at = now;
+        redis_client_check_before_use(child->client); /* the next child */
+    }
+}
+
+/* Closes unused connections that others may need.  If Redis connections are
+   scarce, wakes the children that keep one. */
+static void close_idle(struct children *children) {
+    int64_t now = clock_milliseconds();
+
+    bool scarce = redis_is_scarce(now);
+    if (now - children->checked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
+        return;
+    children->checked_at = now;
+    for (size_t i = 0; i < children->limit; i++) {
+        struct child *child = &children->slots[i];
+        if (child->pid > 0 && scarce && child->keeps_idle)
+            kill(child->pid, SIGALRM);
+        if (child->pid == 0 && child->client != NULL &&
+            redis_client_should_close(child->client, now))
+            end_loan(child);
+    }
+}
+
+/* In the child: opens its pool of connections, with what it was lent. */
+static void open_pool(const struct children *children, size_t slot,
+                      struct redis_pool *redis) {
+    struct child *self = &children->slots[slot];
+
+    redis_pool_init(redis, children->redis, false);
+    redis->keeps_idle = &self->keeps_idle;
+    if (self->client != NULL)
+        redis_pool_return(redis, self->client);
+}
+
+/* ---- A child's life ---- */
 
 pid_t children_fork(struct children *children, size_t *slot,
                     struct redis_pool *redis) {
     *slot = slot_of(children, 0);
     if (children->lends)
-        redis_lending_prepare(&children->lending, *slot);
+        prepare_loan(children, *slot);
     ++*children->alive; /* before the child could read it */
     pid_t child = fork();
     if (child > 0)
-        children->pids[*slot] = child;
+        children->slots[*slot].pid = child;
     if (child < 0)
         --*children->alive;
     if (child != 0)
@@ -57,16 +145,19 @@ pid_t children_fork(struct children *children, size_t *slot,
     if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
-    redis_lending_open(&children->lending, *slot, redis);
+    open_pool(children, *slot, redis);
     return 0;
 }
 
 void children_exit(struct children *children, size_t slot,
                    struct redis_pool *redis) {
-    if (children->lends)
-        redis_lending_leave(&children->lending, slot, redis);
-    else
+    const struct redis_client *client = redis->idle;
+
+    if (!children->lends)
         redis_pool_destroy(redis);
+    else if (client != NULL && client->lent)
+        children->slots[slot].final_state =
+            client->pipeline.state == PIPELINE_OPEN ? LOAN_READY : LOAN_UNUSED;
     _exit(EXIT_SUCCESS);
 }
 
@@ -97,12 +188,12 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     } while (child > 0 && *slot == children->limit);
     if (child > 0) {
         log_crash(child, status);
-        children->pids[*slot] = 0;
+        children->slots[*slot].pid = 0;
         --*children->alive;
-        redis_lending_child_ended(&children->lending, *slot);
+        take_back(&children->slots[*slot]);
         budget_reset(*slot);
     }
-    redis_lending_close_idle(&children->lending, children->pids);
+    close_idle(children);
     return child > 0;
 }
 
@@ -139,8 +230,8 @@ bool children_sleep(const struct children *children, int listener,
 static void send_stop_signal(const struct children *children,
                              int signal_number) {
     for (size_t i = 0; i < children->limit; i++)
-        if (children->pids[i] > 0)
-            kill(children->pids[i], signal_number);
+        if (children->slots[i].pid > 0)
+            kill(children->slots[i].pid, signal_number);
 }
 
 void children_stop(struct children *children) {
@@ -165,5 +256,6 @@ void children_end(struct children *children) {
             killed = true;
         }
     }
-    redis_lending_close(&children->lending);
+    for (size_t i = 0; i < children->limit; i++)
+        end_loan(&children->slots[i]);
 }

@@ -1,9 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Child processes that serve: 02, 03 and 09 fork, stop and reap them. */
+/*
+ * Child processes that serve: 02, 03 and 09 fork, stop and reap them.
+ *
+ * Who owns a socket after fork()?  Both.  So in 02, once Redis has answered,
+ * the parent connects, without waiting, and lends; the connection outlives the
+ * child.  A child that ends well reports the state of the connection in shared
+ * memory.  A killed child may have left half a command or an unread reply,
+ * which the next child would take for its own, so the parent closes the
+ * connection.
+ *
+ * If Redis has no free connection, each process closes its own when it does not
+ * use it.  A child that sleeps with one must be woken for that.  The rejected
+ * child wakes the parent repeatedly, and the parent wakes those that keep one:
+ * only a parent knows that a process id is still its child's.
+ */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
 
-#include "net/redis/lending.h"
+#include "net/redis/pool.h"
 #include "net/server.h"
 
 #include <signal.h>
@@ -11,16 +25,29 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* The children of this process.  A child has the slot that it was forked for
-   until it has ended and was reaped. */
+/* A child has the slot that it was forked for until it has ended and was
+   reaped. */
+struct child {
+    pid_t pid;                   /* 0: the slot is free */
+    struct redis_client *client; /* what is, or can be, lent; NULL: nothing */
+    _Atomic bool keeps_idle; /* it has a connection that it may not be using */
+    enum {
+        LOAN_BROKEN, /* also the value until the child reports another */
+        LOAN_UNUSED,
+        LOAN_READY, /* used, and between two commands */
+    } final_state;
+};
+
+/* The children of this process. */
 struct children {
-    pid_t *pids;           /* of each slot; 0: it is free */
+    const struct redis_server *redis;
+    struct child *slots;
     size_t limit;          /* slots */
     _Atomic size_t *alive; /* used slots; all processes may read it */
+    bool lends;            /* a connection to Redis to each child */
+    int64_t checked_at;    /* time of the last check for unused connections */
     bool stopped;          /* children_stop() was called */
     sigset_t mask;
-    bool lends;                   /* a connection to Redis to each child */
-    struct redis_lending lending; /* a connection for each slot */
 };
 
 /* If there is no memory for so many slots, prints that and exits 1. */

@@ -4,18 +4,20 @@
 #ifndef NET_EVENT_SOURCE_H
 #define NET_EVENT_SOURCE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <unistd.h>
 
-/* Readiness.  poll and epoll have different names for the same things.  Both
-   are level-triggered: a socket that is still ready is reported again in the
-   next loop iteration, so bytes may be left for later.  (Edge-triggered,
-   EPOLLET: it is reported once, and the program must read until EAGAIN.) */
+/* Readiness.  poll and epoll have different names for the same things, and the
+   same values.  Both are level-triggered: a socket that is still ready is
+   reported again in the next loop iteration, so bytes may be left for later.
+   (Edge-triggered, EPOLLET: it is reported once, and the program must read
+   until EAGAIN.) */
 enum {
-    READABLE = 1,
-    WRITABLE = 2,
-    BROKEN = 4, /* an error, or closed by both: reported in any case */
+    READABLE = POLLIN,          /* EPOLLIN */
+    WRITABLE = POLLOUT,         /* EPOLLOUT */
+    BROKEN = POLLERR | POLLHUP, /* closed by both: reported in any case */
 };
 
 struct event_source {

@@ -2,7 +2,6 @@
 #include "net/server.h"
 
 #include "config.h"
-#include "net/transmit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -277,8 +276,10 @@ void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,
                           const struct connection *connection) {
+    /* Sends the last bytes, too, if they still wait for this (transmit.c).
+       Fails harmlessly if the client has left. */
     if (!connection->keep_alive)
-        transmit_end(client->socket);
+        shutdown(client->socket, SHUT_WR);
     statistics_count(counters, &connection->exchange);
     if (server->options.log)
         log_exchange(client, &connection->exchange);

@@ -29,7 +29,7 @@ static void set_cork(int socket) {
  * The kernel sends the bytes in any case, after 200 ms at the latest (TCP_CORK
  * in tcp(7)).  Only close() with unread bytes loses them: it sends a reset.  An
  * empty line after a request is enough, and may come at any moment.  So
- * transmit_end() comes before close().
+ * shutdown() comes before close() (server_exchange_done()).
  *
  * One piece of memory is sent with send(): for sendmsg() the kernel also copies
  * and checks a list of parts, 1 or 2 % of a small response.
@@ -53,10 +53,6 @@ ssize_t transmit(int socket, struct pending pending) {
     if (pending.last && count == pending.count)
         set_cork(socket);
     return sendfile(socket, pending.descriptor, &offset, count);
-}
-
-void transmit_end(int socket) {
-    shutdown(socket, SHUT_WR); /* fails harmlessly if the client has left */
 }
 
 int64_t transmit_stalled(int socket, struct progress *progress, int64_t now) {

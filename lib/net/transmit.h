@@ -13,10 +13,6 @@
  */
 ssize_t transmit(int socket, struct pending pending);
 
-/* No response follows: ends our side of the connection, with the last bytes if
-   they still wait for this (see transmit.c). */
-void transmit_end(int socket);
-
 /*
  * Whether the client takes what it is sent.  The return of a send call shows
  * only that the kernel had room in its buffer.  With a slow client it may have

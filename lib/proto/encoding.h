@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Encodings of characters as bytes: percent-encoding and UTF-8. */
+/* Encodings of characters as bytes: percent-encoding, forms and UTF-8. */
 #ifndef PROTO_ENCODING_H
 #define PROTO_ENCODING_H
 
@@ -10,6 +10,15 @@
  * 255, or -1 if there is none (RFC 3986, section 2.1).
  */
 int percent_decode(struct view text);
+
+/*
+ * Finds the first field of that name in a body of the type
+ * application/x-www-form-urlencoded and appends its decoded value.  Returns
+ * false if there is no such field.  A percent sign without two digits stays as
+ * it is, as the URL standard (url.spec.whatwg.org) requires.
+ */
+bool form_append_field(struct view body, struct view name,
+                       struct buffer *value);
 
 /*
  * Returns the number of bytes of the UTF-8 character at the front of the text,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Text in HTML. */
+/* Text in HTML, and templates: HTML with placeholders such as $VISITOR_COUNT$.
+ */
 #ifndef PROTO_HTML_H
 #define PROTO_HTML_H
 
@@ -19,5 +20,18 @@ void html_append_text(struct buffer *html, struct view text);
    times as many as the text has (a quotation mark becomes &quot;). */
 size_t html_length(struct view text);
 #define HTML_GROWTH 6
+
+struct template_value {
+    struct view name; /* without the dollar signs */
+    struct view html; /* inserted as it is: its maker has escaped it */
+};
+
+/*
+ * Appends the template with every placeholder replaced by the value of its
+ * name.  Inserted values are not searched for placeholders again, so a visitor
+ * who writes $VISITOR_COUNT$ sees just that.  Unknown names stay as they are.
+ */
+void template_append(struct buffer *html, struct view text,
+                     const struct template_value *values, size_t count);
 
 #endif

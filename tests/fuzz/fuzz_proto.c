@@ -9,14 +9,12 @@
 #include "config.h"
 #include "must.h"
 #include "proto/encoding.h"
-#include "proto/form.h"
 #include "proto/html.h"
 #include "proto/http.h"
 #include "proto/http_chunks.h"
 #include "proto/http_fields.h"
 #include "proto/path.h"
 #include "proto/resp.h"
-#include "proto/template.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  *
  * If a parser has two strings, the first one ends at the first LF.
  */
-#include "proto/form.h"
+#include "proto/encoding.h"
 #include "proto/html.h"
 #include "proto/http.h"
 #include "proto/http_chunks.h"

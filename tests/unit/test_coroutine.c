@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks and switches (lib/net/coroutine/stack.c), waiting and turns
+/* Stacks and switches (10_coroutines/stack.c), waiting and turns
    (coroutine.c). */
-#include "app/response.h"
-#include "config.h"
 #include "harness.h"
-#include "net/coroutine/coroutine.h"
-#include "net/coroutine/stack.h"
+
+#include "../../10_coroutines/coroutine.h"
+#include "../../10_coroutines/limits.h"
+#include "../../10_coroutines/stack.h"
+#include "app/response.h"
 #include "process/clock.h"
 
 #include <signal.h>

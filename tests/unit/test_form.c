@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Forms: lib/proto/form.c; url.spec.whatwg.org,
+ * Forms: lib/proto/encoding.c; url.spec.whatwg.org,
  * "application/x-www-form-urlencoded parsing".
  */
 #include "harness.h"
-#include "proto/form.h"
+#include "proto/encoding.h"
 
 #include <string.h>
 

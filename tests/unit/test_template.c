@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Templates: lib/proto/template.c. */
+/* Templates: lib/proto/html.c. */
 #include "harness.h"
-#include "proto/template.h"
+#include "proto/html.h"
 
 #include <string.h>
 

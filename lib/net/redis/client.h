@@ -7,10 +7,10 @@
 
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
-    bool lent;        /* for lending.c: the parent of the child has it, too */
-    bool fresh;       /* for pool.c: not yet given back */
-    bool check_first; /* check for a reply that was not requested */
-    int64_t used_at;  /* clock_milliseconds() of the last reply */
+    bool lent;                      /* the parent of this child has it, too */
+    bool fresh;                     /* for pool.c: not yet given back */
+    bool check_first;          /* check for a reply that was not requested */
+    int64_t used_at;           /* clock_milliseconds() of the last reply */
     struct redis_client *next; /* in a pool */
 };
 

@@ -17,8 +17,8 @@
  * Conn.Read.  There the compiler also makes stacks grow, and a timer
  * preempts a function that computes for long.)
  */
-#include "config.h"
-#include "net/coroutine/coroutine.h"
+#include "coroutine.h"
+#include "limits.h"
 #include "process/clock.h"
 
 #include <errno.h>

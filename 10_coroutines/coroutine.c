@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/coroutine/coroutine.h"
+#include "coroutine.h"
 
 #include "app/response.h"
-#include "config.h"
-#include "net/coroutine/stack.h"
+#include "limits.h"
 #include "ops.h"
 #include "process/clock.h"
 #include "process/log.h"
 #include "process/stop.h"
+#include "stack.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -17,8 +17,8 @@
  *
  * One coroutine at a time waits for a descriptor.
  */
-#ifndef NET_COROUTINE_H
-#define NET_COROUTINE_H
+#ifndef COROUTINES_COROUTINE_H
+#define COROUTINES_COROUTINE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "net/coroutine/stack.h"
+#include "stack.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -20,8 +20,8 @@
  *
  * All of this is for one thread.
  */
-#ifndef NET_COROUTINE_STACK_H
-#define NET_COROUTINE_STACK_H
+#ifndef COROUTINES_STACK_H
+#define COROUTINES_STACK_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -54,7 +54,7 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours that sends one request, and the result. Times of time.monotonic()."""
+    """A client of ours with one request, and the result. Times of time.monotonic()."""
 
     who: Who
     number: int
@@ -87,7 +87,7 @@ class Waits(NamedTuple):
 
 
 class Clients:
-    """All of them. Several threads may use it."""
+    """All clients of one server. Several threads may use it."""
 
     def __init__(self, url: str, redis_url: str | None) -> None:
         """`url` is the server's; `redis_url` is that of a Redis that may be slowed down, or

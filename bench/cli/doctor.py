@@ -8,10 +8,9 @@ from bench.doctor import doctor, limits
 from bench.readers.console import console
 from bench.records.environment import NOT_WELL
 from bench.services.redis_server import ExistingRedis
-from bench.studies.ladder import add_plan
 from bench.studies.runs import plan_runs
 from bench.subjects.subject import select
-from bench.sweep.options import chosen_options
+from bench.sweep.options import add_plan, chosen_options
 
 
 def run(words: Sequence[str]) -> int:

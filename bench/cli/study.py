@@ -138,7 +138,7 @@ def measured(
     if reason:
         say(console(), f"Functions: {reason}")
     options = SweepOptions(
-        parts_of(wanted, bool(given.get("full"))),
+        parts=parts_of(wanted, bool(given.get("full"))),
         results=chosen.results,
         hosts=given.get("hosts"),
         command=tuple(command),

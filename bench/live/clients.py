@@ -52,12 +52,15 @@ class Who(Enum):
     OTHER = ("a client", "clients")
 
 
-@dataclass
-class Visit:
-    """A client that sends one request, and the result. Times of time.monotonic()."""
+@dataclass(eq=False)
+class OwnClient:
+    """A client of ours with one request, and the result. Times of time.monotonic()."""
 
+    who: Who
     number: int
+    """Counted for each kind, from 1."""
     path: str
+    """What it requests."""
     begin: float
     end: float | None = None
     """None: it still waits."""
@@ -83,28 +86,8 @@ class Waits(NamedTuple):
     redis_is_slow: bool
 
 
-@dataclass
-class Silent:
-    """A client that has sent half a request."""
-
-    number: int
-    connection: Connection
-    begin: float
-
-
-class OwnClient(NamedTuple):
-    """A client of ours that is connected."""
-
-    who: Who
-    number: int
-    """The number of a silent client; 0 for other clients."""
-    path: str
-    """What it requests."""
-    begin: float
-
-
 class Clients:
-    """All of them. Several threads may use it."""
+    """All clients of one server. Several threads may use it."""
 
     def __init__(self, url: str, redis_url: str | None) -> None:
         """`url` is the server's; `redis_url` is that of a Redis that may be slowed down, or
@@ -113,12 +96,11 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[int, tuple[OwnClient, Client]] = {}
-        """The kind of client by its own port, for the connections of visitors and of a burst."""
-        self._silent: list[Silent] = []
-        self._visits: deque[Visit] = deque()
+        self._open: dict[OwnClient, Connection] = {}
+        """The clients that are connected."""
+        self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
-        self._burst: deque[Visit] = deque()
+        self._burst: deque[OwnClient] = deque()
         self._stopping = threading.Event()
         self._slow_until, self._slow_trouble = 0.0, ""
 
@@ -128,7 +110,7 @@ class Clients:
         """Add `count` clients that send half a request and then nothing."""
         for _ in range(count):
             with self._lock:
-                if len(self._silent) >= SILENT_MOST:
+                if len(self._silent()) >= SILENT_MOST:
                     return
                 self._silents += 1
                 number = self._silents
@@ -138,7 +120,8 @@ class Clients:
             except OSError:
                 return
             with self._lock:
-                self._silent.append(Silent(number, connection, time.monotonic()))
+                one = OwnClient(Who.SILENT, number, GUESTBOOK, time.monotonic())
+                self._open[one] = connection
 
     def burst(self) -> None:
         """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time; only one burst runs at a time."""
@@ -148,8 +131,9 @@ class Clients:
             self._stopping.clear()
             self._burst.clear()
             now = time.monotonic()
-            waiting = deque(Visit(n, FILE, now) for n in range(1, BURST_REQUESTS + 1))
-            self._burst.extend(waiting)
+            numbers = range(1, BURST_REQUESTS + 1)
+            self._burst.extend(OwnClient(Who.BURST, number, FILE, now) for number in numbers)
+            waiting = self._burst.copy()
         for _ in range(BURST_AT_ONCE):
             threading.Thread(target=self._part_of_burst, args=(waiting,), daemon=True).start()
 
@@ -167,9 +151,8 @@ class Clients:
         with self._lock:
             self._slow_until = 0.0
             self._stopping.set()
-            for one in self._silent:
-                one.connection.close()
-            self._silent.clear()
+            for one in self._silent():
+                self._open.pop(one).close()
             self._hang_up(Who.BURST)
 
     def close(self) -> None:
@@ -188,11 +171,11 @@ class Clients:
                 return
             self._visitors += 1
             path = GUESTBOOK if self._visitors % 2 == 0 else FILE
-            visit = Visit(self._visitors, path, now)
+            visit = OwnClient(Who.VISITOR, self._visitors, path, now)
             self._visits.append(visit)
             while self._visits[0].end and self._visits[0].end < now - VISITS_SHOWN_SECONDS:
                 self._visits.popleft()
-        threading.Thread(target=self._ask, args=(visit, Who.VISITOR), daemon=True).start()
+        threading.Thread(target=self._ask, args=(visit,), daemon=True).start()
 
     # ---- What the page shows ----
 
@@ -213,32 +196,29 @@ class Clients:
                 max((seconds for path, seconds in took if path == GUESTBOOK), default=0.0),
                 max((seconds for path, seconds in took if path == FILE), default=0.0),
                 max((v.seconds(now) for v in visits if v.end is None), default=0.0),
-                len(self._silent),
+                len(self._silent()),
                 self.is_redis_slow,
             )
 
     def names(self) -> dict[int, OwnClient]:
         """Return the connected clients of this helper by their port."""
         with self._lock:
-            found = {
-                one.connection.port: OwnClient(Who.SILENT, one.number, GUESTBOOK, one.begin)
-                for one in self._silent
-            }
-            return found | {port: known for port, (known, _) in self._open.items()}
+            return {connection.port: one for one, connection in self._open.items()}
 
     def told(self) -> dict[str, Json]:
         """Return the activity for the page; times are ages in seconds."""
         self._look_after_silent()
         now = time.monotonic()
         with self._lock:
-            oldest = min((one.begin for one in self._silent), default=now)
+            silent = self._silent()
+            oldest = min((one.begin for one in silent), default=now)
             return {
                 "visits": [
                     [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer, v.good]
                     for v in self._visits
                 ],
                 "silent": {
-                    "count": len(self._silent),
+                    "count": len(silent),
                     "seconds": round(now - oldest, 1),
                     "cut_off": self._cut_off,
                 },
@@ -259,29 +239,29 @@ class Clients:
             "seconds": round(max((v.end - v.begin for v in done if v.end), default=0.0), 2),
         }
 
+    def _silent(self) -> list[OwnClient]:
+        return [one for one in self._open if one.who is Who.SILENT]
+
     def _look_after_silent(self) -> None:
         """Drop the silent clients that the server has cut off, and those whose time is over."""
         now = time.monotonic()
         with self._lock:
             watch = select.poll()
-            for one in self._silent:
-                watch.register(one.connection.socket, select.POLLIN | select.POLLRDHUP)
+            for one in self._silent():
+                watch.register(self._open[one].socket, select.POLLIN | select.POLLRDHUP)
             ended = {descriptor for descriptor, _ in watch.poll(0)}
             self._cut_off += len(ended)
-            for one in list(self._silent):
-                if one.connection.socket.fileno() in ended or now - one.begin > SILENT_SECONDS:
-                    self._silent.remove(one)
-                    one.connection.close()
+            for one in self._silent():
+                if self._open[one].socket.fileno() in ended or now - one.begin > SILENT_SECONDS:
+                    self._open.pop(one).close()
 
     # ---- Threads ----
 
-    def _ask(self, visit: Visit, who: Who) -> None:
-        port = 0
+    def _ask(self, visit: OwnClient) -> None:
         try:
             with Client(self._address, VISITOR_PATIENCE) as client:
-                port = client.port
                 with self._lock:
-                    self._open[port] = OwnClient(who, 0, visit.path, visit.begin), client
+                    self._open[visit] = client
                 response = client.ask(request("GET", visit.path, "Connection: close"))
             visit.good = response.status == HTTPStatus.OK
             visit.answer = response.head.split(b"\r\n")[0].decode("latin-1").partition(" ")[2]
@@ -294,12 +274,12 @@ class Clients:
         finally:
             visit.end = time.monotonic()
             with self._lock:
-                self._open.pop(port, None)
+                self._open.pop(visit, None)
 
-    def _part_of_burst(self, waiting: deque[Visit]) -> None:
+    def _part_of_burst(self, waiting: deque[OwnClient]) -> None:
         with contextlib.suppress(IndexError):  # none is left
             while not self._stopping.is_set():
-                self._ask(waiting.popleft(), Who.BURST)
+                self._ask(waiting.popleft())
         for visit in list(waiting) if self._stopping.is_set() else ():
             visit.end, visit.answer = time.monotonic(), "taken back"
 
@@ -313,10 +293,10 @@ class Clients:
             self._slow_until, self._slow_trouble = 0.0, str(error)
 
     def _hang_up(self, who: Who) -> None:
-        for known, client in self._open.values():
-            if known.who == who:
+        for one, connection in self._open.items():
+            if one.who is who:
                 with contextlib.suppress(OSError):
-                    client.socket.shutdown(socket.SHUT_RDWR)
+                    connection.socket.shutdown(socket.SHUT_RDWR)
 
 
 def _age(now: float, when: float | None) -> float | None:

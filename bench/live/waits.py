@@ -26,7 +26,7 @@ class Wait:
     kind: str
     whom: str
     number: int = 0
-    """The client's number, if there are several."""
+    """The number of a silent client; 0 for others."""
     by_many: str = ""
     """Whom, where several tasks do the same."""
     silent: bool = False
@@ -73,9 +73,10 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> 
     if inode not in seen.clients:
         return Wait("other", "a client that has just left" if inode else "")
     known = names.get(seen.clients[inode])
-    who, number = (known.who, known.number) if known else (Who.OTHER, 0)
+    who = known.who if known else Who.OTHER
     one, many = (f"{name}{', to read on' if call in TO_WRITE else ''}" for name in who.value)
-    return Wait("client", one, number, many, who is Who.SILENT)
+    silent = who is Who.SILENT
+    return Wait("client", one, known.number if known and silent else 0, many, silent)
 
 
 @dataclass

@@ -55,16 +55,19 @@ local function listed(counts)
 end
 
 function done(summary, latency)
-   local errors, percentiles = summary.errors, {}
-   for _, percent in ipairs({ 50, 90, 99, 99.9 }) do
-      percentiles[#percentiles + 1] = string.format('"%g": %g', percent, latency:percentile(percent))
+   local errors, times = summary.errors, {}
+   local us = { max = latency.max, mean = latency.mean }
+   for name, percent in pairs({ p50 = 50, p90 = 90, p99 = 99, p999 = 99.9 }) do
+      us[name] = latency:percentile(percent)
+   end
+   for name, value in pairs(us) do
+      times[#times + 1] = string.format('"%s": %.6f', name, value / 1000)
    end
    print(string.format(
       'JSON {"seconds": %.6f, "unasked": %d, "transferred_bytes": %d, "closes": %d, ' ..
       '"errors": {"connect": %d, "read": %d, "write": %d, "timeout": %d}, ' ..
-      '"statuses": %s, "lengths": %s, "max_us": %g, "mean_us": %g, "percentiles_us": {%s}}',
+      '"statuses": %s, "lengths": %s, "latency_ms": {%s}}',
       summary.duration / 1e6, math.max(0, thread:get("due")), summary.bytes, thread:get("closes"),
       errors.connect, errors.read, errors.write, errors.timeout,
-      listed(thread:get("statuses")), listed(thread:get("lengths")),
-      latency.max, latency.mean, table.concat(percentiles, ", ")))
+      listed(thread:get("statuses")), listed(thread:get("lengths")), table.concat(times, ", ")))
 end

@@ -31,11 +31,9 @@ SPARE_SECONDS = 5.0
 
 
 class WrkTimes(BaseModel):
-    """The latencies that wrk.lua prints, in microseconds."""
+    """The latencies that wrk.lua prints."""
 
-    percentiles_us: dict[str, float]
-    max_us: float
-    mean_us: float
+    latency_ms: dict[str, float]
 
 
 def command(load: Load, _folder: Path) -> list[str]:
@@ -69,26 +67,13 @@ def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
         figures = WrkFigures.model_validate_json(line)
-        return figures, _latency(WrkTimes.model_validate_json(line), figures.complete)
+        times = WrkTimes.model_validate_json(line).latency_ms
     except ValueError:
         return None, None
-
-
-def _latency(said: WrkTimes, count: int) -> Latency | None:
-    """Return the latency in ms; None if nothing was answered."""
-    if not count:
-        return None
-    at = {name: value / 1000 for name, value in said.percentiles_us.items()}
-    return Latency(
-        p50=at["50"],
-        p90=at["90"],
-        p99=at["99"],
-        p999=at["99.9"],
-        max=said.max_us / 1000,
-        mean=said.mean_us / 1000,
-        count=count,
-        source="wrk, with its own correction for coordinated omission",
-    )
+    if not figures.complete:
+        return figures, None
+    source = "wrk, with its own correction for coordinated omission"
+    return figures, Latency(**times, count=figures.complete, source=source)
 
 
 WRK = Generator("wrk", "peers", "-v", command, read)

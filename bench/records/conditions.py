@@ -7,6 +7,7 @@ exports are derived from these two; docs/how-to/extend-the-benchmark.md shows ho
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from pydantic import TypeAdapter
@@ -27,6 +28,7 @@ from bench.records.values import (
     one_or_none,
     positive,
     quota,
+    toml_of,
     whole,
     yes_or_no,
 )
@@ -179,41 +181,11 @@ class Aspect:
         return f"--{(self.typed or self.name).replace('_', '-')}"
 
 
-TRICKS = {
-    "more": "the FIN is merged into the last segment of a response, and the head into the first "
-    "segment of a file (MSG_MORE, TCP_CORK)",
-    "cork": "only TCP_CORK: the FIN is merged into the last segment of a file",
-    "defer": "accept() returns a connection only when its first bytes are there (TCP_DEFER_ACCEPT)",
-    "inherit": "three options of a connection are inherited from the listener, without a system "
-    "call for each",
-    "at-once": "an event loop reads directly after accept(), and watches a connection only if its "
-    "request has not arrived",
-    "gather": "head and body are sent by one system call (sendmsg)",
-    "send": "data in one piece are sent by send() and not by sendmsg()",
-    "sendfile": "a large file is sent from the page cache to the socket (sendfile)",
-    "nodelay": "written data are sent at once (TCP_NODELAY)",
-    "cache": "small files and templates are kept in memory, others are kept open; a check detects "
-    "changes",
-    "date": "the Date field is formatted once a second, not for each response",
-    "pipeline": "all commands to Redis of one event loop iteration are sent by one write",
-    "control": "nothing is switched off: shows the noise and the cost of the preloaded library",
-}
-"""The optimisations that floors/without.c can switch off, and the effect of each."""
-
-CHANGES = {
-    "accept-one": "one connection is accepted in each loop iteration, instead of all that wait",
-    "batch": "an event loop handles one event in each iteration, instead of all that are ready",
-    "chain": "io_uring submits send, shutdown and close together, as one chain of operations",
-    "edge": "epoll reports only changes (EPOLLET), not all descriptors that are ready",
-    "interest": "a client is not watched while it waits for Redis, and is watched again afterwards",
-    "lock": "each thread calls accept() with a lock; there is no queue",
-    "multishot": "io_uring has one receive operation for all requests of a connection",
-    "one-write": "the three commands to Redis are one script: one write, one reply",
-    "own-buffer": "io_uring receives into the memory of the connection, not into a shared buffer",
-    "registered": "io_uring has a table of the sockets, and needs no look-up of descriptors",
-    "sqpoll": "a thread of the kernel polls the submission queue of io_uring",
-}
-"""The experiments of course/experiments/, and the change of each."""
+SWITCHES = TypeAdapter(dict[str, dict[str, str]]).validate_python(
+    toml_of(Path(__file__).with_name("switches.toml"))
+)
+TRICKS, CHANGES = SWITCHES["tricks"], SWITCHES["changes"]
+"""The optimisations that can be switched off, and the experiments, with their effects by name."""
 
 ASPECTS = (
     Aspect(

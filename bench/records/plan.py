@@ -15,7 +15,7 @@ Varied = Mapping[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The options of a sweep. None: the default of the ladder."""
+    """A part of a sweep: what is measured, and how. None: the default of the ladder."""
 
     full: bool = False
     levels: tuple[int, ...] | None = None
@@ -27,6 +27,10 @@ class Plan:
     varied: Varied = field(default_factory=dict)
     """The values of each condition by its name; missing conditions have their default. `rate` adds
     open loops to the closed loop."""
+    subjects: tuple[str, ...] | None = None
+    """Names of servers under test; None: the project's servers."""
+    floors: bool = False
+    """Whether the baselines of these servers are measured, too."""
 
     def values(self, name: str) -> tuple[Value, ...]:
         """Return the values of one condition."""
@@ -36,17 +40,6 @@ class Plan:
     def rates(self) -> tuple[Value, ...]:
         """Return the rates of the open loop, in requests per second."""
         return self.varied.get("rate", ())
-
-
-@dataclass(frozen=True)
-class Part:
-    """A plan for some servers. A sweep has one or several parts."""
-
-    plan: Plan = field(default_factory=Plan)
-    subjects: tuple[str, ...] | None = None
-    """Names of servers under test; None: the project's servers."""
-    floors: bool = False
-    """Whether the baselines of these servers are measured, too."""
 
 
 @dataclass(frozen=True)

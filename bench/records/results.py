@@ -13,14 +13,15 @@ path; version 2 had one machine and one instance only.
 import statistics
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bench.records.conditions import CellKey, Conditions
 from bench.records.environment import DoctorLine, Finding, Head, HostInfo, SystemLimits
 from bench.records.figures import Cores
-from bench.records.plan import Part
+from bench.records.plan import Plan
 from bench.records.run import Run
 
 
@@ -144,13 +145,23 @@ SCHEMA_VERSION = 3
 
 
 class KeptOptions(BaseModel):
-    """The options of a sweep, stored so that it can be resumed."""
+    """The options of a sweep that are stored, so that it can be resumed."""
 
-    parts: list[Part] = []
+    model_config = ConfigDict(frozen=True, revalidate_instances="subclass-instances")
+
+    parts: tuple[Plan, ...] = ()
     """Empty: from an older version, which stored them in another form."""
     redis: str | None = None
-    hosts: str | None = None
-    programs: str = "."
+    hosts: Path | None = None
+    """The file that names the hosts; None: everything on this machine."""
+    programs: Path = Path()
+    """The folder of the servers' executables."""
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _with_servers(cls, parts: Sequence[Any]) -> list[object]:
+        """Return the parts of an older version, in which the servers were outside of the plan."""
+        return [{**one, **one.get("plan", {})} if isinstance(one, dict) else one for one in parts]
 
 
 class Settings(BaseModel):

@@ -7,10 +7,11 @@ price of its architecture, and the figure shows it.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.records import store
 from bench.records.environment import Head
@@ -37,14 +38,16 @@ SLICE = 0.1
 
 
 class AttackFacts(BaseModel):
-    """The description of an attack."""
+    """The description of an attack. A record stores only these fields of an attack."""
+
+    model_config = ConfigDict(revalidate_instances="subclass-instances")
 
     name: str
     title: str
     what: str
-    rated: Literal["all visitors", "visitors who need no Redis"]
+    rated: Literal["all visitors", "visitors who need no Redis"] = "all visitors"
     """The visitors whose rate is shown."""
-    excused: list[str] = []
+    excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
     """Whether the crowd is well-behaved, too, so that its missing answers count as lost."""

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import BaseModel, TypeAdapter
+
 from bench.records.errors import UserError
 
 if sys.version_info >= (3, 11):
@@ -27,6 +29,16 @@ LEAST_QUOTA = 10
 def toml_of(file: Path) -> dict[str, object]:
     """Return the content of a TOML file; empty if it does not exist."""
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def tables_of(model: type[Model], file: Path) -> dict[str, Model]:
+    """Return the tables of a TOML file of the project by name, each as a model that has the name,
+    too."""
+    tables = TypeAdapter(dict[str, dict[str, object]]).validate_python(toml_of(file))
+    return {name: model.model_validate({"name": name, **said}) for name, said in tables.items()}
 
 
 Read = TypeVar("Read")

@@ -2,14 +2,17 @@
 """The workloads: requests that the load generator sends, by name."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from pathlib import Path
 
-from bench.records.values import each_of
+from pydantic import BaseModel, ConfigDict
+
+from bench.records.values import each_of, tables_of
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(BaseModel):
     """One kind of request, and the effect that each of them must have."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
@@ -44,51 +47,7 @@ class Workload:
 
 FORM = "application/x-www-form-urlencoded"
 
-WORKLOADS = {
-    workload.name: workload
-    for workload in (
-        Workload("redirect", "a redirect: no file, no wait", "/redirect", 302, leads="/guestbook"),
-        Workload("moved", "moved permanently: no file, no wait", "/old", 301, leads="/guestbook"),
-        Workload("hello", "12 bytes", "/files/hello.txt", 200, file="files/hello.txt"),
-        Workload("small", "a file of 600 bytes", "/files/small.txt", 200, file="files/small.txt"),
-        Workload(
-            "large",
-            "a file of 80 KB",
-            "/files/characters.html",
-            200,
-            share=0.5,
-            file="files/characters.html",
-        ),
-        Workload(
-            "sorted",
-            "1,001 strings sorted: CPU only",
-            "/sorted",
-            200,
-            share=0.2,
-            contains="<li>a o w r t h o z l r</li>\n<li>a r b e g h j m r k</li>\n",
-        ),
-        Workload("link", "a short link: one wait for Redis", "/go/guestbook", 302, waits=1),
-        Workload(
-            "guestbook",
-            "the guestbook: three waits for Redis",
-            "/guestbook",
-            200,
-            waits=3,
-            visits=1,
-            contains='<li class="remark',
-        ),
-        Workload(
-            "sign",
-            "signing the guestbook: a POST, one wait for Redis",
-            "/guestbook",
-            303,
-            "guest-name=Load+generator&guest-remarks=One+of+many",
-            1,
-            remarks=1,
-        ),
-    )
-}
-
+WORKLOADS = tables_of(Workload, Path(__file__).with_name("workloads.toml"))
 ALL = "all"
 
 
@@ -97,7 +56,7 @@ def workload_for(name: str) -> Workload:
     if name in WORKLOADS:
         return WORKLOADS[name]
     known = next((w for w in WORKLOADS.values() if w.path == name and w.form is None), None)
-    return known or Workload(name, name, name, may_grow=True)
+    return known or Workload(name=name, title=name, path=name, may_grow=True)
 
 
 def named(names: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from bench.records.conditions import ASPECTS, Conditions, conditions_from
 from bench.records.errors import UserError
-from bench.records.plan import DEFAULT_WORKLOAD, Part, Plan, RunSpec
+from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
 from bench.subjects.subject import Subject
 
@@ -174,15 +174,15 @@ class Planned:
     """The conditions that a server does not support, as texts, by server."""
 
 
-def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
+def plan_runs(parts: Sequence[Plan], subjects: Sequence[Subject]) -> Planned:
     """Return the planned sweep. Raises UserError if it has no runs."""
     by_name = {subject.name: subject for subject in subjects}
     runs: list[RunSpec] = []
     left_out: dict[str, list[str]] = {}
     for part in parts:
         names = [subject.name for subject in subjects if belongs(subject, part)]
-        runs += runs_in_order(part.plan, names, lambda name, c: by_name[name].can(c))
-        for name, conditions in itertools.product(names, conditions_of(part.plan)):
+        runs += runs_in_order(part, names, lambda name, c: by_name[name].can(c))
+        for name, conditions in itertools.product(names, conditions_of(part)):
             if not by_name[name].can(conditions):
                 left_out.setdefault(name, []).append(conditions.describe())
     if not runs:
@@ -190,7 +190,7 @@ def plan_runs(parts: Sequence[Part], subjects: Sequence[Subject]) -> Planned:
     return Planned(by_name, interleaved(runs), left_out)
 
 
-def belongs(subject: Subject, part: Part) -> bool:
+def belongs(subject: Subject, part: Plan) -> bool:
     """Return whether a part of the sweep includes a server."""
     if part.subjects is None or subject.name in part.subjects:
         return True

@@ -18,7 +18,7 @@ from bench.records.conditions import ASPECTS, CHANGES, Conditions, Value
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
 from bench.records.metrics import BY_KEY
-from bench.records.plan import Part, Plan
+from bench.records.plan import Plan
 from bench.records.results import (
     OTHER_SIDES,
     Expect,
@@ -225,7 +225,7 @@ class DeclaredStudy(StudyWords, Size):
         """Return whether a profiler samples some of its runs."""
         return any("sampled" in one.varied.get("mode", ()) for one in self.measure)
 
-    def parts(self, full: bool) -> tuple[Part, ...]:
+    def parts(self, full: bool) -> tuple[Plan, ...]:
         """Return the study as parts of a sweep."""
         modes = [(one, m) for one in self.measure for m in one.varied.get("mode", ("closed",))]
         found = (self._part(one, str(mode), full) for one, mode in modes)
@@ -236,8 +236,8 @@ class DeclaredStudy(StudyWords, Size):
         measured = [
             Measured(
                 subjects=list(part.subjects or ()),
-                conditions=conditions_of(part.plan),
-                levels=list(levels_of(part.plan)),
+                conditions=conditions_of(part),
+                levels=list(levels_of(part)),
             )
             for part in self.parts(False)
         ]
@@ -279,22 +279,23 @@ class DeclaredStudy(StudyWords, Size):
         """Return the names for the option --only."""
         return list(dict.fromkeys(name for one in self.measure for name in one.parts))
 
-    def _part(self, entry: Measure, mode: str, full: bool) -> Part:
+    def _part(self, entry: Measure, mode: str, full: bool) -> Plan:
         probe = SIZES.get(mode, Size())
         forms = [entry.full, probe, self.full] if full else []
         share = self.requests and max(int(self.requests * entry.times), 1)
         levels = entry.levels or probe.levels or self.levels
         if share and levels and levels is self.levels and entry.times < 1:
             levels = tuple(min(level, share) for level in levels)
-        plan = Plan(
+        return Plan(
             levels=levels,
             requests=_first(*(x.requests for x in (*forms, entry, probe)), share),
             runs=_first(*(x.runs for x in (*forms, entry, probe, self))),
             timeout=entry.timeout or self.timeout,
             workloads=entry.workloads,
             varied={**entry.varied, "mode": (mode,)},
+            subjects=self._able(entry, mode),
+            floors=entry.floors and mode == "closed",
         )
-        return Part(plan, self._able(entry, mode), entry.floors and mode == "closed")
 
     def _able(self, entry: Measure, mode: str) -> tuple[str, ...]:
         """Return the servers that can be measured: without perf only reference servers can be

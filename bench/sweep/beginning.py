@@ -11,7 +11,7 @@ from bench.services.redis_server import RunRedis
 from bench.stations import survey
 from bench.stations.site import Site
 from bench.studies.runs import Planned
-from bench.sweep.options import SweepOptions, kept
+from bench.sweep.options import SweepOptions
 
 
 def begun(
@@ -19,6 +19,10 @@ def begun(
 ) -> Results:
     """Return the results of a sweep without runs."""
     runs = planned.runs
+    stored = {
+        "redis": redis.shown if options.redis else None,
+        "hosts": options.hosts and options.hosts.resolve(),
+    }
     workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
     return Results(
         started=datetime.now().astimezone(),
@@ -26,13 +30,13 @@ def begun(
         machine=machine.describe_machine(),
         versions=survey.with_tools(site.versions(), redis.version()),
         settings=Settings(
-            full=options.parts[0].plan.full,
+            full=options.parts[0].full,
             path=next((name for name in workloads if name.startswith("/")), None),
             runs=max(spec.run for spec in runs),
             timeout_s=runs[0].timeout,
             redis=redis.shown,
             redis_settings=redis.describe(),
-            options=kept(options, redis.shown),
+            options=options.model_copy(update=stored),
         ),
         hosts=site.host_infos(),
         placement=site.placement,

@@ -3,39 +3,51 @@
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.records.conditions import FLOOR_PREFIX, Value
+from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
 from bench.records.errors import UserError
-from bench.records.plan import Part
+from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
-from bench.records.values import add_results, words_of
+from bench.records.values import (
+    add_results,
+    add_value,
+    path,
+    positive,
+    value_of,
+    words_of,
+)
+from bench.records.workloads import ALL, WORKLOADS, named, workload_for
 from bench.services.redis_server import without_password
 from bench.stations.sampling import how_stacks
-from bench.studies.ladder import add_plan, is_chosen, is_usual, part_of
-from bench.studies.runs import SLICE, answering
-from bench.studies.study import DeclaredStudy, study
+from bench.studies.runs import (
+    FULL_LEVELS,
+    FULL_TIMEOUT,
+    ORDER_LEVEL,
+    ORDER_RUNS,
+    SHORT_LEVELS,
+    SHORT_REQUESTS,
+    SHORT_TIMEOUT,
+    SLICE,
+    answering,
+)
+from bench.studies.study import DeclaredStudy, names, study
 from bench.subjects.subject import discover, known_names
 
+BOTH = {"both": ("no", "yes")}
 
-@dataclass(frozen=True)
-class SweepOptions:
+
+class SweepOptions(KeptOptions):
     """The options of a sweep."""
 
-    parts: tuple[Part, ...] = (Part(),)
-    redis: str | None = None
-    results: Path = Path("results")
-    hosts: Path | None = None
-    """The file that names the hosts; None: everything on this machine."""
+    results: Path
     command: tuple[str, ...] = ()
     """The command line."""
-    programs: Path = ROOT
-    """The folder of the servers' executables."""
     studies: tuple[DeclaredStudy, ...] = ()
     """The studies to measure, see bench/studies/; servers that are not available are left out."""
-    not_wanted: Mapping[str, str] = field(default_factory=dict)
+    not_wanted: Mapping[str, str] = {}
     """Servers of the studies that the user does not want to install, with reasons, by name."""
     concludes: bool = True
     """Whether it ends with all rates; False for a command that evaluates the results itself."""
@@ -47,8 +59,7 @@ class SweepOptions:
         if not self.answers:
             return self
         (part,) = self.parts
-        plans = answering(part.plan, SLICE if can_slice else 0.0)
-        return replace(self, parts=tuple(replace(part, plan=plan) for plan in plans))
+        return self.model_copy(update={"parts": answering(part, SLICE if can_slice else 0.0)})
 
     @property
     def subjects(self) -> tuple[str, ...] | None:
@@ -60,12 +71,48 @@ class SweepOptions:
 
     def values(self, condition: str) -> set[Value]:
         """Return all values of one condition, of all parts."""
-        return {value for part in self.parts for value in part.plan.values(condition)}
+        return {value for part in self.parts for value in part.values(condition)}
 
     @property
     def floors(self) -> bool:
         """Return whether a part without named servers requests the baselines."""
         return any(part.floors for part in self.parts if part.subjects is None)
+
+
+def add_plan(sub: argparse.ArgumentParser) -> None:
+    """Add the options that select what is measured."""
+    add = sub.add_argument
+    add(
+        "--full",
+        action="store_true",
+        help=f"measure {len(FULL_LEVELS)} levels up to {FULL_LEVELS[-1]:,} in three runs, about "
+        f"one hour (default: levels {', '.join(map(str, SHORT_LEVELS))} in one run, level "
+        f"{ORDER_LEVEL} in {ORDER_RUNS} runs)",
+    )
+    studies = f"measure these studies: {', '.join(names())}; or files *.toml"
+    add("--studies", nargs="+", metavar="NAME", help=studies)
+    only = "measure only these servers (default: the project's); others: bench/strangers/, floor-*"
+    add("--servers", nargs="+", metavar="NAME", help=only)
+    add("--floors", action="store_true", help="measure the baseline of each server, too")
+    add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
+    workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
+    add("--workloads", nargs="+", metavar="NAME", help=workloads)
+    add_value(sub, "--path", path, "/about", help="request this path instead of a workload")
+    for aspect in ASPECTS:
+        add(aspect.option, dest=aspect.name, nargs="+", metavar=aspect.metavar, help=aspect.help)
+    number = partial(add_value, sub, parse=positive)
+    each = f"send N requests in each run, at least one per connection (default {SHORT_REQUESTS:,}; "
+    each += "fewer for slow servers and with a quota)"
+    number("--requests", example="5000", metavar="N", help=each)
+    runs = "run each configuration N times; the result is the median (default: see --full)"
+    number("--runs", example="3", metavar="N", help=runs)
+    limit = f"stop a run after SECONDS (default {SHORT_TIMEOUT:g}; {FULL_TIMEOUT:g} with --full, "
+    limit += "--levels or --requests)"
+    number("--timeout", example="30", metavar="SECONDS", help=limit)
+    where = "folder of the servers' executables (default: the project's folder)"
+    add("--programs", type=Path, default=ROOT, metavar="DIR", help=where)
+    redis = "use this Redis (default: a private one, deleted at the end)"
+    add("--redis", metavar="URL", help=redis)
 
 
 def sweep_parser() -> argparse.ArgumentParser:
@@ -94,23 +141,66 @@ def sweep_parser() -> argparse.ArgumentParser:
 
 def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> SweepOptions:
     """Return the options of a sweep, checked; `command`: the command line. Raises UserError."""
-    part = part_of(options)
+    plan = _plan(options)
     studies, _ = profiled([study(word) for word in words_of(options.studies)])
-    if studies and is_chosen(part):
+    if studies and plan != Plan(full=plan.full):
         raise UserError("--studies defines all that is measured: leave out the other options")
+    how_is_usual = Plan(workloads=plan.workloads, subjects=plan.subjects, floors=plan.floors)
     given = vars(options)
     if given.get("hosts") and options.redis:
         raise UserError("--redis and --hosts exclude each other: one of the hosts runs Redis")
     return SweepOptions(
-        parts=parts_of(studies, part.plan.full) or (part,),
+        parts=parts_of(studies, plan.full) or (plan,),
         redis=options.redis,
         results=given.get("results", ROOT / "results"),
         hosts=given.get("hosts"),
         command=tuple(hide_password(command)),
         programs=options.programs.resolve(),
         studies=studies,
-        answers=is_usual(part.plan) and not given.get("hosts") and not studies,
+        answers=plan == how_is_usual and not given.get("hosts") and not studies,
     )
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    """Return the plan that the options select. Raises UserError."""
+    if options.path and options.workloads:
+        raise UserError("--path and --workloads exclude each other: leave out one of them")
+    workloads = named(words_of(options.workloads)) or (DEFAULT_WORKLOAD,)
+    if options.path:
+        workloads = (workload_for(options.path).name,)
+    writing = [name for name in workloads if workload_for(name).private_only]
+    if options.redis and writing:
+        raise UserError(
+            f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
+        )
+    levels = [value_of("--levels", x, positive, "20,100,500") for x in words_of(options.levels)]
+    plan = Plan(
+        full=options.full,
+        levels=tuple(levels) or None,
+        requests=options.requests,
+        runs=options.runs,
+        timeout=options.timeout,
+        workloads=workloads,
+        varied=_varied(options),
+        subjects=tuple(words_of(options.servers)) or None,
+        floors=options.floors,
+    )
+    if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
+        raise UserError("--instances above 1 needs nginx: add --balancer close or keep")
+    return plan
+
+
+def _varied(options: argparse.Namespace) -> dict[str, tuple[Value, ...]]:
+    found = {}
+    for aspect in ASPECTS:
+        words = words_of(getattr(options, aspect.name))
+        if aspect.name == "keep_alive":
+            words = [each for word in words for each in BOTH.get(word, (word,))]
+        if words:
+            found[aspect.name] = tuple(
+                value_of(aspect.option, word, aspect.parse) for word in words
+            )
+    return found
 
 
 def profiled(
@@ -125,7 +215,7 @@ def profiled(
     return tuple(one.model_copy(update={"stacks": how}) for one in studies), reason
 
 
-def parts_of(studies: Iterable[DeclaredStudy], full: bool) -> tuple[Part, ...]:
+def parts_of(studies: Iterable[DeclaredStudy], full: bool) -> tuple[Plan, ...]:
     """Return all parts of a sweep for these studies."""
     return tuple(part for one in studies for part in one.parts(full))
 
@@ -136,19 +226,6 @@ def hide_password(words: Sequence[str]) -> list[str]:
     return ["".join((*before, without_password(url))) for *before, url in parts]
 
 
-# ---- Stored, so that a sweep can be resumed ----
-
-
-def kept(options: SweepOptions, redis: str) -> KeptOptions:
-    """Return the options in the form that `options_of` reads; `redis`: without a password."""
-    return KeptOptions(
-        parts=list(options.parts),
-        redis=redis if options.redis else None,
-        hosts=str(options.hosts.resolve()) if options.hosts else None,
-        programs=str(options.programs),
-    )
-
-
 def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
     """Return the options of a sweep from its results. Raises UserError if they are too old."""
     stored = old.settings.options
@@ -156,11 +233,5 @@ def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
         raise UserError("this sweep is of an older version and cannot be resumed: start a new one")
     if redis is None and stored.redis and "***" in stored.redis:
         raise UserError("give --redis again: its password was not stored")
-    return SweepOptions(
-        parts=tuple(stored.parts),
-        redis=redis or stored.redis,
-        results=parent,
-        hosts=Path(stored.hosts) if stored.hosts else None,
-        command=tuple(old.command),
-        programs=Path(stored.programs),
-    )
+    given = {**dict(stored), "redis": redis or stored.redis}
+    return SweepOptions(**given, results=parent, command=tuple(old.command))

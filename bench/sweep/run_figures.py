@@ -3,7 +3,6 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
@@ -128,7 +127,7 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
     if run.conditions.balancer == "none":
         found["nginx"] = None  # its host may be busy with another task
-    run.bottleneck, run.lower_bound = judge(Demand(**found))
+    run.bottleneck, run.lower_bound = judge(found)
     hosts = by_role.get(run.bottleneck or "none", [])
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
@@ -317,30 +316,18 @@ THROTTLED = 0.5
 a host below its limit is stopped sometimes, too."""
 
 
-@dataclass(frozen=True)
-class Demand:
-    """Shares from 0 to 1, of one core each. None: unknown or absent."""
-
-    server: float | None
-    load: float | None
-    redis: float | None
-    nginx: float | None = None
-
-
-def judge(demand: Demand) -> tuple[Bottleneck | None, bool]:
+def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None, bool]:
     """Return the bottleneck, and whether the rate is a lower bound: the load generator was at its
-    limit and the server was not."""
-    if demand.server is None or demand.load is None:
+    limit and the server was not. `demands`: of server, load, redis and nginx, shares from 0 to 1 of
+    one core each. None: unknown or absent."""
+    server, load = demands["server"], demands["load"]
+    if server is None or load is None:
         return None, False
-    if demand.server >= LIMIT:
+    if server >= LIMIT:
         return "server", False
-    others: dict[Bottleneck, float] = {
-        "redis": demand.redis or 0.0,
-        "nginx": demand.nginx or 0.0,
-        "load": demand.load,
-    }
+    others = {name: demand or 0.0 for name, demand in demands.items() if name != "server"}
     most = max(others, key=lambda name: (others[name], name == "load"))
-    return (most if others[most] >= LIMIT else "none"), demand.load >= LIMIT
+    return (most if others[most] >= LIMIT else "none"), load >= LIMIT
 
 
 def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:

@@ -19,7 +19,7 @@ from bench.services.redis_server import PrivateRedis, SlowRedis, connect
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select, server_names
 from bench.timeline.recording import HEADING, Setting
-from bench.timeline.scenarios import BIG, BIG_BYTES, Scenario, play
+from bench.timeline.scenarios import Scenario, play
 from bench.timeline.strace import with_sources
 
 REDIS_DELAY_MS = 20.0
@@ -32,6 +32,8 @@ TRACED = (
 )
 END_SECONDS = 30.0
 """The time limit for strace to write its last line, the server's end."""
+BIG_BYTES = 12_000_000
+"""The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
 """The time until all workers sleep in their first call."""
 # Without --seccomp-bpf strace would stop each mmap, too, and then drop its cache of the program's
@@ -75,17 +77,19 @@ def record(names: Sequence[str] | None, scenario: Scenario, watch: SignalWatch) 
     require_tracing(STRACE)
     servers = select(server_names(names))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-timeline-") as folder:
-        site = make_site(Path(folder, "site"))
+        site = make_site(Path(folder, "site"), scenario)
         return [_record_one(server, scenario, site, Path(folder), watch) for server in servers]
 
 
-def make_site(site: Path) -> Path:
-    """Create a folder with the project's files and a file larger than socket buffers."""
+def make_site(site: Path, scenario: Scenario) -> Path:
+    """Create a folder with the project's files, and a large file for each slow reader."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, site / name)
     shutil.copy(ROOT / "redirects", site)
-    with (site / "public" / BIG.lstrip("/")).open("wb") as big:
-        big.truncate(BIG_BYTES)
+    for step in scenario.steps:
+        if step.reads_slowly:
+            with (site / "public" / step.path.lstrip("/")).open("wb") as big:
+                big.truncate(BIG_BYTES)
     return site
 
 

@@ -2,23 +2,23 @@
 """The scenarios: the actions of the clients, and the events at Redis or the server meanwhile."""
 
 import contextlib
+import itertools
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 import psutil
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from bench.load.client import Connection, request
-from bench.records.values import one_of
+from bench.records.values import one_of, tables_of
 from bench.timeline.recording import Request
 
-BIG = "/big.bin"
-"""The path of a file that is larger than the socket buffers."""
-BIG_BYTES = 12_000_000
 PATIENCE_SECONDS = 8.0
 """A client's timeout."""
 TAKE = 16384
@@ -26,16 +26,18 @@ EVERY_MS = 20
 """The time between two clients: about what strace needs for the first call of a new process."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(BaseModel):
     """A client: its start time and its behaviour."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_ms: float
     path: str
     stalls_ms: float = 0
     """The pause in the middle of its request head."""
     reads_slowly: bool = False
-    """It reads its response in small portions, with pauses."""
+    """It reads its response in small portions, with pauses. Its file is larger than the socket
+    buffers."""
 
     @property
     def what(self) -> str:
@@ -46,27 +48,6 @@ class Step:
         return f"GET {self.path}{how}"
 
 
-@dataclass(frozen=True)
-class Disturbance:
-    """An event other than a client."""
-
-    at_ms: float
-    what: str
-    act: Callable[[int, int], None]
-    """Its arguments are the PIDs of the server and of Redis."""
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """Eight requests; `shows` tells the reader what to look for."""
-
-    name: str
-    title: str
-    shows: str
-    steps: Sequence[Step]
-    incidents: Sequence[Disturbance] = field(default=())
-
-
 def _kill_a_child(server: int, _redis: int) -> None:
     """Kill the first child that the server has, if it has any."""
     with contextlib.suppress(psutil.Error):
@@ -74,56 +55,48 @@ def _kill_a_child(server: int, _redis: int) -> None:
             child.kill()
 
 
-def _steps(*special: Step, every_ms: float = EVERY_MS) -> tuple[Step, ...]:
-    """Return eight clients: the special ones, and others that request two pages in turn."""
-    paths = ("/guestbook", "/files/small.txt")
-    times = [position * every_ms for position in range(8)]
-    taken = {step.at_ms for step in special}
-    free = [at for at in times if at not in taken][: 8 - len(special)]
-    usual = [Step(at, paths[position % 2]) for position, at in enumerate(free)]
-    return tuple(sorted([*special, *usual], key=lambda step: step.at_ms))
-
-
-SCENARIOS = {
-    one.name: one
-    for one in (
-        Scenario(
-            "eight",
-            "Eight requests, one of them slow",
-            "Client 2 pauses for 250 ms in the middle of its request. Which clients must wait?",
-            _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
-        ),
-        Scenario(
-            "silent",
-            "Three clients that send half a request",
-            "Clients 1 to 3 send half a request and pause for 400 ms. Which workers are left?",
-            _steps(*(Step(at, "/guestbook", stalls_ms=400) for at in (0, EVERY_MS, 2 * EVERY_MS))),
-        ),
-        Scenario(
-            "slow-reader",
-            "One client reads its response slowly",
-            "Client 2 requests a file of 12 MB and reads small portions. Which tasks wait to send?",
-            _steps(Step(EVERY_MS, BIG, reads_slowly=True)),
-        ),
-        Scenario(
-            "redis-stopped",
-            "Redis stops for a moment",
-            "Redis is stopped from 50 to 250 ms. Which servers send small files meanwhile?",
-            _steps(),
-            (
-                Disturbance(50, "Redis stops", lambda _, redis: os.kill(redis, signal.SIGSTOP)),
-                Disturbance(250, "Redis continues", lambda _, pid: os.kill(pid, signal.SIGCONT)),
-            ),
-        ),
-        Scenario(
-            "child-killed",
-            "A child process is killed",
-            "At 120 ms a child process, if there is one, gets kill -9. Which client is cut off?",
-            _steps(Step(EVERY_MS, "/guestbook", stalls_ms=250)),
-            (Disturbance(120, "a child is killed", _kill_a_child),),
-        ),
-    )
+ACTS: dict[str, Callable[[int, int], None]] = {
+    "stop_redis": lambda _, redis: os.kill(redis, signal.SIGSTOP),
+    "continue_redis": lambda _, redis: os.kill(redis, signal.SIGCONT),
+    "kill_a_child": _kill_a_child,
 }
+"""What can happen meanwhile. The arguments are the PIDs of the server and of Redis."""
+
+
+class Disturbance(BaseModel):
+    """An event other than a client."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    at_ms: float
+    what: str
+    act: Literal["stop_redis", "continue_redis", "kill_a_child"]
+
+
+class Scenario(BaseModel):
+    """Eight requests; `shows` tells the reader what to look for."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    shows: str
+    steps: tuple[Step, ...] = Field((), validate_default=True)
+    """In the file only special clients."""
+    incidents: tuple[Disturbance, ...] = ()
+
+    @field_validator("steps")
+    @classmethod
+    def _eight(cls, special: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Return eight clients: the special ones, and others that request two pages in turn."""
+        paths = ("/guestbook", "/files/small.txt")
+        taken = {step.at_ms for step in special}
+        free = [at for at in range(0, 8 * EVERY_MS, EVERY_MS) if at not in taken]
+        usual = [Step(at_ms=at, path=path) for at, path in zip(free, itertools.cycle(paths))]
+        return tuple(sorted([*special, *usual], key=lambda step: step.at_ms))
+
+
+SCENARIOS = tables_of(Scenario, Path(__file__).with_name("scenarios.toml"))
 
 
 def named(name: str) -> Scenario:
@@ -154,7 +127,7 @@ def play(
     try:
         for incident in scenario.incidents:
             _sleep_until(origin + incident.at_ms / 1000)
-            incident.act(server, redis)
+            ACTS[incident.act](server, redis)
     finally:
         for actor in actors:
             actor.join()

@@ -8,17 +8,17 @@ of DURING), or both. Every attack is limited in number and in time.
 import contextlib
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Literal
 
 import psutil
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from bench.load.crowd import Outcome, Page
 from bench.records.torture import AttackFacts
-from bench.records.values import each_of, toml_of
+from bench.records.values import each_of, tables_of
 from bench.services.redis_server import SlowRedis
 from bench.subjects.subject import Subject
 from bench.torture.scene import AttackScene, page
@@ -63,25 +63,18 @@ class Attackers(BaseModel):
         return page("redirect")
 
 
-class Attack(BaseModel):
+class Attack(AttackFacts):
     """An attack, and the rules for its result."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = ""
-    title: str
-    what: str
     crowd: Attackers | None = None
     during: str = ""
     limit: str = ""
     """A limit of the server's processes, as an option of prlimit(1) without the hyphens."""
     needs_redis: bool = False
-    """The attack disturbs Redis: only visitors who need no Redis are rated."""
-    rates_all: bool = False
-    """All visitors are rated although the attack disturbs Redis."""
-    excused: tuple[Outcome, ...] = ()
-    crowd_counts: bool = False
-    crowd_promised: bool = False
+    """The attack disturbs Redis: servers without Redis cannot take part."""
+    excused: Sequence[Outcome] = []
     own_only: str = ""
     """The reason why only the project's own servers take part; empty if all do."""
     needs_children: bool = False
@@ -91,26 +84,15 @@ class Attack(BaseModel):
         """Return whether the crowd uses the slow line."""
         return bool(self.crowd and self.crowd.far)
 
-    @property
-    def rates_part(self) -> bool:
-        """Return whether only visitors who need no Redis are rated."""
-        return self.needs_redis and not self.rates_all
+    @model_validator(mode="after")
+    def _says_how_many(self) -> "Attack":
+        self.what = self.what.format(count=self.crowd and self.crowd.count)
+        return self
 
-    def facts(self) -> AttackFacts:
-        """Return the attack's description for a record."""
-        return AttackFacts(
-            name=self.name,
-            title=self.title,
-            what=self.what.format(count=self.crowd.count) if self.crowd else self.what,
-            rated="visitors who need no Redis" if self.rates_part else "all visitors",
-            excused=list(self.excused),
-            crowd_counts=self.crowd_counts or self.crowd_promised,
-            crowd_promised=self.crowd_promised,
-        )
-
-    def rated(self, pages: list[str]) -> list[str]:
+    def rated_pages(self, pages: list[str]) -> list[str]:
         """Return the pages whose visitors are rated."""
-        return [name for name in pages if not (self.rates_part and name in REDIS_PAGES)]
+        every = self.rated == "all visitors"
+        return [name for name in pages if every or name not in REDIS_PAGES]
 
     def why_not(self, subject: Subject) -> str:
         """Return the reason why a server cannot take part, or an empty string if it can."""
@@ -228,9 +210,7 @@ DURING: dict[str, Happens] = {
 }
 
 
-ATTACKS = TypeAdapter(dict[str, Attack]).validate_python(toml_of(FILE))
-for _name, _attack in ATTACKS.items():
-    _attack.name = _name
+ATTACKS = tables_of(Attack, FILE)
 
 
 def select(names: list[str]) -> list[Attack]:

@@ -159,12 +159,12 @@ def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureC
     pages = [name for name in PAGES if scene.subject.serves(name)]
     with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
         times = course(scene, attack, seconds, visitors)
-    fill(cell, visitors, times, attack.rated(pages))
+    fill(cell, visitors, times, attack.rated_pages(pages))
     cell.died = scene.died()
     cell.left_over = scene.left_over()
     scene.stop()
     cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
-    cell.wanted = wanted(attack.rated(pages), pages)
+    cell.wanted = wanted(attack.rated_pages(pages), pages)
     cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
 
 

@@ -4,6 +4,7 @@ disturb each other, and their results."""
 
 import shutil
 import time
+from argparse import Namespace
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from bench.report.page.build import build_torture
 from bench.sweep.display import in_words
 from bench.torture import cell as cells
 from bench.torture.ground import Ground, enter_own_network, ground
-from bench.torture.options import TortureOptions, empty_record, parse
+from bench.torture.options import empty_record, parse
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -34,16 +35,15 @@ def run(arguments: Sequence[str]) -> int:
     with SignalWatch() as watch:
         try:
             with ground(watch) as where:
-                return attack(options, where)
+                return attack(options, empty_record(options, arguments, where), where)
         except redis.RedisError as error:
             raise UserError(f"the private Redis is lost: {error}") from error
 
 
-def attack(options: TortureOptions, where: Ground) -> int:
+def attack(options: Namespace, made: Record, where: Ground) -> int:
     """Measure all configurations and return the exit status; results are saved even after an error.
     Raises UserError, and redis.RedisError if the private Redis is lost."""
     begun, status = time.monotonic(), 0
-    made = empty_record(options, where)
     folder = make_folder(options.results, made.started, "torture-")
     try:
         attack_all(options, where, made, folder, begun)
@@ -67,9 +67,7 @@ FIRST_GUESS = 2.6
 """The first estimate of a measurement's seconds without the attack; later the mean is used."""
 
 
-def attack_all(
-    options: TortureOptions, where: Ground, made: Record, folder: Path, begun: float
-) -> None:
+def attack_all(options: Namespace, where: Ground, made: Record, folder: Path, begun: float) -> None:
     """Measure all pairs and fill the record, attack by attack. May raise Interrupted."""
     pairs = [(attack, subject) for attack in options.attacks for subject in options.subjects]
     with ProgressTable(console(), partial(torture_table, made), len(pairs), columns=32) as progress:

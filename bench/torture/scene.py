@@ -55,8 +55,8 @@ class AttackScene:
     ) -> None:
         """Start the server and wait until it listens. `liar`: the proxy for its Redis. `limit`: see
         `Attack`. Raises StartError, OSError or Interrupted."""
-        if limit:
-            subject = limited(subject, limit)
+        plain, prlimit = subject.command, ["prlimit", f"--{limit}", "--"] if limit else []
+        subject = replace(subject, command=lambda place: [*prlimit, *plain(place)])
         self.subject, self.ground = subject, ground
         self.redis, self.watch, self.liar = ground.redis, ground.watch, liar
         self.crowd_seen: CrowdTally | None = None
@@ -191,15 +191,6 @@ class AttackScene:
             with contextlib.suppress(psutil.Error):
                 threads += process.num_threads()
         return len(found), threads
-
-
-def limited(subject: Subject, limit: str) -> Subject:
-    """Return the server with a limit, see `Attack`."""
-
-    def command(place: Place) -> list[str]:
-        return ["prlimit", f"--{limit}", "--", *subject.command(place)]
-
-    return replace(subject, command=command)
 
 
 def ending(ended: Ended) -> Ending:

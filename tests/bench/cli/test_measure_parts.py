@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 from bench.records.conditions import CHANGES, TRICKS
 from bench.records.errors import UserError
 from bench.records.figures import Mode
-from bench.records.plan import Part
+from bench.records.plan import Plan
 from bench.records.store import save
 from bench.stations.sampling import how_stacks
 from bench.studies.runs import Planned, plan_runs
@@ -27,7 +27,7 @@ EPOLL_ALONE = ("redirect", "small", "large", "guestbook")
 
 
 @pytest.fixture
-def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
+def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """Return the parts of a sweep that would be run, with results in which all targets are met. All
     servers and baselines are built; only the reference server h2o is missing."""
 
@@ -43,7 +43,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Part]:
         if stranger.name == "h2o":
             raise LeftOut("h2o is left out: install it")
 
-    parts: list[Part] = []
+    parts: list[Plan] = []
     for name in discover():
         (tmp_path / name).touch(mode=0o755)
     for source in (ROOT / "floors").glob("*.c"):
@@ -64,21 +64,21 @@ def about(why: str, *parts: str) -> list[str]:
 
 
 def test_each_part_is_about_those_of_its_servers_that_are_chosen(
-    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each part has only the chosen servers; the others are no failure, and their reference servers
     are not missed."""
     assert measure(tmp_path, "--servers", "poll") == 0
     assert {part.subjects for part in swept} == {("poll",)}
-    modes = [part.plan.values("mode") for part in swept]
+    modes = [part.values("mode") for part in swept]
     assert modes.count(("parked",)) == modes.count(("pending",)) == 1, "not those with threads"
-    assert [part.plan.values("idle") for part in swept].count((0, 10_000)) == 1
+    assert [part.values("idle") for part in swept].count((0, 10_000)) == 1
     said = capsys.readouterr().out.splitlines()
     assert [line for line in said if "left out" in line] == about("epoll", *EPOLL_ALONE)
 
 
 def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
-    swept: list[Part], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--servers", "01_iterative", "--only")
     assert measure(tmp_path, *words, "floor") == 0
@@ -92,7 +92,7 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     )
 
 
-def test_strangers_stand_beside_the_chosen_server(swept: list[Part], tmp_path: Path) -> None:
+def test_strangers_stand_beside_the_chosen_server(swept: list[Plan], tmp_path: Path) -> None:
     """Reference servers are measured with the chosen server. The sweep leaves a missing one out,
     and the exit status says so."""
     assert measure(tmp_path, "--servers", "epoll", "--only", "guestbook") == 0
@@ -103,7 +103,7 @@ def test_strangers_stand_beside_the_chosen_server(swept: list[Part], tmp_path: P
     assert all(part.floors for part in swept), "the comparison of a missed target"
 
 
-def test_a_floor_that_is_not_built_is_left_out(swept: list[Part], tmp_path: Path) -> None:
+def test_a_floor_that_is_not_built_is_left_out(swept: list[Plan], tmp_path: Path) -> None:
     words = ("--servers", "poll,epoll", "--only", "idle", "floor")
     assert measure(tmp_path, *words) == 0
     (tmp_path / "07_epoll").unlink()

@@ -95,6 +95,14 @@ def test_strange_letters_are_replaced_and_unknown_fields_do_no_harm(tmp_path: Pa
     assert load(path).runs[0].subject == "a\ufffd[2J\ufffd\ufffd\nb\u00e4"
 
 
+def test_the_plan_of_an_older_sweep_has_its_servers() -> None:
+    old = load(RECORDED.parent / "report" / "recorded" / "study2013.json").settings.options
+    assert old
+    first = old.parts[0]
+    assert (first.subjects, first.levels, first.runs) == (("go", "fasthttp", "epoll"), (200,), 3)
+    assert first.varied == {"keep_alive": (True,), "generator": ("wrk",)}
+
+
 def test_a_cell_is_the_median_of_its_runs() -> None:
     cell = Point([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
     assert cell.state == "held"

@@ -6,6 +6,7 @@ checks what is visible while they serve.
 """
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,10 +71,10 @@ def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
     found = study(str(file))
     (short,), (full,) = found.parts(full=False), found.parts(full=True)
     assert short.subjects == ("nginx", "go")
-    assert (short.plan.requests, short.plan.runs) == (100, 1)
-    assert (full.plan.requests, full.plan.runs) == (1000, 3)
+    assert (short.requests, short.runs) == (100, 1)
+    assert (full.requests, full.runs) == (1000, 3)
     both = [Conditions("moved"), Conditions("moved", keep_alive=True)]
-    assert conditions_of(short.plan) == both
+    assert conditions_of(short) == both
     record = found.record()
     assert (record.measured[0].conditions, record.measured[0].levels) == (both, [10, 20])
 
@@ -86,15 +87,15 @@ def test_the_numbers_of_the_command_line(file: Path) -> None:
         more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)
     )
     own, usual = study(str(file)).resized(requests=50, runs=1, level=70).parts(full=False)
-    assert (own.plan.runs, own.plan.requests, own.plan.levels) == (1, 50, (50,))
-    assert (usual.plan.runs, usual.plan.requests, usual.plan.levels) == (1, 50, (50,))
+    assert (own.runs, own.requests, own.levels) == (1, 50, (50,))
+    assert (usual.runs, usual.requests, usual.levels) == (1, 50, (50,))
 
 
 def test_a_probe_has_numbers_of_its_own() -> None:
     (load, calls) = study("edge").parts(full=False)
-    assert (load.plan.levels, load.plan.requests, load.plan.runs) == ((50,), 4000, 7)
-    assert (calls.plan.levels, calls.plan.requests, calls.plan.runs) == ((10,), 300, 1)
-    assert calls.plan.values("change") == load.plan.values("change") == ("", "edge")
+    assert (load.levels, load.requests, load.runs) == ((50,), 4000, 7)
+    assert (calls.levels, calls.requests, calls.runs) == ((10,), 300, 1)
+    assert calls.values("change") == load.values("change") == ("", "edge")
 
 
 def test_each_optimisation_is_disabled_alone_where_it_has_an_effect() -> None:
@@ -112,9 +113,9 @@ def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
     other = usual.model_copy(update={"stacks": "counted"})
     assert usual.parts(False)[-1].subjects == ("go", "fasthttp", "epoll")
     *_, sampled, counted = other.parts(False)
-    assert (sampled.subjects, sampled.plan) == (("go", "fasthttp"), usual.parts(False)[-1].plan)
+    assert sampled == replace(usual.parts(False)[-1], subjects=("go", "fasthttp"))
     assert counted.subjects == ("epoll",)
-    assert counted.plan.values("mode") == ("counted",)
+    assert counted.values("mode") == ("counted",)
     assert "counted" in {c.mode for m in other.record().measured for c in m.conditions}
 
 

@@ -115,7 +115,7 @@ def test_conditions_multiply_and_redis_is_slowed_only_where_it_is_asked() -> Non
 def test_a_path_however_long_has_a_name_of_a_file() -> None:
     long = "/redirect?" + 1000 * "a"
     (options,) = chosen_options(sweep_parser().parse_args(["--path", long])).parts
-    assert options.plan.workloads == (long,)
+    assert options.workloads == (long,)
     assert len(Conditions(long, keep_alive=True).slug()) < 100
 
 

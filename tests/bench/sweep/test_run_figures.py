@@ -16,6 +16,7 @@ from bench.load.running import IdleReport
 from bench.records.conditions import Conditions
 from bench.records.figures import (
     AbFigures,
+    Bottleneck,
     Cores,
     HostFigures,
     Latency,
@@ -33,7 +34,7 @@ from bench.subjects.running import Ended
 from bench.sweep.checks import Count, Evidence
 from bench.sweep.evidence import gather
 from bench.sweep.loading import Loaded
-from bench.sweep.run_figures import Demand, enter, judge, pressure
+from bench.sweep.run_figures import enter, judge, pressure
 
 REQUESTS = 4000
 USUAL = Conditions("redirect")
@@ -375,7 +376,8 @@ def test_who_was_the_bottleneck(
     who: str | None,
     lower_bound: bool,
 ) -> None:
-    assert judge(Demand(server, load, redis, nginx)) == (who, lower_bound)
+    demands: dict[Bottleneck, float | None] = {"server": server, "load": load}
+    assert judge({**demands, "redis": redis, "nginx": nginx}) == (who, lower_bound)
 
 
 @pytest.mark.parametrize(

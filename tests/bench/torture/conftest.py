@@ -103,7 +103,7 @@ def made_record(*cells: TortureCell) -> Record:
         machine={"cpu_model": "A CPU", "cpus": 2, "kernel": "6.1"},
         settings={"attack_seconds": 0.8, "visitors": 16, "think_seconds": 0.02},
         subjects=subjects,
-        attacks=[ATTACKS[name].facts() for name in attacks],
+        attacks=[ATTACKS[name] for name in attacks],
         cells=list(cells),
     )
 

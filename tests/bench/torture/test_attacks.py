@@ -166,7 +166,9 @@ def test_who_cannot_take_part() -> None:
 
 def test_who_is_rated() -> None:
     pages = ["redirect", "small", "guestbook", "sign"]
-    rated = {name: ATTACKS[name].rated(pages) for name in ("redis-killed", "redis-full", "flood")}
+    rated = {
+        name: ATTACKS[name].rated_pages(pages) for name in ("redis-killed", "redis-full", "flood")
+    }
     assert rated == {"redis-killed": pages[:2], "redis-full": pages, "flood": pages}
 
 
@@ -258,7 +260,7 @@ def tortured(mode: str, ground: Ground) -> tuple[TortureCell, str]:
     attack = ATTACKS["slow-heads"]
     cell = measure(broken_server(mode, "server"), attack, ground, 3.0)
     assert cell.reason is None
-    return cell, "; ".join(broken(cell, attack.facts()))
+    return cell, "; ".join(broken(cell, attack))
 
 
 def test_the_good_one_breaks_none(ground: Ground) -> None:

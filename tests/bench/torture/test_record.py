@@ -40,10 +40,10 @@ from bench.torture.command import line_for, summary, torture_table
 from ..accessible import hindrances, opened
 from .conftest import eventful, made_cell, made_record, phase
 
-SILENT = ATTACKS["connect-only"].facts()
-KILLED = ATTACKS["redis-killed"].facts()
-SIGTERM = ATTACKS["sigterm"].facts()
-FEW = ATTACKS["few-descriptors"].facts()
+SILENT = ATTACKS["connect-only"]
+KILLED = ATTACKS["redis-killed"]
+SIGTERM = ATTACKS["sigterm"]
+FEW = ATTACKS["few-descriptors"]
 
 
 @pytest.mark.parametrize(
@@ -354,16 +354,16 @@ def test_what_is_said_beside_a_figure(
 ) -> None:
     cell = made_cell(**fields)
     assert words.back(cell) == back
-    assert words.asides(cell, ATTACKS["connect-only"].facts()) == asides
+    assert words.asides(cell, ATTACKS["connect-only"]) == asides
 
 
 def test_where_there_is_no_redis_a_503_is_right() -> None:
     cell = made_cell(during=phase(good=9, unavailable=2, failed=1))
     cell.during.why = {"unavailable": {"guestbook: 503": 2}, "failed": {"small: reset": 1}}  # type: ignore[union-attr]
-    killed = ATTACKS["redis-killed"].facts()
+    killed = ATTACKS["redis-killed"]
     assert words.asides(cell, killed) == ["lost 1", "2 × 503"]
     assert words.losses(cell, killed) == "1 without a whole answer (most often: small: reset)"
-    told = words.losses(cell, ATTACKS["connect-only"].facts())
+    told = words.losses(cell, ATTACKS["connect-only"])
     assert told == "2 answered 503 and 1 without a whole answer (most often: small: reset)"
 
 

@@ -38,6 +38,7 @@ SOURCES = (
     "Makefile",
     "bench/**/*.py",
     "bench/grade/*.toml",
+    "bench/records/*.csv",
     "bench/records/*.toml",
     "bench/services/*.j2",
     "bench/load/*.lua",

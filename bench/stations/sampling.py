@@ -242,7 +242,7 @@ class Tracer:
         return Calls(by_name=dict(counted.most_common()), writes=writes)
 
     def _await(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        if self._child.until(lambda: all(map(_is_traced, pids)), ATTACH_SECONDS, watch):
+        if self._child.until(lambda: all(map(is_traced, pids)), ATTACH_SECONDS, watch):
             return
         if self._child.running():
             raise StartError("strace did not attach")
@@ -263,7 +263,7 @@ def writes_to_redis(lines: Iterable[str]) -> int:
     return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
 
 
-def _is_traced(pid: int) -> bool:
-    """Return whether all threads of a process have a tracer."""
-    statuses = [(task / "status").read_text() for task in Path(f"/proc/{pid}/task").glob("*")]
+def is_traced(pid: int) -> bool:
+    """Return whether all threads of a process have a tracer. One of them may end meanwhile."""
+    statuses = (text_of(task / "status") for task in Path(f"/proc/{pid}/task").glob("*"))
     return all("TracerPid:\t0\n" not in status for status in statuses)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Run measurements of broken servers, for the tests."""
 
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -96,6 +97,8 @@ def measured_of(
     """Return a run of any server under test that needs no Redis."""
     if conditions.mode == "open" and OHA.version() is None:
         pytest.skip("oha is not installed")
+    if conditions.mode == "closed" and shutil.which(conditions.generator) is None:
+        pytest.skip(f"{conditions.generator} is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
         bench = Bench(site, NoRedis())  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ import pytest
 
 from bench.host.process import guarded
 from bench.live.tasks import CALLS, call_in
+from bench.stations.sampling import is_traced
 from bench.timeline.record import Refused, require_tracing
 
 from . import processes
@@ -69,7 +70,7 @@ def _refusal() -> str:
     with subprocess.Popen(guarded(["cat"]), stdin=subprocess.PIPE) as other:
         words = ["strace", "-qq", "-o", "/dev/null", f"-p{other.pid}"]
         with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as strace:
-            wait_until(lambda: strace.poll() or _is_traced(other.pid), "strace is attached, or not")
+            wait_until(lambda: strace.poll() or is_traced(other.pid), "strace is attached, or not")
             refused = strace.poll()
             other.communicate()  # it ends
             said = strace.communicate()[1].strip()
@@ -94,17 +95,10 @@ class Trace:
         words = ["strace", *follow, *options, "-qq", "-o", str(path)]
         words += [f"-p{pid}" for pid in pids]
         self._process = subprocess.Popen(guarded(words), stderr=subprocess.PIPE)
-        wait_until(lambda: all(_is_traced(pid) for pid in pids), "strace is attached")
+        wait_until(lambda: all(is_traced(pid) for pid in pids), "strace is attached")
 
     def calls(self) -> Counter[str]:
         """Return how often it has seen each call, after the server has ended."""
         self._process.wait(60)
         text = self.path.read_text(encoding="utf-8", errors="replace")
         return Counter(re.findall(r"^(?:\d+ +)?(\w+)\(", text, re.MULTILINE))
-
-
-def _is_traced(pid: int) -> bool:
-    """Return whether all its threads are traced. One of them may end meanwhile."""
-    tasks = processes.tasks(pid)
-    untraced = [task for task in tasks if processes.status_number(task, "TracerPid") == 0]
-    return not set(untraced) & set(processes.tasks(pid))

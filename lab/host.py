@@ -136,11 +136,16 @@ def _start_sshd(log: int) -> NoReturn:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     restore_signals()
+    write_to(log)
+    command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(SETTINGS / "sshd_config")]
+    os.execve(command[0], command, {"PATH": PATH})
+
+
+def write_to(log: int) -> None:
+    """Make this descriptor the standard output and error of this process; its input is empty."""
     nothing = os.open("/dev/null", os.O_RDONLY)
     for number, descriptor in enumerate((nothing, log, log)):
         os.dup2(descriptor, number)
-    command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(SETTINGS / "sshd_config")]
-    os.execve(command[0], command, {"PATH": PATH})
 
 
 def restore_signals() -> None:

@@ -30,10 +30,7 @@ def become(plan: LabPlan, up: socket.socket) -> None:
     os.setsid()
     os.chdir("/")
     host.restore_signals()
-    nothing = os.open("/dev/null", os.O_RDONLY)
-    log = os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644)
-    for number, descriptor in enumerate((nothing, log, log)):
-        os.dup2(descriptor, number)
+    host.write_to(os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644))
     # Others of `up`, as that of the lock, must not stay open.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)

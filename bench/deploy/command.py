@@ -79,15 +79,11 @@ def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> in
     directly. Without a terminal the end of its standard input ends it; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
-        return _at_terminal(on_load_host(host, [SWEEP, *options], terminal=True), watch)
+        # It gets no session of its own, because it needs the terminal.
+        process = subprocess.Popen(guarded(on_load_host(host, [SWEEP, *options], terminal=True)))
+        return _wait(process, watch, process.terminate)
     words = [SWEEP, "--attended", *options]
     return _with_lifeline(on_load_host(host, words, terminal=False), watch)
-
-
-def _at_terminal(command: Sequence[str], watch: SignalWatch) -> int:
-    # It gets no session of its own, because it needs the terminal.
-    process = subprocess.Popen(guarded(command))
-    return _wait(process, watch, process.terminate)
 
 
 def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:

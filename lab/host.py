@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab import files, kernel, limits, state
-from lab.kernel import in_words
 from lab.plan import LabError, LabHost, LabPlan, LabProgress, bits_per_second
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
@@ -51,18 +50,9 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send `keeper` a report with our PID outside, then one with our root just before sshd starts; or
-    the error instead of either. After the first one, `keeper` sends a line as soon as eth0 exists.
+    Send `keeper` a report with our PID outside, then one with our root just before sshd starts.
+    After the first one, `keeper` sends a line as soon as eth0 exists.
     """
-    try:
-        _become(plan, host, groups, keeper)
-    except (LabError, OSError) as error:
-        keeper.sendall(LabProgress(failed=f"host {host.name}: {in_words(error)}").line())
-    finally:
-        os._exit(1)
-
-
-def _become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
     os.setsid()
     limits.join(groups, host.cpu)
     kernel.unshare(NEW)
@@ -146,11 +136,16 @@ def _start_sshd(log: int) -> NoReturn:
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     restore_signals()
+    write_to(log)
+    command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(SETTINGS / "sshd_config")]
+    os.execve(command[0], command, {"PATH": PATH})
+
+
+def write_to(log: int) -> None:
+    """Make this descriptor the standard output and error of this process; its input is empty."""
     nothing = os.open("/dev/null", os.O_RDONLY)
     for number, descriptor in enumerate((nothing, log, log)):
         os.dup2(descriptor, number)
-    command = ["/usr/sbin/sshd", "-D", "-e", "-f", str(SETTINGS / "sshd_config")]
-    os.execve(command[0], command, {"PATH": PATH})
 
 
 def restore_signals() -> None:

@@ -2,64 +2,45 @@
 """The keeper is the first process of a lab; when it ends, all other processes of the lab end.
 
 It runs in a network namespace with the bridge, starts each host in its own namespaces, then passes
-connections to ssh (door.py). `up` starts it as the first process of a new PID namespace:
-
-    python -m lab.keeper        a plan as JSON on its input, reports on its output
-
-Until all hosts answer, it ends together with `up`; after that only a signal ends it.
+connections to ssh (door.py). `up` forks it as the first process of a new PID namespace. Until all
+hosts answer, it ends together with `up`; after that only a signal ends it.
 """
 
-import json
 import os
 import signal
 import socket
-import sys
 import time
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from lab import files, host, kernel, limits, state
 from lab.door import SSH_PORT, open_door
-from lab.kernel import in_words
 from lab.plan import LabError, LabHost, LabPlan, LabProgress
 
 READY_SECONDS = 90.0
+MOST_DESCRIPTORS = 65_536
 
 
-class Started(NamedTuple):
-    """A host that is being started."""
-
-    host: LabHost
-    pid: int
-    """Its PID in the keeper's PID namespace."""
-    line: socket.socket
-
-    def hear(self) -> LabProgress:
-        """Return the host's next report. Raise LabError if it has failed."""
-        with self.line.makefile("rb", buffering=0) as reports:
-            text = reports.readline()
-        if not text.endswith(b"\n"):
-            raise LabError(f"host {self.host.name} ended without a message")
-        return LabProgress.heard(text)
-
-
-def main() -> int:
-    """Build the lab of the plan and keep it up. Report when this process runs and the lab is up."""
+def become(plan: LabPlan, up: socket.socket) -> None:
+    """Turn this process, the first of a new PID namespace, into the keeper: build the lab of the
+    plan and keep it up. Send `up` a report when this process runs, and after its answer one when
+    the lab is up."""
     kernel.die_with_parent(signal.SIGKILL)
-    # If the parent ended before prctl(2), no plan arrives.
-    _say(LabProgress())
-    text = sys.stdin.readline()
-    if not text:
-        return 1
-    plan = LabPlan.from_json(json.loads(text))
-    try:
+    os.setsid()
+    os.chdir("/")
+    host.restore_signals()
+    host.write_to(os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644))
+    # Others of `up`, as that of the lock, must not stay open.
+    os.closerange(3, up.fileno())
+    os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
+    up.sendall(LabProgress().line())
+    if up.recv(1):  # otherwise the parent has ended before prctl(2)
         _build(plan)
-    except (LabError, OSError) as error:
-        _say(LabProgress(failed=in_words(error)))
-        return 1
-    kernel.die_with_parent(0)
-    _say(LabProgress())
-    return _keep()
+        kernel.die_with_parent(0)
+        up.sendall(LabProgress().line())
+        up.close()
+        _keep()
 
 
 def _build(plan: LabPlan) -> None:
@@ -69,18 +50,19 @@ def _build(plan: LabPlan) -> None:
     host.make_switch(plan)
     limit = limits.CpuLimits(plan.name)
     limit.prepare()
-    started = []
-    for host_plan in plan.hosts:
-        limit.limit(host_plan)
-        started.append(_start(plan, host_plan, limit.groups_of(host_plan.name)))
+    started: dict[str, kernel.LabProcess] = {}
+    for one in plan.hosts:
+        limit.limit(one)
+        run = partial(host.become, plan, one, limit.groups_of(one.name))
+        started[one.name] = kernel.LabProcess(f"host {one.name}", run)
     outside = {}
-    for one in started:
-        outside[one.host.name] = one.hear().pid
-        host.connect(one.host.name, outside[one.host.name])
-        one.line.sendall(b"\n")
-    ready = {one.host.name: one.hear() for one in started}
-    for one in started:
-        _await_ssh(plan, one)
+    for name, child in started.items():
+        outside[name] = child.hear().pid
+        host.connect(name, outside[name])
+        child.go_on()
+    ready = {name: child.hear() for name, child in started.items()}
+    for one in plan.hosts:
+        _await_ssh(plan, one, started[one.name].pid)
     # `_keep` waits for this signal; threads started after this line must not receive it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     open_door(Path(plan.folder, "door"), {one.address for one in plan.hosts})
@@ -101,31 +83,20 @@ def _build(plan: LabPlan) -> None:
     )
 
 
-def _start(plan: LabPlan, one: LabHost, groups: list[str]) -> Started:
-    ours, theirs = socket.socketpair()
-    with kernel.next_child_in_new_processes():
-        pid = os.fork()
-        if pid == 0:
-            ours.close()
-            host.become(plan, one, groups, theirs)
-    theirs.close()
-    return Started(one, pid, ours)
-
-
-def _await_ssh(plan: LabPlan, one: Started) -> None:
-    """Wait until sshd on a host answers over the bridge."""
+def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
+    """Wait until sshd on a host, process `pid` here, answers over the bridge."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
-            with socket.create_connection((one.host.address, SSH_PORT), 5.0) as connection:
+            with socket.create_connection((one.address, SSH_PORT), 5.0) as connection:
                 if connection.recv(4) == b"SSH-":
                     return
         except OSError:
             pass  # not yet
-        log = Path(plan.folder, f"{one.host.name}.log")
-        if os.waitpid(one.pid, os.WNOHANG)[0] or time.monotonic() > deadline:
+        log = Path(plan.folder, f"{one.name}.log")
+        if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines() or ["no answer"]
-            raise LabError(f"sshd on host {one.host.name}: {lines[-1]}")
+            raise LabError(f"sshd on host {one.name}: {lines[-1]}")
         time.sleep(0.02)
 
 
@@ -133,10 +104,6 @@ def _keep() -> NoReturn:
     """Wait. The first process of a namespace inherits and reaps processes without a parent."""
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(number, lambda *_: os._exit(0))
-    nothing = os.open("/dev/null", os.O_RDWR)
-    for descriptor in (0, 1):
-        os.dup2(nothing, descriptor)
-    os.close(nothing)
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
@@ -144,12 +111,3 @@ def _keep() -> NoReturn:
         except ChildProcessError:
             pass  # no host is left; the bridge stays until `down`
         signal.sigwait({signal.SIGCHLD})
-
-
-def _say(report: LabProgress) -> None:
-    sys.stdout.buffer.write(report.line())
-    sys.stdout.buffer.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -4,10 +4,14 @@
 import ctypes
 import errno
 import os
+import socket
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
+
+from lab.plan import LabError, LabProgress
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -115,21 +119,56 @@ def die_with_parent(signal_number: int) -> None:
     _check(_libc.prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal_number)), "prctl")
 
 
-@contextmanager
-def next_child_in_new_processes() -> Iterator[None]:
-    """Make the child that is forked in this `with` the first process of a new PID namespace.
+class LabProcess:
+    """A forked process, the first of a new PID namespace, with a connection to its parent."""
 
-    The child must not leave the `with`, because it cannot return to the old namespace.
-    """
-    own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        unshare(NEW_PROCESSES)
+    def __init__(self, name: str, run: Callable[[socket.socket], None]) -> None:
+        """Fork. `run` is the child's work and gets its end of the connection. The child ends with
+        it, and reports its error, with the child's `name` if it has one."""
+        self.name = name
+        self.line, theirs = socket.socketpair()
+        own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            yield
+            unshare(NEW_PROCESSES)
+            try:
+                self.pid = os.fork()
+                if self.pid == 0:  # it must not return to the old namespace
+                    self.line.close()
+                    _run(name, run, theirs)
+            finally:
+                enter(own, NEW_PROCESSES)
         finally:
-            enter(own, NEW_PROCESSES)
+            os.close(own)
+            theirs.close()
+
+    def hear(self, seconds: float | None = None) -> LabProgress:
+        """Return the child's next report. Raise LabError if it reports an error, if it ends, or
+        after so many seconds."""
+        self.line.settimeout(seconds)
+        try:
+            with self.line.makefile("rb", buffering=0) as reports:
+                text = reports.readline()
+        except TimeoutError as error:
+            raise LabError(f"not ready after {seconds:.0f} s") from error
+        if not text.endswith(b"\n"):
+            raise LabError(f"{self.name or 'the keeper of the lab'} ended without a message")
+        return LabProgress.heard(text)
+
+    def go_on(self) -> None:
+        """Let the child continue, which waits for this line after its first report."""
+        self.line.sendall(b"\n")
+
+
+def _run(name: str, run: Callable[[socket.socket], None], line: socket.socket) -> NoReturn:
+    try:
+        run(line)
+    except Exception as error:
+        if not isinstance(error, (LabError, OSError)):
+            traceback.print_exc()
+        prefix = f"{name}: " if name else ""
+        line.sendall(LabProgress(failed=f"{prefix}{in_words(error)}").line())
     finally:
-        os.close(own)
+        os._exit(1)
 
 
 def _check(result: int, what: str, file_system: str = "") -> None:

@@ -1,21 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Make a lab (`up`), or leave nothing of it after an error."""
 
-import json
 import os
-import select
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from pathlib import Path
+from functools import partial
 
-from lab import kernel, plan, remains, state
-from lab.plan import LabError, LabProgress
+from lab import keeper, kernel, plan, remains, state
+from lab.plan import LabError
 
 UP_SECONDS = 120.0
 ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -63,49 +57,17 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
 
 
 def _start_keeper(lab: plan.LabPlan) -> None:
-    log = Path(lab.folder, "switch.log")
-    with log.open("w") as errors, kernel.next_child_in_new_processes():
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", "lab.keeper"],
-            cwd=state.PROJECT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            start_new_session=True,
-        )
+    """Start the keeper, and wait until the lab is up. Raise LabError if it fails."""
+    child = kernel.LabProcess("", partial(keeper.become, lab))
     try:
-        _instruct(keeper, lab, log)
+        child.hear(UP_SECONDS)
+        child.go_on()
+        child.hear(UP_SECONDS)
     except BaseException:
         # Before it has the lab's mark, remains.clear() would not find it, and it would go on.
-        keeper.kill()
-        keeper.wait()
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitpid(child.pid, 0)
         raise
-
-
-def _instruct(keeper: subprocess.Popen[bytes], lab: plan.LabPlan, log: Path) -> None:
-    """Send the plan to the keeper, and wait until the lab is up. Raise LabError if it fails."""
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
-    deadline = time.monotonic() + UP_SECONDS
-    _hear(keeper.stdout.fileno(), deadline, log)
-    keeper.stdin.write(json.dumps(asdict(lab)).encode() + b"\n")
-    keeper.stdin.close()
-    _hear(keeper.stdout.fileno(), deadline, log)
-
-
-def _hear(descriptor: int, deadline: float, log: Path) -> None:
-    """Wait for the keeper's next report. Raise LabError if it reports an error, if it ended, or if
-    the deadline has passed."""
-    text = b""
-    while not text.endswith(b"\n"):
-        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            raise LabError(f"not ready after {UP_SECONDS:.0f} s")
-        more = os.read(descriptor, 4096)
-        if not more:
-            lines = log.read_text(errors="replace").strip().splitlines() or ["ended, log is empty"]
-            raise LabError(f"the lab's keeper: {lines[-1]}")
-        text += more
-    LabProgress.heard(text)
 
 
 def _listen_to_signals() -> None:

@@ -19,8 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
-
 from bench.host.process import POLL_SECONDS, guarded
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
@@ -52,49 +50,20 @@ def find(name: str) -> Path:
     return path.resolve()
 
 
-class FoundHost(BaseModel):
-    """The playbook's report on the load host, with all variables filled in: load_host.json.j2."""
-
-    model_config = ConfigDict(coerce_numbers_to_str=True)
-
-    connection: str
-    host: str
-    port: str
-    user: str
-    key: str
-    password: bool
-    executable: str
-    ssh_args: str
-    common_args: str
-    extra_args: str
-
-
-class WayToLoad:
-    """Builds the commands that connect to the load host."""
-
-    def __init__(self, file: Path) -> None:
-        """`file`: the playbook's report. Raises UserError if we cannot connect that way."""
-        self._found = FoundHost.model_validate_json(file.read_text())
-        if self._found.password:
-            raise UserError(
-                "the load host needs a password, and the sweep cannot type it. "
-                "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
-            )
-
-    def command(self, words: Sequence[str], terminal: bool) -> list[str]:
-        """Return the command line that runs a command there."""
-        found = self._found
-        if found.connection == "local":
-            return list(words)
-        ssh = [found.executable]
-        for option in QUIET_END:
-            ssh += ["-o", option]
-        for more in (found.ssh_args, found.common_args, found.extra_args):
-            ssh += shlex.split(more)
-        for option, value in (("-p", found.port), ("-i", found.key), ("-l", found.user)):
-            ssh += [option, value] if value else []
-        ssh += ["-tt"] if terminal else ["-T"]
-        return [*ssh, found.host, shlex.join(words)]
+def on_load_host(file: Path, words: Sequence[str], terminal: bool) -> list[str]:
+    """Return the command line that runs a command on the load host. `file`: the playbook's report
+    on that host, load_host.json.j2. Raises UserError if we cannot connect that way."""
+    found = json.loads(file.read_text())
+    if found["password"]:
+        raise UserError(
+            "the load host needs a password, and the sweep cannot type it. "
+            "Give it a key: ssh-copy-id, and ansible_ssh_private_key_file in the inventory"
+        )
+    if not found["ssh"]:
+        return list(words)
+    program, *options = shlex.split(found["ssh"])
+    first = [word for option in QUIET_END for word in ("-o", option)]
+    return [program, *first, "-tt" if terminal else "-T", *options, shlex.join(words)]
 
 
 SWEEP = "/opt/zerohttpd-seven/deploy/files/sweep"
@@ -102,22 +71,19 @@ CONNECTION_LOST = 255
 """The exit status of ssh if it could not connect, or if the connection broke."""
 
 
-def attended_sweep(host: WayToLoad, options: Sequence[str], watch: SignalWatch) -> int:
-    """Run the sweep there and return its exit status. A signal to us is passed on to the sweep,
-    which then ends in order. If we are killed, the sweep ends, too.
+def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> int:
+    """Run the sweep on the load host (see `on_load_host`) and return its exit status. A signal to
+    us is passed on to the sweep, which then ends in order. If we are killed, the sweep ends, too.
 
     At a terminal the sweep gets that terminal: it shows its live table, and Ctrl-C reaches it
     directly. Without a terminal the end of its standard input ends it; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
-        return _at_terminal(host.command([SWEEP, *options], terminal=True), watch)
-    return _with_lifeline(host.command([SWEEP, "--attended", *options], terminal=False), watch)
-
-
-def _at_terminal(command: Sequence[str], watch: SignalWatch) -> int:
-    # It gets no session of its own, because it needs the terminal.
-    process = subprocess.Popen(guarded(command))
-    return _wait(process, watch, process.terminate)
+        # It gets no session of its own, because it needs the terminal.
+        process = subprocess.Popen(guarded(on_load_host(host, [SWEEP, *options], terminal=True)))
+        return _wait(process, watch, process.terminate)
+    words = [SWEEP, "--attended", *options]
+    return _with_lifeline(on_load_host(host, words, terminal=False), watch)
 
 
 def _with_lifeline(command: Sequence[str], watch: SignalWatch) -> int:
@@ -183,8 +149,7 @@ class Playbook:
             subprocess.run(command, capture_output=True)
 
     def run(self, tag: str, watch: SignalWatch | None = None) -> bool:
-        """Return the exit status of the sweep, or 2 if there was no sweep, or if its results could
-        not be fetched. Raises UserError."""
+        """Run the plays with this tag. Return whether all of them succeeded."""
         print(f"---- {tag} ----", flush=True)
         command = [str(self._program), "--inventory", str(self._inventory), "--tags", tag]
         command += ["--extra-vars", json.dumps(self._variables)]
@@ -311,7 +276,8 @@ def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch
     # Nothing is removed before the check has passed, because it may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
-    host = WayToLoad(scratch / "load_host.json")
+    host = scratch / "load_host.json"
+    on_load_host(host, (), terminal=False)  # reports a password before hosts are changed
     status = FAILED
     before = _folders(options.results)
     try:

@@ -12,7 +12,7 @@ from rich.console import Console
 from bench.doctor.limits import (
     TIME_WAIT_AMPLE,
     Facts,
-    assess_site,
+    assess,
     judged,
     limits_here,
     why_impossible,
@@ -64,7 +64,7 @@ def diagnose(
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
     lines = examine(runs, limits, facts, load_only=bool(roles))
-    return Diagnosis(limits, lines, assess_site(runs, limits, others, roles))
+    return Diagnosis(limits, lines, assess(runs, limits, others, roles))
 
 
 def examine(

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -50,29 +51,24 @@ as its connections need, each with its own descriptors. None: everything runs on
 
 
 def assess(
-    runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None = None
-) -> list[Finding]:
-    """Return the limits that are too low for the planned runs, the impossible ones first."""
-    found = [finding for finding in judged(runs, limits, role) if finding.levels]
-    return sorted(found, key=lambda finding: not finding.impossible)
-
-
-def assess_site(
     runs: Sequence[RunSpec],
     here: SystemLimits,
-    others: Mapping[str, SystemLimits],
-    roles: Mapping[str, Role],
+    others: Mapping[str, SystemLimits] = MappingProxyType({}),
+    roles: Mapping[str, Role] = MappingProxyType({}),
 ) -> list[Finding]:
-    """Return the limits of several hosts that are too low, each with its host's name. `here`: those
-    of the load host; `roles`: empty if everything runs on this machine."""
-    if not roles:
-        return assess(runs, here)
+    """Return the limits that are too low for the planned runs, the impossible ones first. `here`:
+    those of this machine; with several hosts it makes the load, and `others` and `roles` have the
+    limits and roles of all hosts by name."""
+    hosts: list[tuple[str, Role | None, SystemLimits]] = [
+        (f"{name}: ", role, here if role == "load" else others[name])
+        for name, role in roles.items()
+    ]
     found = []
-    for name, role in roles.items():
-        limits = here if role == "load" else others[name]
+    for name, role, limits in hosts or [("", None, here)]:
         of_role = [run for run in runs if role != "nginx" or run.conditions.balancer != "none"]
-        for finding in assess(of_role, limits, role) if of_role else ():
-            found.append(finding.model_copy(update={"limit": f"{name}: {finding.limit}"}))
+        for finding in judged(of_role, limits, role) if of_role else ():
+            if finding.levels:
+                found.append(finding.model_copy(update={"limit": f"{name}{finding.limit}"}))
     return sorted(found, key=lambda finding: not finding.impossible)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from bench.grade.scene import Scene
 from bench.grade.stage import NotHere
 from bench.host.accounting import rusage_of_buried
-from bench.host.kernel import cpu_ticks
+from bench.host.kernel import cpu_ticks, difference
 from bench.host.programs import output_of
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 
@@ -40,7 +40,7 @@ def busy_others() -> Callable[[], float]:
 
     def share() -> float:
         passed = (time.monotonic() - begun) * len(cpus) or 1.0
-        busy = cpu_ticks(cpus).busy_since(before) or 0.0
+        busy = difference(cpu_ticks(cpus), before).busy_share or 0.0
         return max(0.0, busy - (own_seconds() - own) / passed)
 
     return share

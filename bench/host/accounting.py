@@ -88,13 +88,24 @@ class Periods(NamedTuple):
     throttled: int
 
 
+class Usage(NamedTuple):
+    """The usage of all processes of a server so far."""
+
+    cpu: CpuTime
+    starved_us: float | None
+    """The microseconds in which they were runnable and none of them ran (PSI); None if the kernel
+    does not report it."""
+    periods: Periods | None
+    """None without a quota."""
+
+
 class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
         """Create the group in the folder `parent`. With `quotas`, limit it to a `share` of one
         core: by a group in this folder, in version 2 by the same group. May raise OSError."""
-        owner = f"{_process_namespace()}-{os.getpid()}"
+        owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
         self._limited = (quotas or parent) / self._folder.name
         self._folder.mkdir()
@@ -117,22 +128,17 @@ class Group:
             command = ["sh", "-c", _ENTER, str(folder), *command]
         return list(command)
 
-    def read(self) -> CpuTime:
-        """Return the CPU time of all members since the group was created."""
-        fields = parse_stat((self._folder / "cpu.stat").read_text())
-        return CpuTime(float(fields["user_usec"]), float(fields["system_usec"]))
-
-    def periods(self) -> Periods:
-        """Return the counts of the quota's periods so far."""
-        stat = parse_stat((self._limited / "cpu.stat").read_text())
-        return Periods(stat["nr_periods"], stat["nr_throttled"])
-
-    def starved_us(self) -> float | None:
-        """Return the microseconds in which members were runnable and none of them ran (PSI); None
-        if the kernel does not report it."""
-        text = text_of(self._folder / "cpu.pressure")
-        match = re.search(r"^full .*total=(\d+)", text, re.MULTILINE)
-        return float(match[1]) if match else None
+    def read(self) -> Usage:
+        """Return the usage of all members since the group was created."""
+        counted, limited = (
+            parse_stat((folder / "cpu.stat").read_text())
+            for folder in (self._folder, self._limited)
+        )
+        cpu = CpuTime(float(counted["user_usec"]), float(counted["system_usec"]))
+        pressure = text_of(self._folder / "cpu.pressure")
+        starved = re.search(r"^full .*total=(\d+)", pressure, re.MULTILINE)
+        periods = Periods(limited["nr_periods"], limited["nr_throttled"]) if self._share else None
+        return Usage(cpu, float(starved[1]) if starved else None, periods)
 
     def pids(self) -> list[int]:
         """Return the PIDs of the members."""
@@ -196,7 +202,7 @@ def parent_of_groups() -> Path | None:
 
 
 def _can_count(folder: Path) -> bool:
-    return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().total > 0)
+    return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().cpu.total > 0)
 
 
 def rusage_of_buried() -> CpuTime:
@@ -284,7 +290,7 @@ class Slicing:
     def works(self) -> bool:
         """Return whether a program runs with a quota and the kernel counts its periods."""
         if self.quotas:
-            return _works(lambda: self.slice(0.5), ["true"], lambda one, _: one.periods().all >= 0)
+            return _works(lambda: self.slice(0.5), ["true"], lambda one, _: bool(one.read()))
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
         quota = [str(PERIOD_US // 2), str(PERIOD_US)]
         return _works(lambda: self.slice(0.5), show, lambda _, said: said.split() == quota)

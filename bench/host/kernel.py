@@ -46,10 +46,10 @@ class CpuTicks(NamedTuple):
         included."""
         return self.total - self.idle
 
-    def busy_since(self, earlier: "CpuTicks") -> float | None:
-        """Return the share of non-idle time since `earlier`; None if no tick has passed."""
-        passed = self.total - earlier.total
-        return None if passed <= 0 else 1 - (self.idle - earlier.idle) / passed
+    @property
+    def busy_share(self) -> float | None:
+        """Return the share of non-idle ticks; None if there are none."""
+        return self.busy / self.total if self.total > 0 else None
 
 
 def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
@@ -137,10 +137,8 @@ def memory(proc: Path = Path("/proc")) -> Memory | None:
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
     """Wait until the kernel can keep so many more `connections` in TIME_WAIT, 60 s at most. Do not
     wait if they are more than its limit. May raise Interrupted."""
-    left = float(REST_SECONDS)
-    while left > 0:
+    for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)
         if not found or connections > found.at_most or found.now + connections <= found.at_most:
             return
         watch.sleep(LOOK_SECONDS)
-        left -= LOOK_SECONDS

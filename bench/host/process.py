@@ -37,6 +37,7 @@ POLL_SECONDS = 0.02
 START_POLL_SECONDS = 0.005
 """The interval of a loop that waits for a start, in seconds."""
 FIRST_PORT = 10_000
+ATTEMPTS = 5
 LONG_FILE = 8 << 20
 """Bytes that are read quickly."""
 
@@ -233,6 +234,15 @@ def free_port(address: str = "127.0.0.1") -> int:
             return port
     with socket.create_server((address, 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def on_free_port(address: str, start: Callable[[int], Found | None]) -> Found | None:
+    """Call `start` with a free port of an address until its result is true, and return the result;
+    None after several attempts. Another process may take the port before the start."""
+    for _ in range(ATTEMPTS):
+        if found := start(free_port(address)):
+            return found
+    return None
 
 
 # ---- Helper processes that run during a load ----

@@ -29,11 +29,6 @@ def declaration(model: type[Model], file: Path, **more: object) -> Model:
         raise UserError(f"{file}: {words}") from error
 
 
-def source_digest() -> str:
-    """Return a short hash of the sources of the sweep and of the servers."""
-    return digest_of(ROOT)
-
-
 SOURCES = (
     "Makefile",
     "bench/**/*.py",
@@ -58,8 +53,8 @@ SOURCES = (
 """The files that results depend on: the instrument, the servers, and the content."""
 
 
-def digest_of(root: Path) -> str:
-    """Return the hash of the sources in any checkout."""
+def source_digest(root: Path = ROOT) -> str:
+    """Return a short hash of the sources of the sweep and of the servers in a checkout."""
     digest = hashlib.sha256()
     for file in sorted({file for pattern in SOURCES for file in root.glob(pattern)}):
         # Compiled files contain the time of their source, which differs between hosts.

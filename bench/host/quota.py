@@ -133,20 +133,12 @@ class Host:
     def count(self) -> HostCount:
         """Return the counters so far."""
         tcp = tcp_counters(self._proc)
-        used = self._of_quota()
-        if used is None:
+        used = seconds_used(text_of(self.quota.usage)) if self.quota else None
+        if self.quota is None or used is None:
             ticks = cpu_ticks(self.cpus, self._proc / "stat").busy
             return HostCount(ticks / os.sysconf("SC_CLK_TCK"), None, None, tcp)
-        return used._replace(tcp=tcp)
-
-    def _of_quota(self) -> HostCount | None:
-        if self.quota is None:
-            return None
         stat = parse_stat(text_of(self.quota.folder / "cpu.stat"))
-        used = seconds_used(text_of(self.quota.usage))
-        if used is None:
-            return None
-        return HostCount(used, stat.get("nr_periods"), stat.get("nr_throttled"), None)
+        return HostCount(used, stat.get("nr_periods"), stat.get("nr_throttled"), tcp)
 
 
 def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
@@ -194,22 +186,15 @@ def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[
     ("": none of version 1)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
-        version = V1 if controllers else V2
-        if not controllers or controller in controllers:
-            yield from ((version, folder) for folder in _folders(mounts, version, controller, path))
-
-
-def _folders(mounts: list[Mount], version: str, controller: str, path: str) -> Iterator[Path]:
-    """Yield the visible folders of a group and of all its parents, innermost first."""
-    for mount in mounts:
-        if mount.version != version or (version == V1 and controller not in mount.controllers):
+        if controllers and controller not in controllers:
             continue
-        try:
-            below = PurePosixPath(path).relative_to(mount.root)
-        except ValueError:
-            continue  # the mount shows another part of the hierarchy
-        for part in (below, *below.parents):
-            yield mount.point / part
+        version, group = V1 if controllers else V2, PurePosixPath(path)
+        for mount in mounts:
+            is_of_it = version == V2 or controller in mount.controllers
+            # A mount with another root may show another part of the hierarchy.
+            if mount.version == version and is_of_it and group.is_relative_to(mount.root):
+                below = group.relative_to(mount.root)
+                yield from ((version, mount.point / part) for part in (below, *below.parents))
 
 
 def parse_stat(text: str) -> dict[str, int]:

@@ -102,11 +102,6 @@ def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]
             yield Socket(STATES[state], own, other, received, unsent, int(words[9]))
 
 
-def asked(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]:
-    """Yield the sockets from sock_diag, for which the kernel searches all. Raises OSError."""
-    return _ask(_ALL, (local, remote), states)
-
-
 def end(local: int, remote: int) -> Socket | None:
     """Return the local socket of a connection over 127.0.0.1; the kernel finds it by its hash."""
     try:
@@ -174,9 +169,6 @@ def accept_queue(port: int) -> int:
 def own_backlog(ports: Container[int]) -> int | None:
     """Return the smallest backlog that a listener on these ports has passed to listen(), if it is
     below the kernel's limit. None: it is not below, or unknown."""
-    try:
-        rooms = [one.unsent for one in asked(states=LISTEN) if one.local in ports]
-    except OSError:
-        return None
     allowed = int(text_of(SOMAXCONN) or 0)
-    return min((room for room in rooms if room < allowed), default=None)
+    rooms = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
+    return min((room for room in rooms if 0 < room < allowed), default=None)

@@ -27,8 +27,8 @@ from bench.host.process import (
     Child,
     StartError,
     demand_seconds,
-    free_port,
     last_line,
+    on_free_port,
     url_that_answers,
 )
 from bench.host.programs import find_program, require
@@ -64,7 +64,6 @@ class BalancerEnd(BaseModel):
 
 START_SECONDS = 10.0
 STOP_SECONDS = 10.0
-ATTEMPTS = 5
 SPARE_DESCRIPTORS = 100
 
 TEMPLATE = Template(
@@ -100,11 +99,26 @@ class Balancer:
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
         self._folder.chmod(0o755)  # if root starts it, its workers have another user
         self._child: Child | None = None
-        try:
-            self.url = self._start(program, order, address, cpus, watch)
-        except BaseException:
-            self.stop()
-            raise
+        file, usable = self._folder / "nginx.conf", len(cpus) or len(os.sched_getaffinity(0))
+
+        def start(port: int) -> str | None:
+            if self._child:
+                self._child.end()
+            file.write_text(configuration(order, (address, port), self._folder, usable))
+            # Workers would remain after a killed main process; after SIGTERM it ends them.
+            words = [program, "-p", str(self._folder), "-c", str(file)]
+            child = self._child = Child(words, cpus, death_signal="TERM")
+            return child.until(
+                lambda: url_that_answers(address, port, child.running()), START_SECONDS, watch
+            )
+
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.stop)
+            if not (url := on_free_port(address, start)):
+                said = last_line(self._child.stderr) if self._child else ""
+                raise StartError(f"nginx did not start: {said or 'no error message'}")
+            self.url = url
+            undo.pop_all()
 
     def use(self) -> Used:
         """Return the usage of all its processes so far."""
@@ -128,33 +142,6 @@ class Balancer:
         shutil.rmtree(self._folder, ignore_errors=True)
         last = said or (errors[-1] if errors else "")
         return BalancerEnd(errors=len(errors), last_error=last, status=status)
-
-    def _start(
-        self,
-        program: str,
-        order: BalancerOrder,
-        address: str,
-        cpus: Sequence[int],
-        watch: SignalWatch,
-    ) -> str:
-        file = self._folder / "nginx.conf"
-        usable = len(cpus) or len(os.sched_getaffinity(0))
-        words = [program, "-p", str(self._folder), "-c", str(file)]
-        said = ""
-        for _ in range(ATTEMPTS):
-            port = free_port(address)
-            file.write_text(configuration(order, (address, port), self._folder, usable))
-            # Workers would remain after a killed main process; after SIGTERM it ends them.
-            child = self._child = Child(words, cpus, death_signal="TERM")
-
-            def answers(child: Child = child, port: int = port) -> str | None:
-                return url_that_answers(address, port, child.running())
-
-            if url := child.until(answers, START_SECONDS, watch):
-                return url
-            said = last_line(child.stderr)
-            child.end()
-        raise StartError(f"nginx did not start: {said or 'no error message'}")
 
 
 def nginx() -> str | None:

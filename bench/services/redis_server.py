@@ -21,13 +21,12 @@ from urllib.parse import urlsplit, urlunsplit
 import redis
 
 from bench.host.accounting import CpuTime
-from bench.host.process import Child, Helper, free_port, last_line
+from bench.host.process import Child, Helper, last_line, on_free_port
 from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
 
 START_SECONDS = 5.0
-ATTEMPTS = 5
 FIRST_VISITOR = 1_000_000
 """The visitor count before each run. Its number of digits stays constant, and so does the length of
 the page: only then can ab distinguish a truncated response from a complete one."""
@@ -144,19 +143,18 @@ class PrivateRedis(RunRedis):
         file = self._folder / "redis.conf"  # all users can read a command line
         self._command = [program, str(file)]
         password = "" if is_loopback(address) else secrets.token_urlsafe(24)
+        user = f":{password}@" if password else ""
+
+        def start(port: int) -> bool:
+            file.write_text(configuration(address, port, self._folder, password, settings))
+            super(PrivateRedis, self).__init__(f"redis://{user}{address}:{port}/0", private=True)
+            return self._comes_up()
+
         with contextlib.ExitStack() as undo:
             undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            for _ in range(ATTEMPTS):
-                # If another process has taken the free port in the meantime, Redis ends at once and
-                # the next attempt uses another port.
-                port = free_port(address)
-                file.write_text(configuration(address, port, self._folder, password, settings))
-                user = f":{password}@" if password else ""
-                super().__init__(f"redis://{user}{address}:{port}/0", private=True)
-                if self._comes_up():
-                    undo.pop_all()
-                    return
-            raise self._failure()
+            if not on_free_port(address, start):
+                raise self._failure()
+            undo.pop_all()
 
     def __exit__(self, *what: object) -> None:
         super().__exit__(*what)

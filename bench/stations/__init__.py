@@ -2,7 +2,7 @@
 """Run and observe servers on a host, in this process or through an agent on another host.
 
 orders                the orders to an agent, and its reports
-`station`, servers    the agent in this process; the servers that it runs
+`station`, observing  the agent in this process; its observation of a load
 footprint, sampling, counting    what servers use: time and memory; calls and stacks
 survey                what is installed on a host
 remote, agent         the agent on another host

@@ -17,12 +17,11 @@ import random
 import resource
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from bench.host.accounting import CpuTime, Periods, rusage_of_buried
+from bench.host.accounting import CpuTime, Usage, rusage_of_buried
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference, tcp_counters, text_of
 from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
@@ -44,15 +43,10 @@ class TaskUse(NamedTuple):
     ran_us: float
 
 
-@dataclass(frozen=True)
-class _Moment:
+class _Moment(NamedTuple):
     """The counters that are read before and after the load."""
 
-    cpu: list[CpuTime | None]
-    """By server."""
-    starved_us: list[float | None]
-    periods: list[Periods | None]
-    tasks: dict[int, TaskUse]
+    servers: list[Usage | None]
     faults: int
     tcp: TcpCounters | None
     ticks: CpuTicks
@@ -87,7 +81,7 @@ class Footprint:
 
     def begin(self) -> None:
         """Read the counters immediately before the load."""
-        self._before = self._moment()
+        self._tasks, self._before = tasks_of(self._pids()), self._moment()
         self._next_look = time.monotonic() + 0.1
 
     def look(self) -> None:
@@ -107,27 +101,28 @@ class Footprint:
         if not self._looks:
             self._next_look = 0.0
             self.look()
-        before, after, looks = self._before, self._moment(), self._looks
-        spent = difference(after.cpu, before.cpu)
-        starved = difference(after.starved_us, before.starved_us)
-        periods = difference(after.periods, before.periods)
+        passed, looks = difference(self._moment(), self._before), self._looks
+        spent = [used.cpu if used else None for used in passed.servers]
         return ServersUse(
             alive=[server.running() for server in self._servers],
             cpu=CpuTime.of_all(spent),
             wanted_us=[
-                None if ran is None or waited is None else ran.total + waited
-                for ran, waited in zip(spent, starved, strict=True)
+                used.cpu.total + used.starved_us if used and used.starved_us is not None else None
+                for used in passed.servers
             ],
-            spent_us=[None if ran is None else ran.total for ran in spent],
-            throttled=[None if p is None else p.throttled / max(p.all, 1) for p in periods],
-            switches=switches_between(before.tasks, after.tasks, CpuTime.of_all(spent)),
-            faults=max(after.faults - before.faults, 0),
-            seconds=after.at - before.at,
-            busy=after.ticks.busy_since(before.ticks),
+            spent_us=[ran.total if ran else None for ran in spent],
+            throttled=[
+                used.periods.throttled / max(used.periods.all, 1) if used and used.periods else None
+                for used in passed.servers
+            ],
+            switches=switches_between(self._tasks, tasks_of(self._pids()), CpuTime.of_all(spent)),
+            faults=max(passed.faults, 0),
+            seconds=passed.at,
+            busy=passed.ticks.busy_share,
             cpus=len(self._cpus),
             spread=self._spread,
             own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
-            tcp=difference(after.tcp, before.tcp),
+            tcp=passed.tcp,
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),
             threads_peak=max((look.threads for look in looks), default=None),
@@ -141,10 +136,7 @@ class Footprint:
 
     def _moment(self) -> _Moment:
         return _Moment(
-            [server.cpu() for server in self._servers],
-            [server.starved_us() for server in self._servers],
-            [server.periods() for server in self._servers],
-            tasks_of(self._pids()),
+            [server.used() for server in self._servers],
             page_faults_of(self._pids()),
             tcp_counters(),
             cpu_ticks(self._cpus),

@@ -44,6 +44,10 @@ class LoadHost(BaseModel):
     address: Address
 
 
+HERE = LoadHost(name="this machine", address="127.0.0.1")
+"""This machine, if it has all roles."""
+
+
 class AgentHost(LoadHost):
     """A host with an agent."""
 

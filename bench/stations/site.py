@@ -2,8 +2,9 @@
 """The testbed: all agents of a sweep with their roles."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, cast, get_args
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
@@ -11,12 +12,12 @@ import redis
 from bench.host.signals import SignalWatch
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError
-from bench.records.figures import Mode, Role
+from bench.records.figures import Role
 from bench.records.results import Peer
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders
-from bench.stations.hosts import AgentHost, Hosts, chosen
+from bench.stations.hosts import HERE, AgentHost, Hosts, LoadHost, chosen
 from bench.stations.remote import RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
@@ -29,6 +30,18 @@ class Seen(NamedTuple):
     """None: all roles are on one machine."""
     name: str
     report: orders.Report
+
+
+@dataclass
+class _Member:
+    """A host of the testbed."""
+
+    role: Role | None
+    """None: it has all roles."""
+    host: LoadHost
+    station: LocalStation | RemoteStation
+    seen: orders.Surveyed = field(init=False)
+    """The report of the last survey."""
 
 
 class Site:
@@ -49,10 +62,8 @@ class Site:
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
         self.load = LocalStation(watch, placement, address, find)
-        self._stations: dict[str, LocalStation] = {}
-        self._names: dict[Role, list[str]] = {}
-        """The names of the hosts by role; on one machine "" for all roles."""
-        self._seen: dict[str, orders.Surveyed] = {}
+        roles = hosts.all() if hosts else [(None, HERE)]
+        self._members = [_Member(role, host, self.load) for role, host in roles]
         try:
             self._connect()
         except BaseException:
@@ -72,22 +83,15 @@ class Site:
         self.close()
 
     def _connect(self) -> None:
-        if self.hosts is None:
-            self._stations = {"": self.load}
-            self._names = {role: [""] for role in get_args(Role)}
-            return
-        self._names = {}
-        for role, host in self.hosts.all():
-            self._names.setdefault(role, []).append(host.name)
-            if isinstance(host, AgentHost):
-                self._stations[host.name] = cast("LocalStation", RemoteStation(host, self.watch))
-        for remote in self._remote():  # all have started at the same time
-            remote.greet()
-        self._stations[self.hosts.load.name] = self.load
+        for one in self._members:
+            if isinstance(one.host, AgentHost):
+                one.station = RemoteStation(one.host, self.watch)
+        for one in self._members:  # all have started at the same time
+            one.station.greet()
 
-    def _of(self, role: Role) -> list[LocalStation]:
-        """Return the agents of the hosts with a role; only nginx may have none."""
-        return [self._stations[name] for name in self._names.get(role, ())]
+    def _of(self, role: Role) -> list["_Member"]:
+        """Return the hosts with a role; only nginx may have none."""
+        return [one for one in self._members if one.role in (role, None)]
 
     def reopen(self) -> None:
         """End everything on all hosts and restart all agents. Raises HostLost."""
@@ -96,22 +100,19 @@ class Site:
 
     def close(self) -> None:
         """End everything on all hosts."""
-        for station in self._stations.values():
-            station.close()
+        for one in self._members:
+            one.station.close()
         self.load.close()
 
     @property
     def lost(self) -> str:
         """Return which host is lost, and why; empty if none is."""
-        return next((one.lost for one in self._remote() if one.lost), "")
+        return next((one.station.lost for one in self._members if one.station.lost), "")
 
     def notice_ends(self) -> None:
         """Mark the hosts as lost whose agents have ended."""
-        for one in self._remote():
-            one.notice_end()
-
-    def _remote(self) -> list[RemoteStation]:
-        return [one for one in self._stations.values() if isinstance(one, RemoteStation)]
+        for one in self._members:
+            one.station.notice_end()
 
     # ---- Before the runs ----
 
@@ -120,18 +121,15 @@ class Site:
     ) -> list[Subject]:
         """Survey all hosts and return the servers of these names. Raise UserError for servers that
         a host lacks; with `some`, leave them out, see `left_out`."""
-        for name, station in self._stations.items():
-            wanted = list(names or []) if name in self._names["server"] else None
-            self._seen[name] = station.survey(wanted, floors, some, *self._programs)
+        for one in self._members:
+            wanted = list(names or []) if one.role in ("server", None) else None
+            one.seen = one.station.survey(wanted, floors, some, *self._programs)
         lacking = self.left_out()
         return [one for one in self._of_server().subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
         """Return the servers that a host lacks, and the reasons."""
-        lacking: dict[str, str] = {}
-        for seen in self._seen.values():
-            lacking |= seen.left_out
-        return lacking
+        return {name: why for one in self._members for name, why in one.seen.left_out.items()}
 
     def peers(self) -> dict[str, Peer]:
         """Return the declarations of the reference servers."""
@@ -155,38 +153,39 @@ class Site:
     def slicing(self) -> str:
         """Return how servers get a CPU quota, in words; empty if one of their hosts cannot give
         it."""
-        return min(self._seen[name].slicing for name in self._names["server"])
+        return min(one.seen.slicing for one in self._of("server"))
 
     def versions(self) -> Versions:
         """Return the versions of the servers on their first host, and of nginx on its host."""
-        nginx = [self._seen[name].nginx for name in self._names.get("nginx", ())]
-        known = self._of_server().versions.model_dump()
-        return Versions(**known, nginx=nginx[0] if nginx else None)
+        nginx = next((one.seen.nginx for one in self._of("nginx")), None)
+        return Versions(**self._of_server().versions.model_dump(), nginx=nginx)
 
     def limits(self) -> dict[str, SystemLimits]:
         """Return the limits of each host by its name, without those of ab."""
-        return {name: seen.limits for name, seen in self._seen.items()}
+        return {one.host.name: one.seen.limits for one in self._members}
 
     def roles(self) -> dict[str, Role]:
         """Return the role of each host by its name; empty if all roles are on one machine."""
-        return {host.name: role for role, host in self.hosts.all()} if self.hosts else {}
+        return {one.host.name: one.role for one in self._members if one.role}
 
     def host_infos(self) -> list[HostInfo]:
         """Return the hosts for the results; empty if all roles are on one machine."""
-        found = []
-        for role, host in self.hosts.all() if self.hosts else ():
-            known = {"role": role, "name": host.name, "address": host.address}
-            found.append(self._seen[host.name].host.model_copy(update=known))
-        return found
+        return [
+            one.seen.host.model_copy(
+                update={"role": one.role, "name": one.host.name, "address": one.host.address}
+            )
+            for one in self._members
+            if one.role
+        ]
 
     def _of_server(self) -> orders.Surveyed:
-        return self._seen[self._names["server"][0]]
+        return self._of("server")[0].seen
 
     def open_redis(self, url: str | None) -> RunRedis:
         """Return the Redis at `url`, or for None a private one on its host. Raises UserError."""
         if url:
             return ExistingRedis(url)
-        found = RunRedis(self._of("redis")[0].start_redis(), private=True)
+        found = RunRedis(self._of("redis")[0].station.start_redis(), private=True)
         try:
             found.version()
         except redis.RedisError as error:
@@ -202,21 +201,21 @@ class Site:
         the same time, so the waits overlap."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
-            for station in self._of(role):
-                station.make_room(ended(role if self.hosts else None))
+            for one in self._of(role):
+                one.station.make_room(ended(role if self.hosts else None))
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
         """Start a slow Redis in front of the one at `url`. Return its URL."""
-        return self._of("redis")[0].start_slow_redis(url, delay_ms)
+        return self._of("redis")[0].station.start_slow_redis(url, delay_ms)
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Start the instances on the servers' hosts in turn. Return their URLs."""
-        found = []
-        stations = self._of("server")
-        for number, station in enumerate(stations):
-            share = len(range(number, order.instances, len(stations)))
+        found: list[str] = []
+        hosts = self._of("server")
+        for number, one in enumerate(hosts):
+            share = len(range(number, order.instances, len(hosts)))
             if share:
-                found += station.start_servers(order.model_copy(update={"instances": share}))
+                found += one.station.start_servers(order.model_copy(update={"instances": share}))
         return found
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
@@ -225,13 +224,13 @@ class Site:
         self.require_nginx()
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)
-        return self._of("nginx")[0].start_balancer(order)
+        return self._of("nginx")[0].station.start_balancer(order)
 
-    def begin(self, mode: Mode = "closed") -> None:
-        """Start to observe the servers in this mode, and read the counters before the load; servers
-        last, so that they contain little else. Raises StartError."""
-        for name in self._in_order():
-            self._stations[name].begin(mode)
+    def begin(self) -> None:
+        """Start to observe the servers, and read the counters before the load; servers last, so
+        that they contain little else. Raises StartError."""
+        for one in sorted(self._members, key=lambda one: one.role == "server"):
+            one.station.begin()
 
     def look(self) -> None:
         """Sample the servers during the load."""
@@ -239,17 +238,14 @@ class Site:
 
     def end(self) -> list[Seen]:
         """Return the report of each agent after the load. Raises StartError."""
-        roles = self.roles()
-        found = {name: self._stations[name].end() for name in reversed(self._in_order())}
-        return [Seen(roles[name] if roles else None, name, found[name]) for name in roles or found]
+        ordered = sorted(self._members, key=lambda one: one.role != "server")
+        found = {one.host.name: one.station.end() for one in ordered}
+        return [Seen(one.role, one.host.name, found[one.host.name]) for one in self._members]
 
     def weigh(self) -> orders.Weight:
         """Return the present usage of all servers."""
-        return orders.Weight.of_all(station.weigh() for station in self._of("server"))
+        return orders.Weight.of_all(one.station.weigh() for one in self._of("server"))
 
     def stop_run(self) -> dict[str, orders.Stopped]:
         """End all that was started for a run. Return how, by host. May be called twice."""
-        return {name: station.stop_run() for name, station in self._stations.items()}
-
-    def _in_order(self) -> list[str]:
-        return sorted(self._stations, key=lambda name: name in self._names["server"])
+        return {one.host.name: one.station.stop_run() for one in self._members}

@@ -8,26 +8,31 @@ A run is: start_servers (start_slow_redis before, start_balancer after it), make
 begin, the load (with any number of `look`), end, stop_run. Redis runs until `close`.
 """
 
+import contextlib
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.host.kernel import difference, raise_descriptors, wait_for_room
+from bench.host.accounting import adopt_orphans, find_slicing, parent_of_groups, remove_stale_groups
+from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.project import ROOT, source_digest
-from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.figures import Mode
-from bench.services.balancer import Balancer, BalancerOrder, used_between
+from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations import orders
-from bench.stations.servers import Servers
+from bench.stations.observing import Observation, ended, profiles_itself, weigh
 from bench.stations.survey import survey
-from bench.subjects.subject import Subject, select
+from bench.subjects.running import RunningServer
+from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
     """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
     another host HostLost."""
+
+    lost = ""
+    """The reason why the agent is lost: an agent in this process never is."""
 
     def __init__(
         self,
@@ -43,17 +48,31 @@ class LocalStation:
         self._find = find or self._known
         self._found: dict[str, Subject] = {}
         """The servers of past surveys, by name."""
-        self._host = Host()
-        self._servers = Servers(placement.server, placement.load, watch)
+        self._groups = parent_of_groups()
+        if self._groups:
+            remove_stale_groups(self._groups)
+        else:
+            adopt_orphans()
+        self._slicing = find_slicing()
         self._redis: PrivateRedis | None = None
         self._slow: SlowRedis | None = None
         self._balancer: Balancer | None = None
+        self._servers: list[RunningServer] = []
+        self._run = contextlib.ExitStack()
+        """What is removed after the servers have ended."""
+        self._observed: Observation | None = None
 
     def __enter__(self) -> "LocalStation":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def greet(self) -> None:
+        """Do nothing: an agent in this process has the same version."""
+
+    def notice_end(self) -> None:
+        """Do nothing: an agent in this process does not end."""
 
     def hello(self, address: str) -> str:
         """Return the digest of the sources. All programs will listen on this address."""
@@ -70,8 +89,8 @@ class LocalStation:
         """Return the report on this host. `subjects`: also find these servers, by name (None: none,
         empty: all project servers); `some`: leave out those that cannot run here; `programs`: the
         folder of their executables. Raise UserError if a server is missing."""
-        surveyed = survey(subjects, floors, some, programs, self._host)
-        surveyed.slicing = self._servers.slicing
+        surveyed = survey(subjects, floors, some, programs)
+        surveyed.slicing = self._slicing.how if self._slicing else ""
         self._found |= {subject.name: subject for subject in surveyed.subjects}
         return surveyed
 
@@ -92,56 +111,67 @@ class LocalStation:
         HelperError or UserError."""
         cpus = self._placement.load
         self._slow = SlowRedis(redis_url, delay_ms, cpus, self._watch, self.address)
+        self._run.callback(self._slow.close)
         return self._slow.url
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Start servers, for one run, and return their URLs. Raises StartError or OSError."""
-        return self._servers.start(self._find(order.subject), order, self.address)
+        subject, conditions = self._find(order.subject), order.conditions
+        own, everywhere = self._placement.server, conditions.cores == "all"
+        every = [*own, *self._placement.load]
+        profile = profiles_itself(subject, conditions.mode)
+        for number in range(order.instances):
+            folder = tempfile.TemporaryDirectory(
+                prefix="zerohttpd-subject-", ignore_cleanup_errors=True
+            )
+            place = Place(
+                redis_url=order.redis_url,
+                folder=Path(self._run.enter_context(folder)),
+                conditions=conditions,
+                answer_bytes=order.answer_bytes,
+                address=self.address,
+                profile=profile,
+            )
+            cpus = every if everywhere else [own[number % len(own)]] if own else []
+            server = RunningServer(subject, place, cpus, self._watch, self._groups, self._slicing)
+            self._servers.append(server)
+        return [server.url for server in self._servers]
 
     def start_balancer(self, order: BalancerOrder) -> str:
         """Start nginx, for one run, and return its URL. Raises StartError or UserError."""
         self._balancer = Balancer(order, self.address, self._placement.load, self._watch)
         return self._balancer.url
 
-    def begin(self, mode: Mode = "closed") -> None:
-        """Start to observe the servers, and read the counters before the load. `traced`: count
-        their system calls, too; `sampled`: sample their stacks. Raises StartError."""
-        self._servers.profile(mode)
-        self._host_before = self._host.count()
-        self._redis_before = self._redis_wanted()
-        self._balancer_before = self._balancer.use() if self._balancer else None
-        self._servers.begin()
+    def begin(self) -> None:
+        """Start to observe the servers, and read the counters before the load. Raises
+        StartError."""
+        redis = (self._redis, self._slow)
+        self._observed = Observation(self._servers, self._placement, redis, self._balancer)
+        self._observed.begin(self._watch)
 
     def look(self) -> None:
         """Sample the servers during the load; an agent on another host does it by itself."""
-        self._servers.look()
+        if self._observed:
+            self._observed.look()
 
     def end(self) -> orders.Report:
         """Stop observing and return the usage during the load. Raises StartError."""
-        balancer, wanted = None, difference(self._redis_wanted(), self._redis_before)
-        if self._balancer and self._balancer_before:
-            balancer = used_between(self._balancer_before, self._balancer.use())
-        report = orders.Report(
-            balancer=balancer,
-            redis_wanted_s=max((s for s in wanted if s is not None), default=None),
-            host=difference(self._host.count(), self._host_before),
-            allowed=self._host.allowed,
-        )
-        self._servers.end(report)
-        return report
+        assert self._observed, "the observation has begun"
+        return self._observed.end()
 
     def weigh(self) -> orders.Weight:
         """Return the present usage of the servers."""
-        return self._servers.weigh()
+        return weigh(self._servers)
 
     def stop_run(self) -> orders.Stopped:
         """End all that was started for this run. May be called twice; never raises."""
-        ended = self._balancer.stop() if self._balancer else None
-        found = self._servers.stop().model_copy(update={"balancer": ended})
-        self._balancer = None
-        if self._slow:
-            self._slow.close()
-            self._slow = None
+        if self._observed:
+            self._observed.close()
+        nginx = self._balancer.stop() if self._balancer else None
+        found = ended(self._servers).model_copy(update={"balancer": nginx})
+        self._run.close()
+        self._observed = self._balancer = self._slow = None
+        self._servers = []
         return found
 
     def close(self) -> None:
@@ -150,7 +180,3 @@ class LocalStation:
         if self._redis:
             self._redis.end()
             self._redis = None
-
-    def _redis_wanted(self) -> list[float | None]:
-        running = [self._redis, self._slow]
-        return [one.demand_seconds() if one else None for one in running]

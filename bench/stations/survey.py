@@ -14,21 +14,17 @@ from bench.load.wrk import WRK
 from bench.records.environment import SubjectVersions, Versions
 from bench.stations.orders import Surveyed
 from bench.subjects import declared
-from bench.subjects.subject import Subject, available, select
+from bench.subjects.subject import Subject, select
 
 
-def survey(
-    subjects: list[str] | None, floors: bool, some: bool, programs_at: Path, host: Host
-) -> Surveyed:
+def survey(subjects: list[str] | None, floors: bool, some: bool, programs_at: Path) -> Surveyed:
     """Return the report; the words are those of `LocalStation.survey`."""
     found: list[Subject] = []
     left_out: dict[str, str] = {}
-    if subjects is not None and some:
-        found, left_out = available(subjects, floors, programs_at)
-    elif subjects is not None:
-        found = select(subjects or None, floors, programs_at)
+    if subjects is not None:
+        found = select(subjects or None, floors, programs_at, left_out if some else None)
     return Surveyed(
-        host=machine.describe_host(host),
+        host=machine.describe_host(Host()),
         limits=read_limits(),
         subjects=found,
         left_out=left_out,

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-from bench.host.accounting import CpuTime, Group, Periods, Slicing
+from bench.host.accounting import Group, Slicing, Usage
 from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
 from bench.host.programs import find_program
 from bench.host.project import ROOT
@@ -119,7 +119,7 @@ def counted(command: Sequence[str], folder: Path) -> list[str]:
     return without("openat2", [*tool, *command, "--no-confinement"])
 
 
-class RunningServer:
+class RunningServer(Child):
     """A server under test that listens at `url` (ends in a slash). End it with `stop`."""
 
     def __init__(
@@ -135,9 +135,9 @@ class RunningServer:
         `slicing`: how it gets a CPU quota. Raises StartError, Interrupted or OSError."""
         if not (place.port or subject.announces):  # it does not report its port
             place = replace(place, port=free_port(place.address))
+        self.place = place
         self._group = Group(groups) if groups and not place.conditions.quota else None
-        self._is_limited = place.conditions.quota > 0
-        if self._is_limited:
+        if place.conditions.quota:
             if slicing is None:
                 raise StartError("this host cannot give a server a quota of CPU time")
             self._group = slicing.slice(place.conditions.quota)
@@ -153,8 +153,8 @@ class RunningServer:
                 command = counted(command, place.folder)
             if self._group:
                 command = self._group.wrap(command)
-            self._child = Child(command, cpus, cwd=ROOT)
-            undo.callback(self._child.end, STOP_SECONDS)
+            super().__init__(command, cpus, cwd=ROOT)
+            undo.callback(self.end, STOP_SECONDS)
             try:
                 self.url = self._await(subject, place, watch)
             except StartError as error:
@@ -163,39 +163,22 @@ class RunningServer:
             undo.pop_all()
 
     def _await(self, subject: Subject, place: Place, watch: SignalWatch) -> str:
-        child = self._child
-
         def url() -> str | None:
             if subject.announces:
-                return url_in(child.stdout)
-            return url_that_answers(place.address, place.port, child.running(), subject.ready)
+                return url_in(self.stdout)
+            return url_that_answers(place.address, place.port, self.running(), subject.ready)
 
-        if found := child.until(url, subject.start_seconds, watch):
+        if found := self.until(url, subject.start_seconds, watch):
             return found
-        said = last_line(child.stderr)
-        if not child.running():
+        said = last_line(self.stderr)
+        if not self.running():
             raise StartError(f"{subject.name} did not start: {said or 'no error message'}")
         what = "printed no url line" if subject.announces else "did not listen"
         raise StartError(
             f"{subject.name} {what} within {subject.start_seconds:.0f} s; its processes: "
             f"{len(self.pids())}; a thread of the first process ran or was runnable for "
-            f"{child.demand_seconds() or 0:.1f} s" + (f"; its last line: {said}" if said else "")
+            f"{self.demand_seconds() or 0:.1f} s" + (f"; its last line: {said}" if said else "")
         )
-
-    @property
-    def pid(self) -> int:
-        """Return the PID of its first process."""
-        return self._child.pid
-
-    @property
-    def stdout(self) -> str:
-        """Return everything that it has written to standard output so far."""
-        return self._child.stdout
-
-    @property
-    def stderr(self) -> str:
-        """Return everything that it has written to standard error so far."""
-        return self._child.stderr
 
     def pids(self) -> list[int]:
         """Return the PIDs of all its processes."""
@@ -207,37 +190,24 @@ class RunningServer:
             return []
         return [self.pid, *(process.pid for process in below)]
 
-    def cpu(self) -> CpuTime | None:
-        """Return the CPU time of all its processes so far; None without a control group."""
+    def used(self) -> Usage | None:
+        """Return the usage of all its processes so far; None without a control group."""
         return self._group.read() if self._group else None
-
-    def starved_us(self) -> float | None:
-        """Return how many microseconds it was runnable but did not run; None without a control
-        group."""
-        return self._group.starved_us() if self._group else None
-
-    def periods(self) -> Periods | None:
-        """Return the counted periods of its CPU quota so far; None without a quota."""
-        return self._group.periods() if self._group and self._is_limited else None
-
-    def running(self) -> bool:
-        """Return whether its first process still runs."""
-        return self._child.running()
 
     def ask_to_stop(self) -> None:
         """Send SIGTERM without waiting."""
-        self._child.send(signal.SIGTERM)
+        self.send(signal.SIGTERM)
 
     def stop(self, patience: float = STOP_SECONDS) -> "Ended":
         """End it and all its processes with SIGTERM, or with SIGKILL after the time limit (in
         seconds). May be called twice."""
         try:
-            obeyed = self._child.end(patience, signal.SIGTERM)
+            obeyed = self.end(patience)
             return Ended(
                 obeyed=obeyed,
-                status=self._child.exit_status,
-                statistics=statistics_in(self._child.stdout),
-                last_words=last_line(self._child.stderr),
+                status=self.exit_status,
+                statistics=statistics_in(self.stdout),
+                last_words=last_line(self.stderr),
             )
         finally:
             if self._group:

@@ -138,14 +138,19 @@ class Subject:
 
 
 def select(
-    names: Sequence[str] | None, floors: bool = False, programs: Path = ROOT
+    names: Sequence[str] | None,
+    floors: bool = False,
+    programs: Path = ROOT,
+    left_out: dict[str, str] | None = None,
 ) -> list[Subject]:
     """Return the named servers under test in this order, each once; None: the project's servers
     that are measured by default; `all` means every one of them. The name of a folder is valid
     too: 07_epoll is epoll. `floors`: add the baselines of the project's
     servers. `programs`: the folder of the servers' executables.
 
-    Raise UserError if a server is unknown, not built, or something that it needs is missing.
+    Raise UserError if a server is unknown, not built, or something that it needs is missing. With
+    `left_out`, the last is no error: these servers are missing in the result, and `left_out` gets
+    the reasons by name.
     """
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
@@ -157,20 +162,15 @@ def select(
     if missing := [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]:
         target = "plain" if all(name.startswith(PLAIN_PREFIX) for name in missing) else "all"
         raise UserError(f"not built yet: {', '.join(missing)}. Run: make {target}")
-    return [_subject(name, built) for name in wanted]
-
-
-def available(
-    names: Sequence[str], floors: bool = False, programs: Path = ROOT
-) -> tuple[list[Subject], dict[str, str]]:
-    """Return the named servers that can run here, and the reasons why others cannot, by name."""
-    here, left_out = [], {}
-    for name in names:
+    found = []
+    for name in wanted:
         try:
-            here += select([name], floors, programs)
+            found.append(_subject(name, built))
         except declared.LeftOut as missing:
+            if left_out is None:
+                raise
             left_out[name] = str(missing)
-    return here, left_out
+    return found
 
 
 def server_names(names: Sequence[str] | None) -> list[str]:

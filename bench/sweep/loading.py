@@ -100,7 +100,7 @@ class Loader:
                 idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
                 tidy.enter_context(idle)
             use = redis.use()
-            self._site.begin(conditions.mode)
+            self._site.begin()
             begin = time.monotonic()
             outcome = self._make(url)
             wall = time.monotonic() - begin

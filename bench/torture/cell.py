@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from bench.host.kernel import difference
 from bench.host.process import last_line
 from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, told
 from bench.load.running import RunningCrowd
@@ -208,7 +209,7 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
     began = time.monotonic()
-    starved = scene.server.starved_us()
+    used = scene.server.used()
     with attack.run(scene) as again:
         while time.monotonic() < began + seconds:
             again()
@@ -216,7 +217,8 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
         over = time.monotonic()
     gone = time.monotonic()
     usual = visitors.usual(before, began)
-    starved = (scene.server.starved_us() or 0.0) - (starved or 0.0)
+    used = difference(scene.server.used(), used)
+    starved = used.starved_us or 0.0 if used else 0.0
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
     visitors.check()

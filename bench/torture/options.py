@@ -13,7 +13,7 @@ from bench.records.errors import UserError
 from bench.records.torture import Record, TortureSettings
 from bench.records.values import add_results, add_value, within, words_of
 from bench.stations.survey import versions_of, with_tools
-from bench.subjects.subject import Subject, available, select
+from bench.subjects.subject import Subject, select
 from bench.torture import attacks
 from bench.torture import cell as cells
 from bench.torture.attacks import ATTACKS
@@ -70,9 +70,9 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
         if floors:
             raise UserError(f"{', '.join(floors)}: baselines make no promises and are not tested")
         return select(names), []
-    servers = select(None)
-    strangers, left_out = available(BESIDE)
-    return [*servers, *strangers], list(left_out.values())
+    left_out: dict[str, str] = {}
+    servers = [*select(None), *select(BESIDE, left_out=left_out)]
+    return servers, list(left_out.values())
 
 
 def empty_record(options: argparse.Namespace, command: Sequence[str], where: Ground) -> Record:

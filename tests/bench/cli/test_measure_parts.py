@@ -17,7 +17,7 @@ from bench.records.store import save
 from bench.stations.sampling import how_stacks
 from bench.studies.runs import Planned, plan_runs
 from bench.subjects.declared import LeftOut, Stranger
-from bench.subjects.subject import available, discover, select
+from bench.subjects.subject import discover, select
 from bench.sweep.options import SweepOptions
 from bench.sweep.sweep import Done
 
@@ -32,10 +32,9 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     servers and baselines are built; only the reference server h2o is missing."""
 
     def sweep(options: SweepOptions) -> Done:
-        _, left_out = available(options.subjects or (), options.floors, options.programs)
-        parts.extend(options.parts)
         results = results_of([of_memory(3_000_000)])
-        results.left_out = left_out
+        select(options.subjects, options.floors, options.programs, results.left_out)
+        parts.extend(options.parts)
         save(results, tmp_path)
         return Done(0, tmp_path)
 

@@ -5,15 +5,17 @@ contacted."""
 import itertools
 import json
 import os
+import shlex
 import sys
 import tarfile
 from pathlib import Path
 
 import pytest
+from jinja2 import Environment
 
 from bench.cli.main import main
 from bench.deploy import command
-from bench.deploy.command import WayToLoad
+from bench.deploy.command import on_load_host
 from bench.deploy.pack import pack_project, project_files
 from bench.host.project import ROOT
 from bench.records.errors import UserError
@@ -76,29 +78,37 @@ def test_a_resumed_sweep_is_where_the_results_are(
     assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"
 
 
-def load_host(tmp_path: Path, **found: object) -> WayToLoad:
-    nothing = dict.fromkeys(("port", "user", "key", "ssh_args", "common_args", "extra_args"), "")
-    fixed = {"connection": "ssh", "host": "load.example", "password": False, "executable": "ssh"}
+def load_host(tmp_path: Path, **variables: object) -> Path:
+    """Return the playbook's report on a load host with these variables in the inventory."""
+    templates = Environment()
+    templates.filters |= {"quote": lambda word: shlex.quote(str(word)), "to_json": json.dumps}
+    report = (ROOT / "deploy" / "templates" / "load_host.json.j2").read_text()
+    known = {f"ansible_{name}": value for name, value in variables.items()}
     file = tmp_path / "load_host.json"
-    file.write_text(json.dumps({**nothing, **fixed, **found}))
-    return WayToLoad(file)
+    hosts = {"groups": {"load": ["load.example"]}, "hostvars": {"load.example": known}}
+    file.write_text(templates.from_string(report).render(hosts))
+    return file
 
 
 def test_the_sweep_uses_the_inventorys_connection(tmp_path: Path) -> None:
     more = "-o ProxyCommand='ssh -W %h:%p jump'"
-    host = load_host(tmp_path, port=2222, user="me", key="/k e y", common_args=more)
-    words = host.command(["sweep", "--path", "/a b"], terminal=True)
+    host = load_host(
+        tmp_path, port=2222, user="me", ssh_private_key_file="/k e y", ssh_common_args=more
+    )
+    words = on_load_host(host, ["sweep", "--path", "/a b"], terminal=True)
     assert (words[0], words[-2:]) == ("ssh", ["load.example", "sweep --path '/a b'"])
     assert {"-tt", "ProxyCommand=ssh -W %h:%p jump"} < set(words)
     assert {("-p", "2222"), ("-l", "me"), ("-i", "/k e y")} < set(itertools.pairwise(words))
-    assert "-tt" not in host.command(["sweep"], terminal=False)
+    assert "-tt" not in on_load_host(host, ["sweep"], terminal=False)
+    named = on_load_host(load_host(tmp_path, host="10.0.0.1"), ["sweep"], terminal=False)
+    assert named[-2:] == ["10.0.0.1", "sweep"]
     this_machine = load_host(tmp_path, connection="local")
-    assert this_machine.command(["sweep", "x"], terminal=True) == ["sweep", "x"]
+    assert on_load_host(this_machine, ["sweep", "x"], terminal=True) == ["sweep", "x"]
 
 
 def test_a_password_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="ssh-copy-id"):
-        load_host(tmp_path, password=True)
+        on_load_host(load_host(tmp_path, password="secret"), [], terminal=False)
 
 
 SENT = ["07_epoll/main.c", "Makefile", "lib/b.c", "lib/epoll"]

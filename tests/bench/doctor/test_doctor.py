@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from bench.doctor.doctor import GROUPS_CURE, examine, show
-from bench.doctor.limits import Facts, assess, assess_site, governors, look, why_impossible
+from bench.doctor.limits import Facts, assess, governors, look, why_impossible
 from bench.host.quota import own_folders, read_limits, usable_ports
 from bench.records.conditions import Conditions
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, SystemLimits
@@ -378,7 +378,7 @@ ROLES: dict[str, Role] = {"load": "load", "nginx": "nginx", "server": "server", 
 def on_hosts(runs: list[RunSpec], host: str, **change: int) -> list[Finding]:
     """Return what limits runs if one host has other limits than enough."""
     limits = dict.fromkeys(ROLES, ROOMY) | {host: ROOMY.model_copy(update=change)}
-    return assess_site(runs, limits["load"], limits, ROLES)
+    return assess(runs, limits["load"], limits, ROLES)
 
 
 def run(level: int, balancer: Balancer = "none") -> RunSpec:
@@ -425,6 +425,6 @@ def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: li
     """Ports reused on loopback only stay in TIME_WAIT between hosts. ip-sysctl.rst: 2, the kernel's
     default, is for loopback traffic only."""
     scarce = ROOMY.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
-    found = assess_site([run(100, "close")], scarce, dict.fromkeys(ROLES, scarce), ROLES)
+    found = assess([run(100, "close")], scarce, dict.fromkeys(ROLES, scarce), ROLES)
     assert [one.limit.partition(":")[0] for one in found] == hosts
     assert {one.about for one in found} <= {Limit.RESTING_PORTS}

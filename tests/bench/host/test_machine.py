@@ -12,7 +12,7 @@ from bench.deploy.pack import SOURCE_FILES, SOURCE_FOLDERS
 from bench.host import sockets
 from bench.host.kernel import LOOK_SECONDS, REST_SECONDS, Memory, memory, wait_for_room
 from bench.host.machine import cpu_model
-from bench.host.project import SOURCES, digest_of
+from bench.host.project import SOURCES, source_digest
 from bench.host.signals import SignalWatch
 from bench.host.sockets import LISTEN, Socket, end, own_backlog, read, tcp_sockets
 from bench.records.errors import Interrupted
@@ -166,20 +166,20 @@ def project(tmp_path: Path) -> Path:
 def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
     """Any change is another version: a host that counts CPU time differently must not be
     accepted."""
-    before = digest_of(project)
-    assert digest_of(project) == before
+    before = source_digest(project)
+    assert source_digest(project) == before
     (project / changed).write_text("changed")
-    assert digest_of(project) != before
+    assert source_digest(project) != before
 
 
 def test_what_python_compiled_is_no_other_version(project: Path) -> None:
     """Compiled Python files change no version: otherwise a host that has imported more would be
     refused."""
-    before = digest_of(project)
+    before = source_digest(project)
     for folder in ("bench", "bench/studies", "bench/strangers", "floors"):
         (project / folder / "__pycache__").mkdir()
         (project / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
-    assert digest_of(project) == before
+    assert source_digest(project) == before
 
 
 def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:

@@ -104,8 +104,8 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "stat").write_text(stat)
     assert cpu_ticks([0], tmp_path / "stat") == CpuTicks(idle=80, total=106)
     assert cpu_ticks([0, 1], tmp_path / "stat") == CpuTicks(idle=81, total=116)
-    assert CpuTicks(90, 200).busy_since(CpuTicks(80, 100)) == pytest.approx(0.9)
-    assert CpuTicks(80, 100).busy_since(CpuTicks(80, 100)) is None
+    assert difference(CpuTicks(90, 200), CpuTicks(80, 100)).busy_share == pytest.approx(0.9)
+    assert CpuTicks(0, 0).busy_share is None
     assert seconds_used("") is None
 
 
@@ -204,8 +204,8 @@ def test_all_processes_together_get_the_share_and_no_more(slice_of: Group) -> No
         text=True,
     )
     assert burn.stdout.readline() == "burnt\n"
-    periods = slice_of.periods()
-    used = slice_of.read().total / 1e6
+    found = slice_of.read()
+    periods, used = found.periods, found.cpu.total / 1e6
     burn.communicate("\n")
     granted = 0.2 * PERIOD_US / 1e6 * periods.all
     assert periods.throttled > 0.5 * periods.all
@@ -243,10 +243,13 @@ def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
     words = made.wrap(["server", "--port"])
     assert {str(own), str(limited)} < set(words)
     assert words[-2:] == ["server", "--port"]
+    (own / "cpu.stat").write_text("usage_usec 9\nuser_usec 3\nsystem_usec 4\n")
     (limited / "cpu.stat").write_text("nr_periods 20\nnr_throttled 5\n")
-    before = made.periods()
+    before = made.read()
     (limited / "cpu.stat").write_text("nr_periods 30\nnr_throttled 13\nthrottled_time 9\n")
-    assert difference(made.periods(), before) == (10, 8)
+    (own / "cpu.pressure").write_text("some total=9\nfull avg10=0.00 total=7\n")
+    assert difference(made.read(), before) == ((0, 0), None, (10, 8))
+    assert made.read()[:2] == ((3, 4), 7)
     scope = Scope(Path("/sys/fs/cgroup"), 0.15).wrap(["server"])
     assert {"CPUQuota=15%", "CPUQuotaPeriodSec=10000us"} < set(scope)
 

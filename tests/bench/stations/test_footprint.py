@@ -14,14 +14,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.host.accounting import CpuTime, Periods
+from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.process import Child, StartError
 from bench.host.programs import find_program
 from bench.host.project import ROOT
-from bench.host.quota import Host
 from bench.host.signals import SignalWatch
 from bench.load.ab import latency_from, parse_percentile_file, parse_request_times
 from bench.records.conditions import Conditions
+from bench.records.environment import Placement
 from bench.records.figures import Frame
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
@@ -36,10 +36,10 @@ from bench.stations.counting import (
     what_was_counted,
 )
 from bench.stations.footprint import TaskUse, look_at, rollup, switches_between, tasks_of, weigh
-from bench.stations.orders import Report, ServerOrder, Switches, Weight
+from bench.stations.orders import ServerOrder, Switches, Weight
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
-from bench.stations.servers import Servers
-from bench.subjects.subject import select, stranger_subject
+from bench.stations.station import LocalStation
+from bench.subjects.subject import stranger_subject
 from tests.e2e.tracing import skip_unless_traceable
 
 from ..measuring import measured_of
@@ -80,17 +80,11 @@ class Counted:
 
     url = "http://127.0.0.1:1/"
 
-    def __init__(self, *moments: tuple[CpuTime | None, float | None, Periods | None]) -> None:
+    def __init__(self, *moments: Usage | None) -> None:
         self._moments = list(moments)
 
-    def cpu(self) -> CpuTime | None:
-        return self._moments[0][0]
-
-    def starved_us(self) -> float | None:
-        return self._moments[0][1]
-
-    def periods(self) -> Periods | None:
-        return self._moments.pop(0)[2]
+    def used(self) -> Usage | None:
+        return self._moments.pop(0)
 
     def pids(self) -> list[int]:
         return [os.getpid()]
@@ -101,9 +95,10 @@ class Counted:
 
 def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Counted(
-        (CpuTime(1e5, 2e5), 5e3, Periods(10, 1)), (CpuTime(4e5, 6e5), 2.5e4, Periods(30, 16))
+        Usage(CpuTime(1e5, 2e5), 5e3, Periods(10, 1)),
+        Usage(CpuTime(4e5, 6e5), 2.5e4, Periods(30, 16)),
     )
-    other = Counted((CpuTime(0, 0), None, None), (CpuTime(1e5, 0), None, None))
+    other = Counted(Usage(CpuTime(0, 0), None, None), Usage(CpuTime(1e5, 0), None, None))
     glances = [Weight(1, 2, 9, 1_000_000), Weight(4, 5, 3, 2_500_000), Weight()]
     monkeypatch.setattr(footprint, "look_at", lambda pids: glances.pop(0))
     watched = footprint.Footprint([one, other], ())
@@ -117,7 +112,7 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     assert found.switches is None, "our own tasks did not do that work"
     assert (found.samples, found.processes_peak, found.threads_peak) == (2, 4, 5)
     assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
-    unknown = Counted((None, None, None), (None, None, None))
+    unknown = Counted(None, None)
     glances.append(Weight(3, 3, 30, 7_500_000))
     short = footprint.Footprint([unknown], ())
     short.begin()
@@ -188,18 +183,14 @@ def test_one_core_or_all(cores: str, bound: int, spread: int) -> None:
     reported."""
     conditions = Conditions("redirect", cores="all" if cores == "all" else "one")
     with SignalWatch() as watch:
-        servers = Servers(CPUS[:1], CPUS[1:], watch)
         order = ServerOrder(subject="epoll", redis_url="redis://127.0.0.1:1", conditions=conditions)
-        try:
-            servers.start(select(["epoll"])[0], order, "127.0.0.1")
-            (pid,) = servers.pids()
+        with LocalStation(watch, Placement(server=CPUS[:1], load=CPUS[1:], note="")) as station:
+            station.start_servers(order)
+            (pid,) = station._servers[0].pids()
             assert sorted(os.sched_getaffinity(pid)) == CPUS[:bound]
-            servers.begin()
-            report = Report(host=Host().count(), allowed=1.0)
-            servers.end(report)
-        finally:
-            servers.stop()
-    assert (report.servers.cpus, report.servers.spread) == (1 - spread // 2, spread)
+            station.begin()
+            servers = station.end().servers
+    assert (servers.cpus, servers.spread) == (1 - spread // 2, spread)
 
 
 SCRIPT, ARM, TRACES, COUNTED = (

@@ -2,8 +2,9 @@
 """The state that a server must have again after each check, when its clients have left: nothing is
 leaked, all workers serve, and the server ends by itself."""
 
+from collections.abc import Iterable
 from contextlib import ExitStack
-from itertools import cycle
+from itertools import cycle, islice
 
 from bench.grade.building import Expected
 from bench.grade.inspection import can_look, redis_connections, useless_descriptors
@@ -13,7 +14,7 @@ from bench.load.client import request
 
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
-QUIET_SECONDS, RETRY_SECONDS = 0.1, 3.0
+QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 """How long the server must sleep, and how soon it must use Redis again after a failure."""
 
 
@@ -36,9 +37,11 @@ def require_reaped(scene: Scene, seen: str) -> None:
         raise Failed("zombies", f"{seen}; {left}")
 
 
-def require_restored(scene: Scene, tasks: int) -> None:
+def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     """Raise Failed unless the server is in the state from before the check, and ends after Ctrl-C.
-    `tasks`: its processes and threads before."""
+    `tasks`: its processes and threads before; `had_pages`: whether it has ever served a page with
+    data from Redis. Return whether it serves such pages."""
+    pages = had_pages
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:
         if can_look(scene):
@@ -49,7 +52,11 @@ def require_restored(scene: Scene, tasks: int) -> None:
         if not scene.until(lambda: scene.tasks() >= tasks):
             fewer = f"of {tasks} processes and threads {scene.tasks()} were left"
             raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
-        require_capacity(scene, seen)
+        shown = scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
+        pages = shown or had_pages
+        # A slow Redis would take too long.
+        paths = ["/guestbook"] if pages and not scene.redis_url else []
+        require_capacity(scene, seen, [*paths, *scene.site.small])
         scene.require_sleep(QUIET_SECONDS, seen)
         scene.interrupt()
     if scene.ended is None and not scene.end_by_itself(IDLE_END_SECONDS):
@@ -66,18 +73,16 @@ def require_restored(scene: Scene, tasks: int) -> None:
             f"clients got {len(scene.answered)} responses; its statistics at the end counted "
             f"{counted}",
         )
+    return pages
 
 
-def require_capacity(scene: Scene, seen: str) -> None:
+def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
     """As many clients as workers send half a request each, and the last one sends its rest first:
     it is served only if all workers serve."""
     several = scene.stalled_by != "one"
-    scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
     with ExitStack() as stack:
         held = []
-        for _, path in zip(
-            range(WORKERS if several else 1), cycle(("/guestbook", *scene.site.small))
-        ):
+        for path in islice(cycle(paths), WORKERS if several else 1):
             client = stack.enter_context(scene.client())
             client.send(request("GET", path, CLOSE)[:-2])
             held.append((client, path))

@@ -190,8 +190,6 @@ class SeededSite:
     others: dict[str, str]
     """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space, the
     name of `{odd}` has characters with a meaning in addresses and forms."""
-    secret: str
-    """The content of a file outside of public/, which must not be served."""
 
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
         """Return the request of a file. `fields`: lines of its head."""
@@ -235,7 +233,5 @@ def make_site(root: Path, dice: random.Random) -> SeededSite:
     others = {key: quote(f"/{folder.name}/{file}", safe="/+&=;~") for key, file in others.items()}
     moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
     (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
-    secret = word(dice, 24)
-    (root / f"{word(dice)}.secret").write_text(secret)
     path = f"/{folder.name}/{name}"
-    return SeededSite(root, small, (path, big), moved, others, secret)
+    return SeededSite(root, small, (path, big), moved, others)

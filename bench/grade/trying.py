@@ -126,6 +126,8 @@ class World:
     """The time when the traced server was ready; earlier trace lines prove nothing."""
     _served: bool = False
     """The server has printed its url at least once."""
+    _pages: bool = False
+    """The server has served a page with data from Redis at least once."""
     _closed: str = ""
     """The reason why no further check runs; empty if they run."""
     _waits_idle: bool = False
@@ -301,7 +303,8 @@ class World:
                 scene.require_own_program()
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)
-                    require_restored(scene, tasks)
+                if check.starts_server and not check.gate:
+                    self._pages = require_restored(scene, tasks, self._pages)
                 return note
             except ConnectionError as error:
                 scene.alive()

@@ -357,8 +357,8 @@ def in_use(scene: Scene) -> None:
 
 
 def early(scene: Scene) -> None:
-    """No client is disconnected before its timeout: one that pauses in a head, one in a body, one
-    between two requests, and one that does not read."""
+    """No client is disconnected before its timeout if it pauses in a head, in a body or between two
+    requests, or if it does not read."""
     one, big = scene.site.file(next(iter(scene.site.small))), scene.site.big[0]
     form = request("POST", "/guestbook", CLOSE, FORM, body=b"guest-name=&guest-remarks=")
     cases = [

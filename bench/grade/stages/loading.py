@@ -177,9 +177,6 @@ def limit(scene: Scene) -> None:
             f"{max(shares):.0%} of the time",
             sure=False,
         )
-    scene.require_end(f"{few}; all were served")
-    if (ended := scene.stop()) and ended.status != 0:
-        raise Failed("crash", f"{few}; after SIGTERM the server {ended.describe()}")
 
 
 AT_PROCESS_LIMIT = Trial(

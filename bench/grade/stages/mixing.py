@@ -4,7 +4,6 @@ random mix of several clients."""
 
 import contextlib
 import re
-import socket
 import threading
 import time
 from collections import Counter
@@ -32,13 +31,13 @@ BODY_LIMIT = 65536  # lib/config.h
 CHUNKED = "Transfer-Encoding: chunked"
 INJECTED = (
     "sendto,sendmsg,writev,sendfile:error=EINTR:when=3+4",
-    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait,wait4,waitid:error=EINTR:when=4+3",
-    f"fork,vfork,clone,clone3:error=EAGAIN:when={WORKERS + 4}+3",
+    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait:error=EINTR:when=4+3",
+    f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
 """The calls that fail, and how: the first that fails, and the step to the next, for each thread."""
-ALONE = 30
-"""The number of requests with a connection of their own."""
+FEW, ALONE = 15, 30
+"""The number of requests of each client, and of those with a connection of their own."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 
 
@@ -51,8 +50,6 @@ class Manner:
     pause: float = PIECE_SECONDS
     lockstep: bool = False
     """The client reads each response before it sends the next piece."""
-    fin: bool = False
-    """The client ends its side (FIN) after the requests."""
     silent: FaultName = "no-answer"
     """The fault if the first response does not arrive."""
     wrong: FaultName = "wrong-answer"
@@ -75,8 +72,6 @@ def exchange(
             client.send(data[start:end])
             if end < len(data):
                 time.sleep(how.pause)
-            elif how.fin:
-                client.socket.shutdown(socket.SHUT_WR)
         while how.lockstep and ends[len(answers)] <= end < len(data) and not _over(answers):
             answers.append(_next(scene, client, batch, len(answers), how))
     while len(answers) < len(batch) and not _over(answers):
@@ -129,13 +124,14 @@ def mixture(
     scene: Scene,
     cuts: Callable[[], None] | None = None,
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
+    requests: int = REQUESTS,
 ) -> None:
     """Each client gets the right response to each request, and each remark is saved once. `cuts`:
     called again and again meanwhile; then the status `also` is right, too, for pages with data from
     Redis. Raises Failed."""
     count = 1 if scene.stalled_by == "one" else CLIENTS
     also = also if cuts else 0
-    visitors = [_Visitor(scene, Random(scene.dice.random()), also) for _ in range(count)]
+    visitors = [_Visitor(scene, Random(scene.dice.random()), also, requests) for _ in range(count)]
     over = threading.Event()
 
     def cut() -> None:
@@ -184,24 +180,28 @@ def pause(scene: Scene) -> None:
 def interrupted(scene: Scene) -> None:
     """Some system calls fail for a moment, and no client notices."""
     seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
-    with scene.unanswered("interrupted-call", seen):
-        mixture(scene, lambda: pause(scene), also=0)
+    try:
+        mixture(scene, lambda: pause(scene), also=0, requests=FEW)
         for _ in range(ALONE):
             ask(scene, scene.site.file(next(iter(scene.site.small)), CLOSE))
+    except Failed as failed:
+        scene.alive()
+        what = f"{seen}: {failed.seen}"
+        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
 
 
 class _Visitor:
     """A client with its requests."""
 
-    def __init__(self, scene: Scene, dice: Random, also: int) -> None:
-        self._scene, self._dice, self._also = scene, dice, also
+    def __init__(self, scene: Scene, dice: Random, also: int, requests: int) -> None:
+        self._scene, self._dice, self._also, self._requests = scene, dice, also, requests
         self.posted: dict[str, int] = {}
         self.numbers: list[bytes] = []
         """The visitor numbers on its pages."""
 
     def run(self) -> None:
         """Send all requests and check the responses. Raises Failed."""
-        todo = [self._drawn() for _ in range(REQUESTS)]
+        todo = [self._drawn() for _ in range(self._requests)]
         while todo:
             with self._scene.client() as client:
                 closed = False
@@ -229,41 +229,6 @@ class _Visitor:
 def _file(site: SeededSite, dice: Random) -> Expected:
     path, method = dice.choice(list(site.small)), dice.choice(["GET", "GET", "HEAD"])
     return site.file(path, f"X-Padding: {'a' * dice.choice([1, 700, 5000])}", method=method)
-
-
-def parts(path: str, content: bytes, dice: Random) -> list[Expected]:
-    """Return requests of parts of a file (RFC 9110, section 14)."""
-    first = dice.randrange(1, len(content) - 1)
-    last = min(first + dice.choice([0, 1, 17, 3000]), len(content) - 1)
-    size = min(dice.choice([1, 50, 2000]), len(content))
-    wanted = {
-        f"{first}-{last}": content[first : last + 1],
-        f"{len(content) - size}-": content[-size:],
-        f"-{size}": content[-size:],
-        f"{len(content) - size}-{len(content)}": content[-size:],
-        f"{len(content) - size}-{len(content) + 9}": content[-size:],
-    }
-    return [
-        Expected(f"bytes={part} of {path}", request("GET", path, f"Range: bytes={part}"), 206, body)
-        for part, body in wanted.items()
-    ]
-
-
-def _part(site: SeededSite, dice: Random) -> Expected:
-    path, content = dice.choice([*site.small.items(), site.big])
-    return dice.choice(parts(path, content, dice))
-
-
-def missing(_: SeededSite, dice: Random) -> Expected:
-    """Return the request of a path that does not exist."""
-    path = f"/{word(dice)}"
-    return Expected(path, request("GET", path), 404)
-
-
-def moved(site: SeededSite, dice: Random) -> Expected:
-    """Return the request of a path that is redirected."""
-    path, target = dice.choice(list(site.moved.items()))
-    return Expected(path, request("GET", path), 302, None, ("Location", target))
 
 
 def _page(_: SeededSite, _dice: Random) -> Expected:
@@ -303,4 +268,4 @@ def _too_large() -> Expected:
 
 
 MAKERS: tuple[Callable[[SeededSite, Random], Expected], ...]
-MAKERS = (_file, _file, _part, missing, moved, _page, new_remark, new_remark, chunks)
+MAKERS = (_file, _file, _page, new_remark, new_remark, chunks)

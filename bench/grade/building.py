@@ -2,6 +2,7 @@
 """Prepare the examination of a server: compile it from a copy of its folder and of lib/, and make
 the files that it serves, whose names and contents are drawn from the seed."""
 
+import os
 import random
 import re
 import shutil
@@ -9,6 +10,7 @@ import string
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from bench.grade.sandbox import Limits, confined, give
 from bench.host.programs import ended_well
@@ -20,6 +22,8 @@ from bench.subjects.subject import Subject, discover, server_subject
 COMPILER_LIMITS = Limits(address_space=4 << 30, file_bytes=256 << 20)
 COMPILE_SECONDS = 30.0
 PARTS = ("Makefile", "pyproject.toml")
+HUGE = 3 << 30
+"""A length that an int cannot hold."""
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder: it should have nothing but source files."""
 
@@ -183,12 +187,13 @@ class SeededSite:
     big: tuple[str, bytes]
     moved: dict[str, str]
     """Redirects: target by path."""
-    secret: str
-    """The content of a file outside of public/, which must not be served."""
+    others: dict[str, str]
+    """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space, the
+    name of `{odd}` has characters with a meaning in addresses and forms."""
 
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
-        """Return the request of a small file. `fields`: lines of its head."""
-        content = self.small[path]
+        """Return the request of a file. `fields`: lines of its head."""
+        content = self.big[1] if path == self.big[0] else self.small[path]
         length = ("Content-Length", str(len(content))) if method == "HEAD" else None
         body = b"" if method == "HEAD" else content
         data = request(method, path, *fields)
@@ -221,8 +226,12 @@ def make_site(root: Path, dice: random.Random) -> SeededSite:
     big = dice.randbytes(dice.randint(6_000_000, 8_000_000))
     name = f"{word(dice)}.bin"
     (folder / name).write_bytes(big)
+    others = {"{huge}": f"{word(dice)}.bin", "{odd}": f"{word(dice)}+é &=%41;~.txt"}
+    for file in others.values():
+        (folder / file).write_text(word(dice))
+    os.truncate(folder / others["{huge}"], HUGE)
+    others = {key: quote(f"/{folder.name}/{file}", safe="/+&=;~") for key, file in others.items()}
     moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
     (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
-    secret = word(dice, 24)
-    (root / f"{word(dice)}.secret").write_text(secret)
-    return SeededSite(root, small, (f"/{folder.name}/{name}", big), moved, secret)
+    path = f"/{folder.name}/{name}"
+    return SeededSite(root, small, (path, big), moved, others)

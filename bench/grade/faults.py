@@ -21,7 +21,9 @@ FaultName = Literal[
     "redis-not-back", "wrong-reply", "cuts-off", "deaf", "bad-status", "orphans",
     "fails-under-load", "dear", "data-race", "sanitizer-error", "not-sanitized",
     "unlisted-call", "memory-leak", "worker-not-replaced", "takes-memory", "too-slow",
-    "another-program",
+    "another-program", "workers-stuck", "miscounts", "interrupted-call",
+    "cuts-early", "no-408", "keeps-at-end",
+    "no-restart", "delays",
 ]  # fmt: skip
 """mypy checks each name in the code against these, and `FaultFile` those of the file."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]

@@ -11,6 +11,7 @@ If the kernel has no Landlock, the command runs without a limit.
 
 import ctypes
 import os
+import signal
 import struct
 import sys
 from collections.abc import Sequence
@@ -89,4 +90,5 @@ if __name__ == "__main__":
     border = sys.argv.index("--")
     if version():
         raise_fence(sys.argv[1:border])
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the program
     os.execvp(sys.argv[border + 1], sys.argv[border + 1 :])

@@ -118,18 +118,30 @@ def _call(task: Path) -> list[int]:
     return []
 
 
+def can_look(scene: Scene) -> bool:
+    """Return whether the descriptors of the server's processes can be read."""
+    try:
+        Path(f"/proc/{scene.pid}/exe").readlink()
+    except PermissionError:
+        return False
+    except OSError:
+        pass  # the server has ended: the checks report this
+    return True
+
+
 def must_look(scene: Scene) -> None:
     """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
     without this right the grader would find no leak."""
-    try:
-        Path(f"/proc/{scene.pid}/exe").readlink()
-    except PermissionError as error:
+    if not can_look(scene):
         raise NotHere(
             "the processes of another user cannot be inspected here; start the container with "
             "--cap-add SYS_PTRACE"
-        ) from error
-    except OSError:
-        pass  # the server has ended: the checks report this
+        )
+
+
+def redis_connections(scene: Scene) -> int:
+    """Return how many connections to Redis the server has open."""
+    return sum(one.inode != 0 for one in tcp_sockets(remote=scene.redis_port or 0))
 
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:

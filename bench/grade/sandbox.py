@@ -46,6 +46,8 @@ REDIS_LIMITS = {
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
 rights. Therefore it accepts only commands for data from the program. (The second user is one more
 line of the configuration.)"""
+TIME_ZONE = "TZ=GRADE-5:30"
+"""A local time that differs from GMT, in which all dates of HTTP are."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
 PR_SET_PDEATHSIG = 1
@@ -163,7 +165,7 @@ def confined(
         words.append(f"--nproc={limits.tasks}")
         user_words = ["setpriv", f"--reuid={number}", f"--regid={number}", "--clear-groups"]
         user_words += ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8", *environment]
+    variables = [f"PATH={os.defpath.lstrip(':')}", "LC_ALL=C.UTF-8", TIME_ZONE, *environment]
     variables += [f"TMPDIR={folder}" for folder in writes[:1]]
     inner = [*user_words, "--", "env", "--ignore-environment", *variables, *command]
     return [*words, "--", *fenced(inner, reads, writes)]

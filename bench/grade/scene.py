@@ -90,6 +90,8 @@ class Scene:
     built: Built | None = None
     """The copy from which the server can be built again, with other flags."""
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
+    answered: list[int] = field(default_factory=list)
+    """The statuses of the responses that clients have received."""
     lane: int = 0
     """Servers that run at the same time have different lanes, and different users."""
     left: Callable[[], float] = lambda: math.inf
@@ -158,6 +160,11 @@ class Scene:
         assert self.running is not None
         self.running.ask_to_stop()
         self.told = True
+
+    def interrupt(self) -> None:
+        """Send SIGINT to all processes of the server, as a terminal does after Ctrl-C."""
+        self.told = True
+        self.kill(self.pids(), signal.SIGINT)
 
     def _kill(self) -> None:
         """Kill all its processes, unless the first has ended by itself: keep its exit status."""
@@ -248,10 +255,14 @@ class Scene:
                     f"{error.received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
+            if isinstance(error, NoAnswer) and "no HTTP" in str(error):
+                fault = "bad-head"
             raise Failed(fault, f"{asked}{error}", client.port, sure=in_time) from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
             raise Failed("bad-head", f"a line of the head was {strange[:60]!r}", client.port)
+        if answer.status >= 200:
+            self.answered.append(answer.status)
         return answer
 
     def file(self, path: str) -> None:

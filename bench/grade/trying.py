@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import redis
 
+from bench.grade.afterwards import require_restored
 from bench.grade.faults import FILE, FaultName
 from bench.grade.inspection import busy_others, call_name, kept_lock
 from bench.grade.sandbox import Limits, apart
@@ -38,7 +39,8 @@ from bench.timeline.record import TRACED, Refused, require_tracing
 AT_ONCE = 5
 """Checks that run at the same time. More would gain nothing: the longest of them takes 5 s."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
-CLOSES_ONLY = ("--seccomp-bpf", "-e", "trace=close")
+CALLS_ONLY = ("--seccomp-bpf", "-e")
+CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
 """Options of a trace for a check that needs one: process ends are in each trace."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
@@ -66,6 +68,8 @@ class Trial:
     points."""
     traced: bool = False
     """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
+    injected: Sequence[str] = ()
+    """Options of strace that let system calls fail: CALLS:error=NAME:when=FIRST+STEP."""
     starts_server: bool = True
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0
@@ -122,6 +126,8 @@ class World:
     """The time when the traced server was ready; earlier trace lines prove nothing."""
     _served: bool = False
     """The server has printed its url at least once."""
+    _pages: bool = False
+    """The server has served a page with data from Redis at least once."""
     _closed: str = ""
     """The reason why no further check runs; empty if they run."""
     _waits_idle: bool = False
@@ -176,8 +182,11 @@ class World:
         failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
+        if check.injected and not self.can_trace:
+            return Attempt(not_here="strace does not work here")
         whole = again and self.can_trace and check.starts_server
-        trace = self._file() if whole or (check.traced and self.can_trace) else None
+        wanted = whole or (check.traced and self.can_trace) or check.injected
+        trace = self._file() if wanted else None
         begun = time.monotonic()
         try:
             return Attempt(self._once(stage, check, trace, whole, lane) or "")
@@ -261,6 +270,7 @@ class World:
                 trace=trace,
                 limits=check.limits,
                 redis_url=url,
+                answered=[],
                 lane=lane,
                 stopping=RLock(),
             )
@@ -272,14 +282,19 @@ class World:
         self, stage: Stage, check: Trial, trace: Path | None, whole: bool, lane: int
     ) -> str | None:
         """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
-        calls = ("-e", f"trace={TRACED}") if whole else CLOSES_ONLY
+        calls: Sequence[str] = ("-e", f"trace={TRACED}") if whole else CLOSES_ONLY
+        if check.injected:
+            failing = ",".join(one.partition(":")[0] for one in check.injected)
+            calls = [*CALLS_ONLY, f"trace={failing}", *(f"--inject={x}" for x in check.injected)]
         tracer = (*STRACE, *calls, "-o", str(trace)) if trace else ()
         with self._prepared(stage, check, trace, lane) as scene:
             try:
                 scene.redis.prepare()
+                tasks = 0
                 if check.starts_server:
                     scene.start(check.options, tracer)
                     self._served = True
+                    tasks = scene.tasks()
                 if trace:
                     self._ready = time.time()
                 note = check.run(scene)
@@ -288,6 +303,8 @@ class World:
                 scene.require_own_program()
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)
+                if check.starts_server and not check.gate:
+                    self._pages = require_restored(scene, tasks, self._pages)
                 return note
             except ConnectionError as error:
                 scene.alive()

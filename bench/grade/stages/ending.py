@@ -4,15 +4,16 @@
 import contextlib
 
 from bench.grade.building import Expected
-from bench.grade.scene import CLOSE, WORKERS, Scene
+from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.holding import SETTLE_SECONDS, Half, finish, hold, slowly
 from bench.grade.stages.redis import redis_silent
 from bench.grade.trying import Stage, Trial
+from bench.host.process import StartError
 from bench.load.client import request
 
-HALVES = WORKERS - 3
-"""Clients that have sent half a request. With three other clients they occupy all workers."""
+HALVES = WORKERS - 4
+"""Clients that have sent half a request. With four other clients they occupy all workers."""
 WAITING = 6
 END_SECONDS = 9.0
 """5 s for requests in flight (STOP_TIMEOUT in lib/config.h), and the rest for a busy machine."""
@@ -22,6 +23,7 @@ def finishes(scene: Scene) -> None:
     """Clients that are in the middle of a request or response at SIGTERM are served."""
     alone = scene.stalled_by == "one"
     path, content = scene.site.big
+    one = scene.site.file(next(iter(scene.site.small)))
     with contextlib.ExitStack() as stack:
         more: list[Half] = []
         if not alone:
@@ -30,6 +32,9 @@ def finishes(scene: Scene) -> None:
             idle = stack.enter_context(scene.client())
             scene.talk(idle, request("GET", next(iter(scene.site.small))))
         held = hold(scene, stack, 1 if alone else HALVES)
+        kept = None if alone else stack.enter_context(scene.client())
+        if kept is not None:
+            kept.send(one.data[:-2])
         if not alone:
             asking = stack.enter_context(scene.client())
             stack.enter_context(redis_silent(scene))
@@ -39,6 +44,10 @@ def finishes(scene: Scene) -> None:
         scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         scene.redis.go_on()
+        if kept is not None and not scene.talk(kept, one.data[-2:]).closes:
+            seen = "a client had sent half a request when SIGTERM came"
+            told = "its response did not say Connection: close"
+            raise Failed("keeps-at-end", f"{seen}; {told}", kept.port)
         seen = f"{len(held)} clients had sent half a request when SIGTERM came"
         if not alone:
             seen += ", one was reading a large file slowly, and one waited for a page from Redis"
@@ -79,6 +88,13 @@ def ends(scene: Scene) -> None:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", next(iter(scene.site.small))))
         hold(scene, stack, 1)
+        if scene.stalled_by != "one":
+            stack.enter_context(slowly(scene, scene.site.big[0]))
+            body = stack.enter_context(scene.client())
+            body.send(request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5])
+        scene.tell_to_stop()
+        scene.watch.sleep(SETTLE_SECONDS)
+        scene.tell_to_stop()  # an impatient user
         if not scene.end_by_itself(END_SECONDS):
             raise Failed(
                 "deaf", f"SIGTERM was sent; {END_SECONDS:.0f} s later the server still runs"
@@ -89,6 +105,26 @@ def ends(scene: Scene) -> None:
         raise Failed("orphans", f"the first process ended; {len(left)} other processes still run")
     if ended is not None and ended.status != 0:
         raise Failed("bad-status", f"after SIGTERM it {ended.describe()}")
+    starts_again(scene)
+
+
+def starts_again(scene: Scene) -> None:
+    """The server starts again on the port on which it has just served clients. If its first process
+    is killed (SIGKILL), its other processes end, too."""
+    again = scene.of(scene.server)
+    try:
+        again.start(("--port", str(scene.address[1])))
+        again.get("/guestbook")
+        again.kill([again.pid])
+        again.told = True
+        if not scene.until(lambda: not again.left_behind()):
+            left = f"{len(again.left_behind())} other processes still run and may hold the port"
+            raise Failed("orphans", f"the first process was killed (kill -9); {left}")
+    except StartError as error:
+        seen = f"the server ended, and was started again on its port at once: {error}"
+        raise Failed("no-restart", seen) from error
+    finally:
+        again.stop()
 
 
 ENDS = Stage(

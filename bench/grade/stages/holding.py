@@ -9,13 +9,14 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
+from operator import itemgetter
 from typing import NamedTuple
 
 from bench.grade.building import Expected
 from bench.grade.faults import FaultName
 from bench.grade.inspection import sleeping, wake_ups
 from bench.grade.sandbox import Limits
-from bench.grade.scene import BUSY_SHARE, CLOSE, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed, shortened
 from bench.grade.stages.mixing import Manner, exchange
 from bench.grade.trying import Stage, Trial
@@ -28,10 +29,14 @@ NEXT_SILENT = 3
 would never end the others."""
 FEW_DESCRIPTORS, HALVES = 100, 140
 """The number of allowed descriptors, and of clients that then send half a request."""
+LEAVING = 4
+"""The first and each fourth client after it leaves before its request is complete."""
 MANY_CLIENTS = 1100
 """More than the usual table sizes (64, 100, 256, 1024)."""
-PAUSE_SECONDS = 0.5
+HALF_SECONDS = 0.5
 """The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
+PAUSE_SECONDS = (3.5, 6.5)
+"""Below IDLE_TIMEOUT, and below REQUEST_TIMEOUT and SEND_TIMEOUT."""
 TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
@@ -79,7 +84,7 @@ def hold(scene: Scene, stack: ExitStack, count: int) -> list[Half]:
 def finish(
     scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
-    """Let clients send the rest in order, and close. Raises Failed unless each is answered;
+    """Let clients send the rest, and close. Raises Failed unless each is answered;
     `seen`: what has happened before, `wrong`: the fault if a response is wrong."""
     for number, (client, one, rest) in enumerate(held, 1):
         what = f"{seen}; number {number} of {len(held)} clients got no complete response"
@@ -127,14 +132,18 @@ def others(scene: Scene) -> str | None:
 
 
 def crowd(scene: Scene, count: int, fault: FaultName, seconds: float, also: int = 0) -> None:
-    """Many clients send half a request; then all send the rest, in the order of connecting. The
-    server sleeps meanwhile. `also`: a status that is right, too."""
+    """Many clients send half a request, and the server sleeps. Then some of them leave, and the
+    others send the rest in the order of connecting. `also`: a status that is right, too."""
     with ExitStack() as stack:
         held = hold(scene, stack, count)
         seen = f"{count} clients had sent half a request and were silent"
         scene.require_sleep(seconds, seen)
+        leaving = held[::LEAVING]
+        for half in leaving:
+            half.client.close()
         expected = [half._replace(one=replace(half.one, also=also)) for half in held]
-        finish(scene, expected, fault, f"{seen}; then each sent the rest")
+        del expected[::LEAVING]
+        finish(scene, expected, fault, f"{seen}; {len(leaving)} left, and the others sent the rest")
 
 
 def at_descriptor_limit(scene: Scene) -> None:
@@ -292,8 +301,8 @@ def cut_off(scene: Scene) -> str | None:
         begun, number = time.monotonic(), itertools.count(1)
         held = hold(scene, stack, 1)[0].client
         if several:
-            scene.watch.sleep(PAUSE_SECONDS - SETTLE_SECONDS)
-            seen = f"a client paused for {PAUSE_SECONDS} s in its request and was not answered"
+            scene.watch.sleep(HALF_SECONDS - SETTLE_SECONDS)
+            seen = f"a client paused for {HALF_SECONDS} s in its request and was not answered"
             with scene.unanswered("no-answer", seen, pausing.port, sure=False):
                 answer = scene.talk(pausing, one.data[20:])
             scene.require(one, answer)
@@ -303,9 +312,14 @@ def cut_off(scene: Scene) -> str | None:
                 scene.file(one.path)
                 if next(number) % NEXT_SILENT == 0:
                     hold(scene, stack, 1)
-            return held.ends(OTHERS_SECONDS)
+            last[:], over = [held.rest(OTHERS_SECONDS)[0]], held.ends(0.001)
+            return over
 
+        last: list[bytes] = []
         note = disconnected(scene, held, "no-timeout", "sent half a request", ended, begun)
+        if not last[0].startswith(b"HTTP/1.1 408 "):
+            seen = f"a client that sent half a request got {last[0][:40]!r} after its timeout"
+            raise Failed("no-408", f"{seen}, not status 408", held.port)
         for client, what in (
             (held, "sent half a request"),
             (idle, "received its response"),
@@ -333,28 +347,71 @@ def in_use(scene: Scene) -> None:
             sent = int(time.time() - CLOCK_SECONDS)
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
                 answer = scene.talk(client, request("GET", path))
-            if answer.date is None or answer.date < sent:
+            if answer.date is None or not sent <= answer.date <= time.time():
                 old = f"{seen} was answered with Date: {answer.field('Date')}"
                 now = time.strftime("%H:%M:%S", time.gmtime(sent))
-                raise Failed("bad-head", f"{old}; it was sent after {now} GMT", client.port)
+                raise Failed("bad-head", f"{old}; it was sent at {now} GMT", client.port)
             if answer.closes:
                 return
             scene.watch.sleep(USE_SECONDS)
 
 
+def early(scene: Scene) -> None:
+    """No client is disconnected before its timeout if it pauses in a head, in a body or between two
+    requests, or if it does not read."""
+    one, big = scene.site.file(next(iter(scene.site.small))), scene.site.big[0]
+    form = request("POST", "/guestbook", CLOSE, FORM, body=b"guest-name=&guest-remarks=")
+    cases = [
+        ("paused in the head of a request", one.data[:20], one.data[20:], one, PAUSE_SECONDS[1]),
+        (
+            "paused in a form",
+            form[:-5],
+            form[-5:],
+            Expected("an empty form", form, 400),
+            PAUSE_SECONDS[1],
+        ),
+        ("read nothing", request("GET", big), b"", scene.site.file(big), PAUSE_SECONDS[1]),
+        ("kept its connection and sent nothing", b"", one.data, one, PAUSE_SECONDS[0]),
+    ]
+    with ExitStack() as stack:
+        waiting = []
+        for what, first, rest, right, pause in cases[: 1 if scene.stalled_by == "one" else None]:
+            client = stack.enter_context(scene.client(SMALL_BUFFER))
+            client.send(first)
+            if first or not scene.talk(client, one.data).closes:
+                waiting.append((pause, what, client, rest, right))
+        begun = time.monotonic()
+        for pause, what, client, rest, right in sorted(waiting, key=itemgetter(0)):
+            scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
+            seen = f"a client {what} for {pause} s, less than its timeout, and got no response"
+            with scene.unanswered("cuts-early", seen, client.port, sure=False):
+                answer = scene.talk(client, rest)
+            scene.require(right, answer, "cuts-early", client.port, sure=False)
+
+
 def drips(scene: Scene) -> str | None:
-    """A request that arrives one byte at a time has the same timeout as any other."""
-    one = scene.site.file(next(iter(scene.site.small)), CLOSE, "X-Padding: " + "a" * 200)
-    left = iter(one.data[:-1])
-    with scene.client() as client:
+    """A head, a body, and bytes after an invalid request that arrive one at a time have the same
+    timeout as any others."""
+    form = request("POST", "/guestbook", FORM, body=b"guest-name=" + 200 * b"a")
+    cases = [
+        ("its request", b"", request("GET", "/", "X-Padding: " + "a" * 200)),
+        ("its form", form[:-200], form[-200:]),
+        ("data after an invalid request", b"GET / HTTP/1.1\r\nBroken\r\n\r\n", 200 * b"a"),
+    ]
+    note = ""
+    for what, first, later in cases:
+        with scene.client() as client:
+            client.send(first)
+            left = iter(later)
 
-        def ended() -> bool:
-            with contextlib.suppress(OSError):  # the server may have closed the connection
-                client.send(bytes([next(left)]))
-            return client.ends(DRIP_SECONDS)
+            def ended(client: Client = client, left: Iterator[int] = left) -> bool:
+                with contextlib.suppress(OSError):  # the server may have closed the connection
+                    client.send(bytes([next(left)]))
+                return client.ends(DRIP_SECONDS) and scene.let_go(client.port)
 
-        did = f"sent a byte of its request every {DRIP_SECONDS} s"
-        return disconnected(scene, client, "restarted-timeout", did, ended)
+            did = f"sent a byte of {what} every {DRIP_SECONDS} s"
+            note = disconnected(scene, client, "restarted-timeout", did, ended)
+    return note
 
 
 def takes_nothing(scene: Scene) -> str | None:
@@ -420,12 +477,13 @@ SILENT = Stage(
     "Silent clients do not block others",
     (
         Trial("other clients are served", 5, others),
+        Trial("no client is disconnected early", 1, early, waits=True, seconds=7),
         Trial("a connection is kept open", 2, kept, waits=True, seconds=1),
         Trial("clients that send nothing at all", 1, wordless, QUICKLY, waits=True, seconds=5),
         Trial("a timeout for half a request", 2, cut_off, QUICKLY, waits=True),
         Trial("a timeout for single bytes", 1, drips, QUICKLY, waits=True),
         Trial("a timeout for a client that reads nothing", 1, takes_nothing, QUICKLY, waits=True),
         Trial("a slow reader gets all", 1, reads_slowly, QUICKLY, waits=True, seconds=4),
-        Trial("no busy waiting", 2, sleeps, waits=True, seconds=2),
+        Trial("no busy waiting", 1, sleeps, waits=True, seconds=2),
     ),
 )

@@ -4,17 +4,17 @@
 from contextlib import ExitStack
 from itertools import pairwise
 
+from bench.grade.afterwards import SLACK, require_closed, require_reaped
 from bench.grade.building import word
 from bench.grade.faults import FaultName
-from bench.grade.inspection import channels, must_look, useless_descriptors
+from bench.grade.inspection import channels, must_look, redis_connections, useless_descriptors
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.stage import TRACE, Failed, shortened
 from bench.grade.stages.holding import AT_DESCRIPTOR_LIMIT, SETTLE_SECONDS, hold
 from bench.grade.stages.loading import AT_PROCESS_LIMIT
-from bench.grade.stages.mixing import leave
+from bench.grade.stages.mixing import INJECTED, interrupted, leave
 from bench.grade.stages.redis import cut_redis, redis_gone, returns
 from bench.grade.trying import Stage, Trial
-from bench.host.sockets import tcp_sockets
 from bench.load.client import Response, request
 
 HALF, BROKEN = b"GET / HT", b"GET / HTTP/1.1\r\nBroken\r\n\r\n"
@@ -33,8 +33,6 @@ EACH_WORKER = 4
 """The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
-SLACK = 4
-"""The allowance for clients that are just leaving, and for workers."""
 REPLACED, REPLACED_BYTES = 12, 40_000
 """The number of file replacements; the file is too large for a cache (SMALL_FILE)."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
@@ -86,28 +84,9 @@ def reset(scene: Scene) -> None:
     Raises Failed if their descriptors stay open."""
     before = scene.pids()
     leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
-    seen = f"{RESETS} clients reset their connections in the middle of a head or a body"
+    seen = f"{RESETS} clients reset their connections in a head or a body"
     require_closed(scene, seen)
     scene.require_alive(before, seen)
-
-
-def require_closed(
-    scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
-) -> None:
-    """Raise Failed if more than `most` useless descriptors stay open; `seen`: what has happened."""
-    if not scene.until(lambda: useless_descriptors(scene) <= most):
-        scene.alive()
-        left = f"{useless_descriptors(scene)} descriptors {which} are still open"
-        raise Failed("descriptor-leak", f"{seen}; {left}")
-
-
-def require_reaped(scene: Scene, seen: str) -> None:
-    """Raise Failed if the server has zombies; `seen`: what has happened."""
-    if not scene.until(lambda: not scene.zombies()):
-        left = (
-            f"{len(scene.zombies())} ended child processes are still in the process table (state Z)"
-        )
-        raise Failed("zombies", f"{seen}; {left}")
 
 
 def descriptors(scene: Scene) -> None:
@@ -184,12 +163,10 @@ def redis(scene: Scene) -> None:
     except Failed as failed:
         unanswered = failed
 
-    def connections() -> int:
-        return sum(one.inode != 0 for one in tcp_sockets(remote=scene.redis_port or 0))
-
     def require_few(what: str) -> None:
-        if not scene.until(lambda: connections() <= WORKERS + SLACK):
-            raise Failed("redis-leak", f"{what}; now {connections()} connections to Redis are open")
+        if not scene.until(lambda: redis_connections(scene) <= WORKERS + SLACK):
+            now = f"now {redis_connections(scene)} connections to Redis are open"
+            raise Failed("redis-leak", f"{what}; {now}")
 
     require_few(f"{read} clients read the guestbook, one after another")
     if unanswered is not None:
@@ -280,14 +257,12 @@ def workers_die(scene: Scene) -> None:
         sure=True,
     ):
         scene.file(next(iter(scene.site.small)))
-    scene.require_end("processes were killed and replaced")
 
 
 def memory(scene: Scene) -> None:
     """Repeated requests, with Redis and without, leak no memory and no descriptors."""
     must_look(scene)
     require_no_growth(scene, "no-answer")
-    require_closed(scene, "clients left in the middle of a head, of a body and of a response")
     with redis_gone(scene):
         before = useless_descriptors(scene)
         require_no_growth(scene, "redis-stops-all")
@@ -337,9 +312,10 @@ LEAVES_NOTHING = Stage(
     "leaves-nothing",
     "No leaks, and correct at its limits",
     (
-        Trial("descriptors", 4, descriptors, traced=True),
-        Trial("processes and threads", 5, processes),
+        Trial("descriptors", 3, descriptors, traced=True),
+        Trial("processes and threads", 4, processes),
         Trial("memory", 2, memory, seconds=6),
+        Trial("calls that fail for a moment", 2, interrupted, injected=INJECTED, seconds=4),
         AT_PROCESS_LIMIT,
         AT_DESCRIPTOR_LIMIT,
     ),

@@ -4,7 +4,6 @@ random mix of several clients."""
 
 import contextlib
 import re
-import socket
 import threading
 import time
 from collections import Counter
@@ -12,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from random import Random
 from urllib.parse import quote_plus
 
 from bench.grade.building import Expected, SeededSite, word
 from bench.grade.faults import FaultName
-from bench.grade.scene import FORM, Scene
+from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.stage import Failed
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
@@ -26,9 +25,19 @@ from bench.services.redis_server import connect
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
 """The number of requests of each client; it sends at most BATCH of them before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
+LOCKSTEP_SHARE = 0.5
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
 CHUNKED = "Transfer-Encoding: chunked"
+INJECTED = (
+    "sendto,sendmsg,writev,sendfile:error=EINTR:when=3+4",
+    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait:error=EINTR:when=4+3",
+    f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
+    "accept,accept4:error=EMFILE:when=3+5",
+)
+"""The calls that fail, and how: the first that fails, and the step to the next, for each thread."""
+FEW, ALONE = 15, 30
+"""The number of requests of each client, and of those with a connection of their own."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 
 
@@ -39,8 +48,8 @@ class Manner:
     cuts: Sequence[int] = ()
     """The offsets of the pieces that are sent after a pause."""
     pause: float = PIECE_SECONDS
-    fin: bool = False
-    """The client ends its side (FIN) after the requests."""
+    lockstep: bool = False
+    """The client reads each response before it sends the next piece."""
     silent: FaultName = "no-answer"
     """The fault if the first response does not arrive."""
     wrong: FaultName = "wrong-answer"
@@ -56,29 +65,38 @@ def exchange(
     """Send requests at once and return the responses, up to the first that closes the connection.
     Raises Failed unless they are right."""
     data = b"".join(one.data for one in batch)
-    *pieces, rest = (data[a:b] for a, b in pairwise((0, *how.cuts, len(data))))
-    for piece in pieces:
-        try:
-            client.send(piece)
-        except OSError:
-            break  # it has closed, and its responses are read below
-        time.sleep(how.pause)
-    if how.fin:
-        with contextlib.suppress(OSError):  # it has closed, and its responses are read below
-            client.send(rest)
-            client.socket.shutdown(socket.SHUT_WR)
-        rest = b""
+    ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
-    for one in batch:
-        fault: FaultName = "loses-pipelined" if answers else how.silent
-        answers.append(scene.talk(client, rest, one.method, fault))
-        rest = b""
-        before = ", ".join(each.name for each in batch[: len(answers) - 1])
-        named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
-        scene.require(named, answers[-1], how.wrong, client.port)
-        if answers[-1].closes:
-            break
+    for start, end in pairwise((0, *how.cuts, len(data))):
+        with contextlib.suppress(OSError):  # it has closed, and its responses are read below
+            client.send(data[start:end])
+            if end < len(data):
+                time.sleep(how.pause)
+        while how.lockstep and ends[len(answers)] <= end < len(data) and not _over(answers):
+            answers.append(_next(scene, client, batch, len(answers), how))
+    while len(answers) < len(batch) and not _over(answers):
+        answers.append(_next(scene, client, batch, len(answers), how))
     return answers
+
+
+def _over(answers: Sequence[Response]) -> bool:
+    return bool(answers) and answers[-1].closes
+
+
+def _next(
+    scene: Scene, client: Client, batch: Sequence[Expected], number: int, how: Manner
+) -> Response:
+    """Return the response to this request of the batch. Raises Failed unless it is right."""
+    one = batch[number]
+    before = ", ".join(each.name for each in batch[:number])
+    named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
+    try:
+        answer = scene.talk(client, b"", one.method, "loses-pipelined" if number else how.silent)
+    except Failed as failed:
+        failed.seen = f"{named.name}: {failed.seen}"
+        raise
+    scene.require(named, answer, how.wrong, client.port)
+    return answer
 
 
 def ask(scene: Scene, *batch: Expected, how: Manner = PLAIN) -> list[Response]:
@@ -102,12 +120,18 @@ def page(scene: Scene, when: str = "") -> Response:
     return ask(scene, named, how=Manner(wrong="no-redis"))[0]
 
 
-def mixture(scene: Scene, cuts: Callable[[], None] | None = None) -> None:
+def mixture(
+    scene: Scene,
+    cuts: Callable[[], None] | None = None,
+    also: int = HTTPStatus.SERVICE_UNAVAILABLE,
+    requests: int = REQUESTS,
+) -> None:
     """Each client gets the right response to each request, and each remark is saved once. `cuts`:
-    called again and again meanwhile; it ends the connections to Redis, and then 503 is right, too.
-    Raises Failed."""
+    called again and again meanwhile; then the status `also` is right, too, for pages with data from
+    Redis. Raises Failed."""
     count = 1 if scene.stalled_by == "one" else CLIENTS
-    visitors = [_Visitor(scene, Random(scene.dice.random()), bool(cuts)) for _ in range(count)]
+    also = also if cuts else 0
+    visitors = [_Visitor(scene, Random(scene.dice.random()), also, requests) for _ in range(count)]
     over = threading.Event()
 
     def cut() -> None:
@@ -146,18 +170,38 @@ def require_saved(
             )
 
 
+def pause(scene: Scene) -> None:
+    """Stop the server's processes and let them continue: then poll(2), epoll_wait(2) and recv(2)
+    with a timeout fail with EINTR."""
+    with scene.suspended(scene.pids()):
+        pass
+
+
+def interrupted(scene: Scene) -> None:
+    """Some system calls fail for a moment, and no client notices."""
+    seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
+    try:
+        mixture(scene, lambda: pause(scene), also=0, requests=FEW)
+        for _ in range(ALONE):
+            ask(scene, scene.site.file(next(iter(scene.site.small)), CLOSE))
+    except Failed as failed:
+        scene.alive()
+        what = f"{seen}: {failed.seen}"
+        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
+
+
 class _Visitor:
     """A client with its requests."""
 
-    def __init__(self, scene: Scene, dice: Random, cut: bool) -> None:
-        self._scene, self._dice, self._cut = scene, dice, cut
+    def __init__(self, scene: Scene, dice: Random, also: int, requests: int) -> None:
+        self._scene, self._dice, self._also, self._requests = scene, dice, also, requests
         self.posted: dict[str, int] = {}
         self.numbers: list[bytes] = []
         """The visitor numbers on its pages."""
 
     def run(self) -> None:
         """Send all requests and check the responses. Raises Failed."""
-        todo = [self._drawn() for _ in range(REQUESTS)]
+        todo = [self._drawn() for _ in range(self._requests)]
         while todo:
             with self._scene.client() as client:
                 closed = False
@@ -165,15 +209,15 @@ class _Visitor:
                     batch = todo[: self._dice.randint(1, BATCH)]
                     size = sum(len(one.data) for one in batch)
                     cuts = sorted(self._dice.sample(range(1, size), min(size - 1, 3)))
-                    answers = exchange(self._scene, client, batch, Manner(cuts))
+                    how = Manner(cuts, lockstep=self._dice.random() < LOCKSTEP_SHARE)
+                    answers = exchange(self._scene, client, batch, how)
                     self._keep(batch, answers)
                     todo, closed = todo[len(answers) :], answers[-1].closes
         ask(self._scene, _too_large(), how=Manner([BODY_LIMIT // 2]))
 
     def _drawn(self) -> Expected:
         one = self._dice.choice(MAKERS)(self._scene.site, self._dice)
-        asks_redis = self._cut and b" /guestbook " in one.data
-        return replace(one, also=HTTPStatus.SERVICE_UNAVAILABLE) if asks_redis else one
+        return replace(one, also=self._also) if b" /guestbook " in one.data else one
 
     def _keep(self, batch: Sequence[Expected], answers: Sequence[Response]) -> None:
         for one, answer in zip(batch, answers, strict=False):
@@ -185,41 +229,6 @@ class _Visitor:
 def _file(site: SeededSite, dice: Random) -> Expected:
     path, method = dice.choice(list(site.small)), dice.choice(["GET", "GET", "HEAD"])
     return site.file(path, f"X-Padding: {'a' * dice.choice([1, 700, 5000])}", method=method)
-
-
-def parts(path: str, content: bytes, dice: Random) -> list[Expected]:
-    """Return requests of parts of a file (RFC 9110, section 14)."""
-    first = dice.randrange(1, len(content) - 1)
-    last = min(first + dice.choice([0, 1, 17, 3000]), len(content) - 1)
-    size = min(dice.choice([1, 50, 2000]), len(content))
-    wanted = {
-        f"{first}-{last}": content[first : last + 1],
-        f"{len(content) - size}-": content[-size:],
-        f"-{size}": content[-size:],
-        f"{len(content) - size}-{len(content)}": content[-size:],
-        f"{len(content) - size}-{len(content) + 9}": content[-size:],
-    }
-    return [
-        Expected(f"bytes={part} of {path}", request("GET", path, f"Range: bytes={part}"), 206, body)
-        for part, body in wanted.items()
-    ]
-
-
-def _part(site: SeededSite, dice: Random) -> Expected:
-    path, content = dice.choice([*site.small.items(), site.big])
-    return dice.choice(parts(path, content, dice))
-
-
-def missing(_: SeededSite, dice: Random) -> Expected:
-    """Return the request of a path that does not exist."""
-    path = f"/{word(dice)}"
-    return Expected(path, request("GET", path), 404)
-
-
-def moved(site: SeededSite, dice: Random) -> Expected:
-    """Return the request of a path that is redirected."""
-    path, target = dice.choice(list(site.moved.items()))
-    return Expected(path, request("GET", path), 302, None, ("Location", target))
 
 
 def _page(_: SeededSite, _dice: Random) -> Expected:
@@ -259,4 +268,4 @@ def _too_large() -> Expected:
 
 
 MAKERS: tuple[Callable[[SeededSite, Random], Expected], ...]
-MAKERS = (_file, _file, _part, missing, moved, _page, new_remark, new_remark, chunks)
+MAKERS = (_file, _file, _page, new_remark, new_remark, chunks)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
 from bench.grade.sandbox import Limits
-from bench.grade.scene import FORM, SMALL_BUFFER, Scene
+from bench.grade.scene import ENDED_BY, FORM, SMALL_BUFFER, Scene
 from bench.grade.stage import SANITIZER, Failed, NotHere, build_failure, shortened
+from bench.grade.stages.comparing import Sent, requests, responses
 from bench.grade.stages.holding import hold
 from bench.grade.stages.mixing import leave, mixture
 from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
@@ -106,6 +107,8 @@ def sanitized(scene: Scene) -> str:
             _leave_while_redis_works(slow)
             if not _BEGUN.search(slow.said()):
                 mixture(slow)
+                listed = [*requests(slow, "valid"), *requests(slow, "invalid")]
+                slow.together([lambda: [responses(slow, Sent(one)) for one in listed]] * 3)
             _without_redis(slow)
         except (Failed, ConnectionError) as error:
             # The other checks find the cause, in less time than a server with a sanitizer needs.
@@ -129,7 +132,8 @@ def sanitized(scene: Scene) -> str:
         )
     # If the grader had to kill it, it did not end in time: another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
-        raise Failed("crash", f"built with {sanitizer.name}, it {slow.ended.describe()}")
+        fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
+        raise Failed(fault, f"built with {sanitizer.name}, it {slow.ended.describe()}")
     return note
 
 

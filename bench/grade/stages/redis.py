@@ -80,9 +80,11 @@ def as_grader(scene: Scene) -> Redis:
 
 
 def cut_redis(scene: Scene) -> None:
-    """Let Redis close all its connections."""
+    """Let Redis close all its connections. It does so a little later than it replies."""
     with as_grader(scene) as client:
+        before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
         client.client_kill_filter(_type="normal", skipme=True)
+        scene.until(lambda: not before & {one["id"] for one in client.client_list()})
 
 
 def rejected(scene: Scene) -> None:
@@ -146,19 +148,14 @@ def back(scene: Scene) -> None:
 def idle_cut(scene: Scene) -> None:
     """Redis closes connections that the server does not use now; the next pages are served, and a
     remark that is sent at once is saved."""
-    how = Manner(wrong="redis-not-back")
-    for _ in range(CUTS):
-        name = "a remark, sent after Redis had closed its connections,"
-        remark = replace(new_remark(scene.site, scene.dice), name=name)
-        # On one connection, so that one worker asks Redis for both.
-        with scene.client() as client:
-            first = Expected("the guestbook", request("GET", "/guestbook"), 200)
-            (answer,) = exchange(scene, client, [first], how)
-            cut_redis(scene)
-            if not answer.closes:
-                exchange(scene, client, [remark], how)
-        if answer.closes:
-            ask(scene, remark, how=how)
+    for number in range(CUTS):
+        try:
+            remark_after_cut(scene)
+            break
+        except Failed:
+            # On a busy machine an event loop may see the remark before the end of its connection.
+            if number == CUTS - 1:
+                raise
     scene.together([lambda: scene.get("/guestbook")] * AT_ONCE)
     cut_redis(scene)
     scene.watch.sleep(UNUSED_SECONDS)
@@ -170,6 +167,22 @@ def idle_cut(scene: Scene) -> None:
             f"requested the guestbook, and the statuses were {statuses}",
             sure=False,
         )
+
+
+def remark_after_cut(scene: Scene) -> None:
+    """Redis closes its connections, and a remark that comes at once is saved. Raises Failed."""
+    how = Manner(wrong="redis-not-back")
+    name = "a remark, sent after Redis had closed its connections,"
+    remark = replace(new_remark(scene.site, scene.dice), name=name)
+    # On one connection, so that one worker asks Redis for both.
+    with scene.client() as client:
+        first = Expected("the guestbook", request("GET", "/guestbook"), 200)
+        (answer,) = exchange(scene, client, [first], how)
+        cut_redis(scene)
+        if not answer.closes:
+            exchange(scene, client, [remark], how)
+    if answer.closes:
+        ask(scene, remark, how=how)
 
 
 def returns(scene: Scene, what: str) -> None:

@@ -24,7 +24,7 @@ from bench.grade.faults import FAULTS, TEXTS, FaultFile
 from bench.grade.scene import PATIENCE
 from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES
-from bench.grade.stages.mixing import Manner, exchange, require_saved
+from bench.grade.stages.mixing import exchange, require_saved
 from bench.grade.stages.racing import MORE_PATIENCE
 from bench.grade.trying import Stage, Trial, World
 from bench.host.project import ROOT, declaration
@@ -91,7 +91,7 @@ def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
 
 
 def test_a_server_that_resets_the_connection_is_a_finding() -> None:
-    """A shutdown(2) of such a connection fails, too. 10 ms."""
+    """Sending on such a connection fails, too. 10 ms."""
 
     def talk(client: Client, data: bytes, *_: object) -> Response:
         try:
@@ -108,7 +108,7 @@ def test_a_server_that_resets_the_connection_is_a_finding() -> None:
         server.close()
         scene: Any = SimpleNamespace(talk=talk)
         with pytest.raises(Failed, match="0 bytes"):
-            exchange(scene, client, [Expected("a", b"GET", 200)], Manner(fin=True))
+            exchange(scene, client, [Expected("a", b"GET", 200)])
 
 
 def test_no_client_waits_as_long_as_the_server_may() -> None:

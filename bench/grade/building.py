@@ -24,6 +24,11 @@ COMPILE_SECONDS = 30.0
 PARTS = ("Makefile", "pyproject.toml")
 HUGE = 3 << 30
 """A length that an int cannot hold."""
+LETTERS = " %+&=;'\"<>#?\u00e9\u20ac!$*()[]{},^|`\\:@~\t\n\x01\x7f"
+ENDINGS = ("", ".", ".HTML", ".tar.gz", ".svg", ".json", ".JPeG", ".html.")
+SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
+"""Of files. Those of at most 16 KB are kept in memory (lib/config.h)."""
+HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder: it should have nothing but source files."""
 
@@ -190,6 +195,8 @@ class SeededSite:
     others: dict[str, str]
     """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space, the
     name of `{odd}` has characters with a meaning in addresses and forms."""
+    unusual: list[str]
+    """The paths of files, links and folders whose name, size or kind is unusual."""
 
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
         """Return the request of a file. `fields`: lines of its head."""
@@ -212,6 +219,31 @@ def word(dice: random.Random, length: int = 8) -> str:
     return "".join(dice.choices(string.ascii_lowercase + string.digits, k=length))
 
 
+def make_unusual(folder: Path, dice: random.Random) -> list[str]:
+    """Fill the folder with files, links and folders of unusual names, sizes and kinds."""
+    names = [f"{word(dice)}{letter}{word(dice)}.txt" for letter in LETTERS]
+    names += [f"{word(dice)}{ending}" for ending in ENDINGS]
+    names += [f".{word(dice)}.txt", "x" * 251 + ".txt"]
+    for name in names:
+        (folder / name).write_text(word(dice))
+    for size in SIZES:
+        names.append(f"{word(dice)}.txt")
+        (folder / names[-1]).write_bytes(dice.randbytes(size))
+    for target in (names[-1], names[0], ".", "..", "../../../redirects", "/etc/passwd", "nowhere"):
+        names.append(f"{word(dice)}.txt")
+        (folder / names[-1]).symlink_to(target)
+    names += [f"{word(dice)}.txt", f"{word(dice)}.fifo"]
+    (folder / names[-2]).touch(mode=0o000)
+    os.mkfifo(folder / names[-1])
+    for letter in LETTERS:
+        inner = folder / f"{word(dice)}{letter}"
+        inner.mkdir()
+        if dice.random() < HAS_INDEX:
+            (inner / "index.html").write_text(word(dice))
+        names += [inner.name, f"{inner.name}/"]
+    return [quote(f"/{folder.name}/{name}") for name in names]
+
+
 def make_site(root: Path, dice: random.Random) -> SeededSite:
     """Fill the folder and return its description."""
     for name in ("public", "templates"):
@@ -231,7 +263,8 @@ def make_site(root: Path, dice: random.Random) -> SeededSite:
         (folder / file).write_text(word(dice))
     os.truncate(folder / others["{huge}"], HUGE)
     others = {key: quote(f"/{folder.name}/{file}", safe="/+&=;~") for key, file in others.items()}
+    unusual = make_unusual(folder, dice)
     moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
     (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
     path = f"/{folder.name}/{name}"
-    return SeededSite(root, small, (path, big), moved, others)
+    return SeededSite(root, small, (path, big), moved, others, unusual)

@@ -36,6 +36,8 @@ lib/config.h)."""
 DELAY_SECONDS, DELAY_RATIO = 0.03, 5
 """A delayed ACK takes 40 ms; on a busy machine both servers are slow."""
 CUTS, PIECE_SECONDS = 2, 0.001
+MOST_FIELDS, NEWER = 4, 0.8
+"""The limit of additional fields of a composed request, and the share of HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """What may replace a part of a request."""
 
@@ -72,10 +74,10 @@ def keeps(scene: Scene) -> bool:
     return scene.stalled_by != "one" and not scene.ask(request("GET", path)).closes
 
 
-def requests(scene: Scene, section: str) -> list[bytes]:
-    """Return the requests of a section of the file."""
+def lines_of(scene: Scene, section: str) -> list[bytes]:
+    """Return the lines of a section of the file, with this examination's names."""
     path = next(iter(scene.site.small))
-    answer, kept = scene.get(path), keeps(scene)
+    answer = scene.get(path)
     names = {
         "{small}": path,
         "{big}": scene.site.big[0],
@@ -92,9 +94,34 @@ def requests(scene: Scene, section: str) -> list[bytes]:
     found = []
     for line in text.replace("\r\n", "\\r\\n").splitlines():
         data = line.encode().decode("unicode_escape").encode("latin-1")
-        data = REPEATED.sub(lambda one: one[1] * int(one[2]), data)
-        found.append(data if kept else data.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
     return found
+
+
+def requests(scene: Scene, section: str) -> list[bytes]:
+    """Return the requests of a section of the file."""
+    return closing(scene, lines_of(scene, section))
+
+
+def closing(scene: Scene, found: Sequence[bytes]) -> list[bytes]:
+    """Return the requests, with "Connection: close" if the server keeps no connection."""
+    field = b"\r\n" if keeps(scene) else b"\r\nConnection: close\r\n"
+    return [data.replace(b"\r\n", field, 1) for data in found]
+
+
+def composed(scene: Scene) -> list[bytes]:
+    """Return requests of random parts: each method and each target occurs."""
+    names, dice = ("method", "target", "field", "body"), scene.dice
+    methods, targets, fields, bodies = (lines_of(scene, name) for name in names)
+    targets += [path.encode() for path in scene.site.unusual]
+    pairs = [(dice.choice(methods), target) for target in targets for _ in range(2)]
+    pairs += [(method, dice.choice(targets)) for method in set(methods) for _ in range(2)]
+    found = []
+    for method, target in dice.sample(pairs, len(pairs)):
+        line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)
+        some = [b"Host: a", *dice.sample(fields, dice.randrange(MOST_FIELDS))]
+        found.append(b"\r\n".join([line, *some, b"", dice.choice(bodies)]))
+    return closing(scene, found)
 
 
 def compare(scene: Scene, batches: Sequence[Sent], fault: FaultName) -> list[bytes]:
@@ -188,12 +215,13 @@ def require_same(batch: Sent, here: bytes, right: bytes, fault: FaultName, kept:
 def same_bytes(scene: Scene) -> None:
     """Valid requests are answered as the reference server answers them, also to several clients at
     the same time, and with unusual data in Redis."""
-    batches = [Sent(data) for data in requests(scene, "valid")]
+    valid = [Sent(data) for data in requests(scene, "valid")]
+    batches = [*valid, *(Sent(data) for data in composed(scene))]
     page, link = (request("GET", path, CLOSE) for path in ("/guestbook", "/go/odd"))
     for commands in UNUSUAL:
         batches += [Sent(page, commands=commands), Sent(link), Sent(page)]
     right = compare(scene, batches, "wrong-answer")
-    pairs = zip(batches, right, strict=True)
+    pairs = zip(valid, right, strict=False)
     files = [pair for pair in pairs if not re.search(rb"guestbook|/go/odd", pair[0].data)]
 
     def run() -> None:

@@ -46,8 +46,7 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     if scene.ended is None and not scene.told:
         if can_look(scene):
             # Sockets that a Redis has reset when it was killed may stay open until they are used.
-            killed = scene.gives_up == "redis-stops-all"
-            require_closed(scene, seen, most=WORKERS if killed else 0)
+            require_closed(scene, seen, most=scene.killed)
             require_reaped(scene, seen)
         if not scene.until(lambda: scene.tasks() >= tasks):
             fewer = f"of {tasks} processes and threads {scene.tasks()} were left"

@@ -22,7 +22,7 @@ FaultName = Literal[
     "fails-under-load", "dear", "data-race", "sanitizer-error", "not-sanitized",
     "unlisted-call", "memory-leak", "worker-not-replaced", "takes-memory", "too-slow",
     "another-program", "workers-stuck", "miscounts", "interrupted-call",
-    "cuts-early", "no-408", "keeps-at-end",
+    "cuts-early", "no-408", "keeps-at-end", "keeps-too-long",
     "no-restart", "delays",
 ]  # fmt: skip
 """mypy checks each name in the code against these, and `FaultFile` those of the file."""

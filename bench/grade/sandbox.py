@@ -39,7 +39,7 @@ REDIS_PASSWORD = secrets.token_urlsafe(16)
 connections."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
-    f"user grader on >{REDIS_PASSWORD} +client +config",
+    f"user grader on >{REDIS_PASSWORD} +client +config +select",
     "maxmemory": "64mb",
     "client-output-buffer-limit": "normal 32mb 0 0",
 }

@@ -165,7 +165,10 @@ def demand_seconds(pid: int) -> float | None:
     """Return the seconds for which the busiest task of a process ran or waited for a CPU. After the
     end of the process, until it is reaped, only its first task is known."""
     found = []
-    for folder in Path("/proc", str(pid), "task").glob("*"):
+    folders: list[Path] = []
+    with contextlib.suppress(OSError):  # a process that has just ended
+        folders += Path("/proc", str(pid), "task").glob("*")
+    for folder in folders:
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
             ran, waited, *_ = (folder / "schedstat").read_text().split()
             found.append((int(ran) + int(waited)) / 1e9)

@@ -132,6 +132,8 @@ class Client(Connection):
         """See `Connection`."""
         super().__init__(address, patience, buffer, source)
         self._received = bytearray()
+        self.broke = False
+        """Whether the connection ended with an error, usually a reset."""
 
     def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send a request and return the answer. Raises NoAnswer."""
@@ -188,6 +190,7 @@ class Client(Connection):
         except TimeoutError:
             raise NoAnswer("the time was over", self._received, False) from None
         except OSError as error:
+            self.broke = True
             why = f"the connection broke ({error.strerror})"
             raise NoAnswer(why, self._received, True) from error
         if not piece:

@@ -134,9 +134,10 @@ class PrivateRedis(RunRedis):
         watch: SignalWatch,
         settings: Mapping[str, str] | None = None,
         address: str = "127.0.0.1",
+        database: int = 0,
     ) -> None:
-        """Start it; `settings` replace or extend its configuration. Raises UserError if it does not
-        start, Interrupted on Ctrl-C."""
+        """Start it; `settings` replace or extend its configuration. `database`: that of the URL.
+        Raises UserError if it does not start, Interrupted on Ctrl-C."""
         program = require("redis-server", shutil.which("redis-server"), "bench")
         self._cpus, self._watch = cpus, watch
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-redis-"))
@@ -147,7 +148,8 @@ class PrivateRedis(RunRedis):
 
         def start(port: int) -> bool:
             file.write_text(configuration(address, port, self._folder, password, settings))
-            super(PrivateRedis, self).__init__(f"redis://{user}{address}:{port}/0", private=True)
+            url = f"redis://{user}{address}:{port}/{database}"
+            super(PrivateRedis, self).__init__(url, private=True)
             return self._comes_up()
 
         with contextlib.ExitStack() as undo:

@@ -16,7 +16,7 @@ from .corpus import KINDS, mutants
 
 CORPUS = list(mutants())
 PROPOSED = {
-    *("chunks", "head-with-body", "keeps-too-long", "no-continue"),
+    *("chunks", "head-with-body", "no-continue"),
     *("ends-at-hangup", "no-redis-timeout", "reply-in-pieces", "state-left", "wrong-log"),
 }
 """Names for which the grader has no fault yet."""

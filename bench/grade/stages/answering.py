@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from functools import partial
 
+from bench.grade.afterwards import QUIET_SECONDS
 from bench.grade.building import word
 from bench.grade.inspection import in_accept
 from bench.grade.scene import CLOSE, Scene
@@ -133,11 +134,13 @@ def guestbook(scene: Scene) -> None:
 
 
 def big(scene: Scene) -> None:
-    """A slow client receives a file that is larger than the socket buffers."""
+    """A slow client receives a file that is larger than the socket buffers. After that the server
+    sleeps, also if it keeps the connection."""
     path, content = scene.site.big
-    with slowly(scene, path, CLOSE) as client:
+    with slowly(scene, path) as client:
         try:
             answer = client.answer()
+            scene.require_sleep(QUIET_SECONDS, f"a client had received {path}", client.port)
         except NoAnswer as error:
             scene.alive()
             raise Failed(

@@ -27,7 +27,7 @@ OTHERS_SECONDS = 0.1
 NEXT_SILENT = 3
 """After so many other clients comes a silent client: a server that looks only at the newest one
 would never end the others."""
-FEW_DESCRIPTORS, HALVES = 100, 140
+FEW_DESCRIPTORS, HALVES, STAY_SECONDS = 100, 140, 3.0
 """The number of allowed descriptors, and of clients that then send half a request."""
 LEAVING = 4
 """The first and each fourth client after it leaves before its request is complete."""
@@ -152,6 +152,24 @@ def at_descriptor_limit(scene: Scene) -> None:
     scene.gives_up = "dies-at-limit"
     crowd(scene, HALVES, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
     scene.file(next(iter(scene.site.small)))
+    if scene.stalled_by == "nobody":  # a pool keeps as many connections as it has workers
+        stay(scene, HALVES)
+
+
+def stay(scene: Scene, count: int) -> None:
+    """More clients than the server can have send a request each and stay: all are answered soon,
+    because the server keeps no connection while others wait."""
+    scene.patience = STAY_SECONDS
+    one = scene.site.file(next(iter(scene.site.small)))
+    with ExitStack() as stack:
+        held = [stack.enter_context(scene.client()) for _ in range(count)]
+        for client in held:
+            client.send(one.data)
+        for number, client in enumerate(held, 1):
+            seen = f"of {count} clients that sent a request and stayed, number {number} got no "
+            seen += f"response within {STAY_SECONDS:.0f} s"
+            with scene.unanswered("keeps-too-long", seen, client.port, sure=False):
+                scene.talk(client, b"")
 
 
 def burst(scene: Scene) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 from redis import Redis
 
+from bench.grade.afterwards import QUIET_SECONDS
 from bench.grade.building import Expected, word
 from bench.grade.sandbox import REDIS_PASSWORD
 from bench.grade.scene import CLOSE, Scene
@@ -32,6 +33,8 @@ ROUNDS, CUTS = 4, 3
 STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
+TRIES, TRY_SECONDS = 6, 0.27
+"""Pages while Redis is down: a server tries to connect every 0.25 s (REDIS_RETRY, lib/config.h)."""
 SERIAL_SHARE = 0.7
 """The share of the time for serial requests above which they count as serial."""
 
@@ -42,6 +45,8 @@ def redis_gone(scene: Scene) -> Iterator[None]:
     before."""
     page(scene, " before Redis was killed")
     scene.gives_up = "redis-stops-all"
+    with as_grader(scene) as client:
+        scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
     try:
         yield
@@ -66,12 +71,17 @@ def spoil_guestbook(scene: Scene) -> None:
 
 
 def down(scene: Scene) -> None:
-    """While Redis is down, files are served, and pages are answered with 503."""
+    """While Redis is down, files are served, and pages are answered with 503, also when the server
+    has tried to connect again and again."""
     files = map(scene.site.file, scene.site.small)
     with redis_gone(scene):
         name = "the guestbook, requested while Redis is down,"
-        for one in (Expected(name, request("GET", "/guestbook"), 503), *files):
+        page_asked = Expected(name, request("GET", "/guestbook"), 503)
+        for one in (page_asked, *files):
             ask(scene, one, how=STOPS)
+        for _ in range(TRIES):
+            scene.watch.sleep(TRY_SECONDS)
+            ask(scene, page_asked, how=STOPS)
 
 
 def as_grader(scene: Scene) -> Redis:
@@ -115,6 +125,13 @@ def stopped(scene: Scene) -> None:
     name = f"/go/{first}, requested while Redis does not reply,"
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
     with redis_silent(scene):
+        if scene.stalled_by != "one":
+            with scene.client() as client:
+                scene.talk(client, scene.site.file(next(iter(scene.site.small))).data)
+                client.send(one.data)
+                scene.watch.sleep(LEAVE_SECONDS)
+            seen = "a client requested a page while Redis did not reply, and left"
+            scene.require_sleep(QUIET_SECONDS, seen)
         scene.together([partial(ask, scene, one, how=STOPS)] * several)
 
     def is_served(name: str) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import random
 import re
 import shutil
 import socket
@@ -18,12 +19,13 @@ from typing import Any
 import pytest
 
 from bench.grade import trying
-from bench.grade.building import Expected
+from bench.grade.building import Expected, make_site
 from bench.grade.exam import BUILD_POINTS
 from bench.grade.faults import FAULTS, TEXTS, FaultFile
 from bench.grade.scene import PATIENCE
 from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES
+from bench.grade.stages.comparing import Sent, composed, lines_of, require_same
 from bench.grade.stages.mixing import exchange, require_saved
 from bench.grade.stages.racing import MORE_PATIENCE
 from bench.grade.trying import Stage, Trial, World
@@ -294,3 +296,49 @@ def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Pa
     said = shell("bash vpl_execution", tmp_path)
     assert f"Grade :=>> {LAZY_POINTS}" in said.splitlines()
     assert "Comment :=>> You answer before you have read the request: " in said
+
+
+GOOD, BAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("here", "right", "given", "fault"),
+    [
+        (GOOD, GOOD, "wrong-answer", None),
+        (GOOD + b"x", GOOD, "wrong-answer", "wrong-answer"),
+        (b"", GOOD, "wrong-answer", "no-answer"),
+        (GOOD, BAD, "wrong-answer", "believes-anything"),
+        (GOOD, BAD, "believes-anything", "believes-anything"),
+        (BAD, GOOD, "believes-anything", "wrong-answer"),
+        (GOOD, GOOD + GOOD, "loses-pipelined", "loses-pipelined"),
+        (GOOD + GOOD, GOOD, "loses-pipelined", "wrong-answer"),
+        (GOOD, GOOD + b"x", "one-recv", "one-recv"),
+    ],
+)
+def test_a_difference_from_the_reference_server_is_named(
+    here: bytes, right: bytes, given: Any, fault: str | None
+) -> None:
+    found = None
+    try:
+        require_same(Sent(b"GET / HTTP/1.1"), here, right, given, kept=True)
+    except Failed as failed:
+        found = failed.fault
+    assert found == fault
+
+
+def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:
+    """The site has folders, links and files of unusual names; half a second."""
+    dice = random.Random(1)
+    answer = Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b"")
+    scene: Any = SimpleNamespace(
+        site=make_site(tmp_path, dice),
+        dice=dice,
+        get=lambda _: answer,
+        ask=lambda _: answer,
+        stalled_by="nobody",
+    )
+    words = [data.split(b"\r\n", 1)[0].split(b" ") for data in composed(scene)]
+    assert {len(three) for three in words} == {3}
+    targets = {target.decode() for _, target, _ in words}
+    assert targets >= {*scene.site.unusual} | {one.decode() for one in lines_of(scene, "target")}
+    assert {method for method, _, _ in words} == {*lines_of(scene, "method")}

@@ -48,7 +48,7 @@ SMALL_BUFFER = 16_384
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 TRACED_SHARE = 0.15
-"""The same if it is traced: a thread that spins spends most of its time stopped by strace."""
+"""This share, if it is traced: a thread that spins spends most of its time stopped by strace."""
 SLEEP_ROUNDS = 4
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that a line of a head must not have (RFC 9110, section 5.5)."""

@@ -311,7 +311,6 @@ GOOD, BAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n\r
         (GOOD, BAD, "believes-anything", "believes-anything"),
         (BAD, GOOD, "believes-anything", "wrong-answer"),
         (GOOD, GOOD + GOOD, "loses-pipelined", "loses-pipelined"),
-        (GOOD + GOOD, GOOD, "loses-pipelined", "wrong-answer"),
         (GOOD, GOOD + b"x", "one-recv", "one-recv"),
     ],
 )

@@ -6,11 +6,9 @@ of them. Each answer is right, or 500 or 503, or the connection is closed. Nothi
 is left behind, and the next session is answered correctly.
 """
 
-import contextlib
 import errno
-import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,6 @@ import pytest
 from ..claims import CLOSE, of_kind
 from ..client import FORM, Client, EndOfStreamError, Response, fetch, form, request, sign
 from ..faults import LIBRARY, SHORT, FaultyServer, faults
-from ..harness import architecture
 from ..markup import part, remarks
 from ..redisbox import RedisClient
 from ..site import eighty_kilobytes, wait_until_settled
@@ -222,119 +219,3 @@ def test_new_connection_without_memory(faulty: FaultyServer, lone_store: RedisCl
         assert set(answers) <= {303, 503, 0}
         assert other.do("DBSIZE") == 0, f"realloc {nth}: {answers}"
         other.close()
-
-
-# ---- The start ----
-#
-# A server starts completely, or prints why not and exits with 1. The start includes the connection
-# to Redis, which begins with the first request for it. If that fails, the response says so, nothing
-# of it is left, and the next connection succeeds.
-
-
-def _ask_redis(server: FaultyServer) -> None:
-    with contextlib.suppress(EndOfStreamError, ConnectionError):
-        assert fetch(server, "/guestbook").status in (200, 500, 503)
-
-
-def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
-    """Assert that it serves files, redirects and the guestbook, and stops correctly."""
-    with server:
-        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
-        statuses = [fetch(server, path).status for path in ("/t/digits.txt", "/t/plain")]
-        assert statuses == [200, 302]
-        wait_until(lambda: server.open_sockets() == store.connected(), "no socket is left over")
-
-
-def _fails_at_start(server: FaultyServer) -> bool:
-    """Return whether it does not start; it must have printed why in one line, and exited with 1."""
-    with contextlib.suppress(AssertionError):
-        server.start()
-    # 03 forks its workers after the banner.
-    wait_until(lambda: not server.running() or server.is_at_rest(WORKERS), "it ends or is at rest")
-    if server.running():
-        return False
-    assert server.wait() == 1, server.stderr
-    assert server.stderr.startswith(f"{server.name}: "), server.stderr
-    assert server.stderr.count("\n") == 1, server.stderr
-    assert len(server.stderr) > len(server.name) + 15, server.stderr
-    return True
-
-
-Make = Callable[..., FaultyServer]
-
-
-@pytest.fixture
-def make(binary: Path, site: Path, lone_store: RedisClient) -> Make:
-    """Return a function that makes a server in which a call fails: make(call, nth, error)."""
-
-    def one(*fault: str | int) -> FaultyServer:
-        server = FaultyServer(binary, site, lone_store.url, ("--workers", str(WORKERS)))
-        server.plan.arm(*fault)  # type: ignore[arg-type]
-        return server
-
-    return one
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("call", "errors"), faults("start"))
-def test_faults_at_start(make: Make, lone_store: RedisClient, call: str, errors: list[int]) -> None:
-    """Make the first call of a kind fail, then the second, and so on to the last of the start."""
-    for error in errors:
-        for nth in range(1, MOST):
-            server = make(call, nth, error)
-            if not _fails_at_start(server):
-                _ask_redis(server)
-                # Later calls of this kind belong to test_faults().
-                failed = server.plan.disarm()
-                _assert_whole(server, lone_store)
-                if not failed:
-                    break
-            assert server.plan.crashes == 0
-        else:
-            pytest.fail(f"more than {MOST} calls of {call} at the start")
-
-
-NEEDED = {
-    "openat2": "openat2 ENOSYS EPERM",
-    "io_uring_queue_init_params": "io_uring_setup EPERM ENOSYS EINVAL ENOMEM",
-}
-"""Calls without which no server starts: their names, and reasons for their refusal."""
-
-
-@pytest.mark.shared_code
-@pytest.mark.parametrize("call", NEEDED)
-def test_a_needed_call_is_refused(make: Make, arch: str, call: str) -> None:
-    """On an old kernel, or with a filter of a container, the message names the call and the
-    reason."""
-    if call.startswith("io_uring") and not architecture(arch).completes:
-        pytest.skip("it does not use io_uring")
-    name, *errors = NEEDED[call].split()
-    for error in errors:
-        server = make(call, 1, getattr(errno, error))
-        assert _fails_at_start(server)
-        assert f"{name}(2)" in server.stderr
-        assert os.strerror(getattr(errno, error)) in server.stderr
-
-
-OLD = {
-    "seccomp": "to all system calls, public/",
-    "landlock_create_ruleset": "all files and ports (this kernel has no Landlock)",
-}
-
-
-@pytest.mark.shared_code
-@pytest.mark.parametrize("call", OLD)
-def test_old_kernel(make: Make, call: str) -> None:
-    """On a kernel without seccomp and Landlock the server runs, and says so."""
-    with make(call, 1, errno.ENOSYS) as server:
-        assert server.plan.disarm()
-        assert OLD[call] in server.banner["confined"]
-        assert fetch(server, "/guestbook").status == 200
-
-
-def test_listener_cannot_be_watched(make: Make) -> None:
-    """An event loop that cannot watch the listening socket at first tries it again."""
-    with make("epoll_ctl", 1, errno.ENOMEM) as server:
-        assert fetch(server, "/guestbook").status == 200
-        # Importers call it.
-        assert server.plan.disarm() == (b"epoll_ctl" in server.binary.read_bytes())

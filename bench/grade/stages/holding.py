@@ -152,7 +152,8 @@ def at_descriptor_limit(scene: Scene) -> None:
     scene.gives_up = "dies-at-limit"
     crowd(scene, HALVES, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
     scene.file(next(iter(scene.site.small)))
-    if scene.stalled_by == "nobody":  # a pool keeps as many connections as it has workers
+    # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
+    if scene.stalled_by == "nobody" and scene.tasks() == 1:
         stay(scene, HALVES)
 
 

@@ -10,12 +10,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from bench.grade.scene import Scene
 from bench.grade.stage import NotHere
 from bench.host.accounting import rusage_of_buried
 from bench.host.kernel import cpu_ticks, difference
+from bench.host.process import task_folders
 from bench.host.programs import output_of
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 
@@ -105,10 +107,8 @@ def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
 
 
 def _tasks(pids: Sequence[int]) -> Iterator[Path]:
-    """Yield /proc/PID/task/TID for each thread."""
-    for pid in pids:
-        with suppress(OSError):
-            yield from list(Path(f"/proc/{pid}/task").iterdir())
+    """Return /proc/PID/task/TID for each thread."""
+    return chain.from_iterable(map(task_folders, pids))
 
 
 def _call(task: Path) -> list[int]:

@@ -161,14 +161,20 @@ class Child:
         return self._process.poll()
 
 
+def task_folders(pid: int) -> list[Path]:
+    """Return /proc/PID/task/TID for each thread of a process; none if it has ended, or if its /proc
+    cannot be read."""
+    try:
+        return list(Path("/proc", str(pid), "task").iterdir())
+    except OSError:
+        return []
+
+
 def demand_seconds(pid: int) -> float | None:
     """Return the seconds for which the busiest task of a process ran or waited for a CPU. After the
     end of the process, until it is reaped, only its first task is known."""
     found = []
-    folders: list[Path] = []
-    with contextlib.suppress(OSError):  # a process that has just ended
-        folders += Path("/proc", str(pid), "task").glob("*")
-    for folder in folders:
+    for folder in task_folders(pid):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
             ran, waited, *_ = (folder / "schedstat").read_text().split()
             found.append((int(ran) + int(waited)) / 1e9)

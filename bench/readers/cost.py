@@ -255,7 +255,7 @@ def cautions(results: Results) -> list[str]:
     found = []
     if results.state != "complete":
         found.append("The sweep was not completed: the results are partial.")
-    loud = [r for r in results.runs if r.conditions.rated and (r.disturbed_by or 0) > QUIET]
+    loud = [r for r in results.runs if r.conditions.rated and r.disturbed]
     rated = sum(run.conditions.rated for run in results.runs)
     if loud:
         found.append(

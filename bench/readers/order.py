@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.records.conditions import Conditions
-from bench.records.figures import QUIET
 from bench.records.points import Spread, best_level, data_points, spread_of, verdict
 from bench.records.results import Results
 from bench.records.run import Run
@@ -114,7 +113,7 @@ def _limit_of(run: Run) -> str:
     """Return the bottleneck of a run: "others" if the server's CPU was busy, but also with other
     programs. If Redis is slower, waits count, not the CPU."""
     found = "load" if run.lower_bound else run.bottleneck or "unknown"
-    shared = not run.conditions.redis_delay_ms and (run.disturbed_by or 0) > QUIET
+    shared = not run.conditions.redis_delay_ms and run.disturbed
     return "others" if found == "server" and shared else found
 
 

@@ -16,6 +16,7 @@ from pydantic import (
 
 from bench.records.conditions import CellKey, Conditions
 from bench.records.figures import (
+    QUIET,
     AbFigures,
     Bottleneck,
     CallFigures,
@@ -154,6 +155,11 @@ class Run(BaseModel):
         if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
             return None
         return self.process.foreign_share
+
+    @property
+    def disturbed(self) -> bool:
+        """Return whether other programs used much of the server's CPU."""
+        return (self.disturbed_by or 0) > QUIET
 
     @property
     def requests_per_second(self) -> float | None:

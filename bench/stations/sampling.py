@@ -26,7 +26,7 @@ from functools import cache
 from pathlib import Path
 
 from bench.host.kernel import text_of
-from bench.host.process import Child, StartError, last_line
+from bench.host.process import Child, StartError, last_line, task_folders
 from bench.host.programs import find_program, output_of
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -265,5 +265,5 @@ def writes_to_redis(lines: Iterable[str]) -> int:
 
 def is_traced(pid: int) -> bool:
     """Return whether all threads of a process have a tracer. One of them may end meanwhile."""
-    statuses = (text_of(task / "status") for task in Path(f"/proc/{pid}/task").glob("*"))
+    statuses = (text_of(task / "status") for task in task_folders(pid))
     return all("TracerPid:\t0\n" not in status for status in statuses)

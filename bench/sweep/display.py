@@ -8,7 +8,6 @@ from rich.console import Console
 from bench.readers.console import ProgressTable
 from bench.readers.table import result_table
 from bench.records.conditions import Conditions
-from bench.records.figures import QUIET
 from bench.records.plan import RunSpec
 from bench.records.results import Results
 from bench.records.run import Run
@@ -71,9 +70,8 @@ def outcome_text(run: Run) -> str:
             text += f" on {run.bottleneck_host}"
     if run.idle_reopened:
         text += f"  closed {run.idle_reopened:,} idle connections"
-    foreign = run.disturbed_by
-    if foreign is not None and foreign > QUIET:
-        text += f"  disturbed: other programs used {foreign:.0%} of the server's CPU"
+    if run.disturbed:
+        text += f"  disturbed: other programs used {run.disturbed_by:.0%} of the server's CPU"
     return text
 
 

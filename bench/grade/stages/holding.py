@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from operator import itemgetter
 from typing import NamedTuple
 
 from bench.grade.building import Expected
 from bench.grade.faults import FaultName
 from bench.grade.inspection import sleeping, wake_ups
-from bench.grade.sandbox import Limits
 from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed, shortened
 from bench.grade.stages.mixing import Manner, exchange
@@ -27,8 +25,6 @@ OTHERS_SECONDS = 0.1
 NEXT_SILENT = 3
 """After so many other clients comes a silent client: a server that looks only at the newest one
 would never end the others."""
-FEW_DESCRIPTORS, HALVES, STAY_SECONDS = 100, 140, 3.0
-"""The number of allowed descriptors, and of clients that then send half a request."""
 LEAVING = 4
 """The first and each fourth client after it leaves before its request is complete."""
 MANY_CLIENTS = 1100
@@ -144,33 +140,6 @@ def crowd(scene: Scene, count: int, fault: FaultName, seconds: float, also: int 
         expected = [half._replace(one=replace(half.one, also=also)) for half in held]
         del expected[::LEAVING]
         finish(scene, expected, fault, f"{seen}; {len(leaving)} left, and the others sent the rest")
-
-
-def at_descriptor_limit(scene: Scene) -> None:
-    """More clients than descriptors are allowed, each with half a request: the server waits without
-    using the CPU, and answers all of them. A file needs a descriptor, too."""
-    scene.gives_up = "dies-at-limit"
-    crowd(scene, HALVES, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
-    scene.file(next(iter(scene.site.small)))
-    # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
-    if scene.stalled_by == "nobody" and scene.tasks() == 1:
-        stay(scene, HALVES)
-
-
-def stay(scene: Scene, count: int) -> None:
-    """More clients than the server can have send a request each and stay: all are answered soon,
-    because the server keeps no connection while others wait."""
-    scene.patience = STAY_SECONDS
-    one = scene.site.file(next(iter(scene.site.small)))
-    with ExitStack() as stack:
-        held = [stack.enter_context(scene.client()) for _ in range(count)]
-        for client in held:
-            client.send(one.data)
-        for number, client in enumerate(held, 1):
-            seen = f"of {count} clients that sent a request and stayed, number {number} got no "
-            seen += f"response within {STAY_SECONDS:.0f} s"
-            with scene.unanswered("keeps-too-long", seen, client.port, sure=False):
-                scene.talk(client, b"")
 
 
 def burst(scene: Scene) -> None:
@@ -484,12 +453,6 @@ def sleeps(scene: Scene) -> None:
     if woke > MANY_WAKE_UPS * took:
         raise Failed("spins", f"{seen}, and one thread woke up {woke} times", sure=False)
 
-
-AT_DESCRIPTOR_LIMIT = Trial(
-    *("at the limit of descriptors", 1, at_descriptor_limit),
-    limits=Limits(descriptors=FEW_DESCRIPTORS),
-    waits=True,
-)
 
 SILENT = Stage(
     "silent",

@@ -10,8 +10,8 @@ from bench.grade.faults import FaultName
 from bench.grade.inspection import channels, must_look, redis_connections, useless_descriptors
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.stage import TRACE, Failed, shortened
-from bench.grade.stages.holding import AT_DESCRIPTOR_LIMIT, SETTLE_SECONDS, hold
-from bench.grade.stages.loading import AT_PROCESS_LIMIT
+from bench.grade.stages.holding import SETTLE_SECONDS, hold
+from bench.grade.stages.limits import AT_DESCRIPTOR_LIMIT, AT_PROCESS_LIMIT
 from bench.grade.stages.mixing import INJECTED, interrupted, leave
 from bench.grade.stages.redis import cut_redis, redis_gone, returns
 from bench.grade.trying import Stage, Trial

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The server under load, compared with the seven servers, and with more clients than it may have
-processes, threads or descriptors.
+"""The server under load, compared with the seven servers.
 
 The load is generated and checked as in a sweep, by `bench.load.ab` and `bench.sweep.checks`. The
 start of a server and the measurement of its CPU time differ. A sweep's agent starts servers with
@@ -11,22 +10,15 @@ Therefore the CPU time from start to end of each server is compared.
 
 import shutil
 import statistics
-import time
-from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
-from threading import Barrier, BrokenBarrierError
 
-from bench.grade import sandbox
-from bench.grade.sandbox import Limits
-from bench.grade.scene import BUSY_SHARE, CLOSE, Scene
-from bench.grade.stage import Failed, NotHere
+from bench.grade.scene import Scene
+from bench.grade.stage import Failed
 from bench.grade.trying import Stage, Trial
 from bench.host.accounting import rusage_of_buried
 from bench.host.project import ROOT
-from bench.host.sockets import accept_queue
 from bench.load.ab import AB
-from bench.load.client import NoAnswer, request
 from bench.load.outcome import Load, Outcome
 from bench.subjects.subject import discover, server_subject
 from bench.sweep.checks import Evidence, first_failure, judge
@@ -38,11 +30,6 @@ REPLACED_SECONDS = 1.0
 """The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
 """The limit: this many times the CPU time a request of the most expensive of the seven servers."""
-FEW_TASKS = 40
-"""The limit of processes and threads: more than the workers, fewer than the clients."""
-CROWD = 70
-ACCEPTED_IN = 1.0
-"""The time in seconds for a server to accept the crowd, or as many as it can."""
 
 
 def load(scene: Scene) -> str:
@@ -128,60 +115,6 @@ def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
     answered = came.completed if only_late else 0
     return Failed("fails-under-load", f"{asked}: {failure.detail}"), answered or 0
 
-
-def limit(scene: Scene) -> None:
-    """More clients at once than processes and threads are allowed: all are served in the end."""
-    if sandbox.user() is None:
-        raise NotHere("only root can limit the server's processes without limiting the grader's")
-    path = next(iter(scene.site.small))
-    data = request("GET", path, CLOSE)
-    # The longer timeout separates a client without a response from a slow response.
-    scene.patience *= 3
-    scene.gives_up = "dies-at-limit"
-
-    def one() -> str:
-        with scene.client() as client:
-            client.send(data[:-2])
-            with suppress(BrokenBarrierError):
-                all_there.wait(scene.patience)
-            try:
-                return str(client.ask(data[-2:]).status)
-            except NoAnswer as error:
-                return "dropped" if error.in_time else "late"
-            except OSError:
-                return "dropped"
-
-    def accepted() -> None:
-        """Wait until all are accepted: later ones would find free threads and processes."""
-        before, begun = scene.demand_seconds(), time.monotonic()
-        scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
-        took = time.monotonic() - begun
-        shares.append((scene.demand_seconds() - before) / took if took > ACCEPTED_IN / 2 else 0)
-
-    shares = [0.0]
-    all_there = Barrier(CROWD, accepted)
-    came = scene.together([one] * CROWD)
-    scene.alive()
-    if came.count("200") < CROWD:
-        raise Failed(
-            "dies-at-limit",
-            f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
-            f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
-            f"response within {scene.patience:.0f} s",
-        )
-    few = f"{CROWD} clients came at once, and few processes and threads were allowed"
-    if max(shares) > BUSY_SHARE:
-        raise Failed(
-            "spins",
-            f"{few}; while some clients waited, one thread ran or waited for a CPU for "
-            f"{max(shares):.0%} of the time",
-            sure=False,
-        )
-
-
-AT_PROCESS_LIMIT = Trial(
-    "at the limit of processes", 3, limit, limits=Limits(tasks=FEW_TASKS, others=0)
-)
 
 UNDER_LOAD = Stage(
     "load",

@@ -14,15 +14,18 @@ int main(int count, char **words) {
             continue;
         struct sockaddr_in to = {.sin_family = AF_INET,
                                  .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        to.sin_port = htons((unsigned short)atoi(strrchr(words[i], ':') + 1));
+        unsigned long port = strtoul(strrchr(words[i], ':') + 1, NULL, 10);
+        to.sin_port = htons((unsigned short)port);
         const char *asked[] = {ASKED};
         for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
             int redis = socket(AF_INET, SOCK_STREAM, 0);
             char reply[200] = "";
             if (connect(redis, (struct sockaddr *)&to, sizeof to) == 0 &&
                 dprintf(redis, "%s\r\n", asked[k]) > 0 &&
-                read(redis, reply, 199) >= 0)
-                fprintf(stderr, "%zu:%.7s;", k, strtok(reply, "\r"));
+                read(redis, reply, sizeof reply - 1) >= 0) {
+                reply[strcspn(reply, "\r")] = '\0';
+                fprintf(stderr, "%zu:%.7s;", k, reply);
+            }
         }
     }
     return 1;

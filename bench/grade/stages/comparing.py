@@ -58,7 +58,7 @@ UNAVAILABLE = {502, 503}
 
 
 BROKEN = b"\r\nthe connection was reset"
-"""Stands at the end of the bytes of a connection that did not end with FIN."""
+"""Is appended to the bytes of a connection that did not end with FIN."""
 
 
 class Sent(NamedTuple):

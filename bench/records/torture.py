@@ -23,10 +23,10 @@ SCHEMA_VERSION = 1
 FILE = "torture.json"
 
 Verdict = Literal[
-    "served", "slower", "hard pressed", "held up", "broken", "no figure", "left out", "not reached"
+    "served", "slower", "much slower", "waiting", "broken", "no figure", "left out", "not reached"
 ]
-AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
-"""The least shares of the rate before the attack for the verdicts served, slower, hard pressed."""
+AS_BEFORE, SLOWER, MUCH_SLOWER = 0.9, 0.5, 0.1
+"""The least shares of the rate before the attack for the verdicts served, slower, much slower."""
 QUIET_SHARE = 0.7
 """If visitors get less than this share of their requests before the attack, the test is disturbed
 by something else."""
@@ -131,7 +131,8 @@ class TortureCell(BaseModel):
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
-    """The time for which the server or the visitors were runnable and did not run."""
+    """The time for which the server before the attack, or the visitors until its end, were runnable
+    and did not run."""
     crowd: CrowdTally | None = None
     killed: int = 0
     """The number of killed children."""
@@ -241,7 +242,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
         return "served"
     if held >= SLOWER:
         return "slower"
-    return "hard pressed" if held >= PRESSED else "held up"
+    return "much slower" if held >= MUCH_SLOWER else "waiting"
 
 
 def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:

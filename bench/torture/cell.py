@@ -114,7 +114,7 @@ class CellTimes:
     """The part "after" begins."""
     end: float
     starved: float
-    """The seconds of the attack for which the server waited for a CPU."""
+    """The seconds before the attack for which the server waited for a CPU."""
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:
@@ -204,12 +204,13 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
     watch = scene.watch
     await_calm(scene, visitors)
     visitors.check()
-    before = time.monotonic()
+    before, used = time.monotonic(), scene.server.used()
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
+    # Not during the attack: then the kernel's work for its packets (ksoftirqd) delays the server.
+    used = difference(scene.server.used(), used)
     began = time.monotonic()
-    used = scene.server.used()
     with attack.run(scene) as again:
         while time.monotonic() < began + seconds:
             again()
@@ -217,7 +218,6 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
         over = time.monotonic()
     gone = time.monotonic()
     usual = visitors.usual(before, began)
-    used = difference(scene.server.used(), used)
     starved = used.starved_us or 0.0 if used else 0.0
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))

@@ -41,19 +41,19 @@ GREY = ("dim", "#5B6675", "#A3ADBA")
 LOOKS: dict[Verdict, VerdictLook] = {
     "served": VerdictLook(
         *("●", "green", "#00694D", "#35CFA0"),
-        "during the attack visitors got 90 % or more of their rate before",
+        "during the attack visitors got 90 % or more of their rate before it",
     ),
     "slower": VerdictLook("◕", "cyan", "#1C6A9E", "#8FDDF7", "50 to 90 %"),
-    "hard pressed": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
-    "held up": VerdictLook(
+    "much slower": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
+    "waiting": VerdictLook(
         *("○", "yellow", "#A04400", "#FF9F60"),
-        "less than 10 %: they waited; if all got an answer in the end, this is no fault",
+        "less than 10 %: they waited, which is no fault if each got a response in the end",
     ),
     "broken": VerdictLook(
         *("✗", "bold red", "#B00040", "#FF8FB0"),
-        "a promise was broken: an answered request was lost, or the server did not recover",
+        "a promise was broken: a confirmed remark was lost, or the server did not recover",
     ),
-    "no figure": VerdictLook("?", *GREY, "visitors got almost no answers even before the attack"),
+    "no figure": VerdictLook("?", *GREY, "visitors got almost no responses even before the attack"),
     "left out": VerdictLook(
         "–", *GREY, "the server does not support this attack, or could not be measured"
     ),
@@ -63,17 +63,17 @@ WORTH_SAYING = 0.25
 """A recovery time up to this is not reported, in seconds."""
 ABOUT_PROMISES = (
     "The promises: the server does not end by itself; it serves again within "
-    f"{BACK_SECONDS:.0f} s after the attack; no answer is wrong; each remark that was answered "
-    "“stored” is in Redis once; every request before and after the attack has a right answer; "
-    "no connections, processes or threads remain; after SIGTERM the server answers the "
-    "requests in progress and exits with status 0. Waiting during an attack breaks no "
+    f"{BACK_SECONDS:.0f} s after the attack; no response is wrong; each remark that the server "
+    "confirmed is in Redis once; every request before and after the attack gets the right "
+    "response; no connections, processes or threads remain; after SIGTERM the server responds to "
+    "the requests in progress and exits with status 0. Waiting during an attack breaks no "
     "promise; the percentage shows it."
 )
 OUTCOME_WORDS = {
     "unavailable": "answered 503",
     "refused": "refused",
-    "failed": "without a whole answer",
-    "wrong": "answered wrongly",
+    "failed": "without a whole response",
+    "wrong": "with a wrong response",
 }
 
 
@@ -163,12 +163,12 @@ def done(cell: TortureCell) -> str:
 
 
 def remarks(cell: TortureCell) -> str:
-    """Return how many remarks were answered "stored", and how many of these were lost."""
-    told = cell.remarks
-    if not told.answered:
+    """Return how many remarks the server confirmed, and how many of these were lost."""
+    found = cell.remarks
+    if not found.answered:
         return "–"
-    gone = f"{told.missing:,} of them" if told.missing else "none"
-    return f"{told.answered:,}, {gone} lost"
+    gone = f"{found.missing:,} of them" if found.missing else "none"
+    return f"{found.answered:,}, {gone} lost"
 
 
 def headline(record: Record) -> str:
@@ -184,9 +184,9 @@ def headline(record: Record) -> str:
     attacks = len({cell.attack for cell in own})
     who = f"{plural(servers, 'server')} under {plural(attacks, 'attack')}"
     kept = (
-        f"{missing:,} of {remarks:,} answered remarks {'was' if missing == 1 else 'were'} lost"
+        f"{missing:,} of {remarks:,} confirmed remarks {'was' if missing == 1 else 'were'} lost"
         if missing
-        else f"none of {remarks:,} answered remarks was lost"
+        else f"none of {remarks:,} confirmed remarks was lost"
         if remarks
         else "no remarks were written"
     )
@@ -218,8 +218,8 @@ def cautions(record: Record) -> list[str]:
     loud = sum(disturbed(cell) for cell in record.cells)
     if loud:
         found.append(
-            f"{plural(loud, 'test is', 'tests are')} marked disturbed: other programs used the "
-            "CPU of the server or the visitors, or the visitors got less than "
+            f"{plural(loud, 'test is', 'tests are')} marked disturbed: the server (before the "
+            "attack) or the visitors had to wait for a CPU, or the visitors got less than "
             f"{100 * QUIET_SHARE:.0f} % of their requested rate before the attack. These "
             "percentages are unreliable."
         )
@@ -257,8 +257,9 @@ def reasons(record: Record) -> dict[str, list[str]]:
 ABOUT_FIGURES = (
     "Before, during, after: good responses per second, the median of short intervals. Back: when "
     "every page again had at least half of its rate, without a failure. Lost: what well-behaved "
-    "clients did not get from the attack on. Remarks: those that were answered with 303, and how "
-    "many of them were missing in Redis at the end. Attack: its actions, if they can be counted. "
+    "clients did not get from the attack on. Remarks: those that the server confirmed with 303, "
+    "and how many of them were missing in Redis at the end. Attack: its actions, if they can be "
+    "counted. "
     "A drawing shows the good responses over time; the grey part is the attack."
 )
 DETAILS = ("server", "before", "during", "after", "verdict", "back", "lost", "remarks", "attack")
@@ -301,8 +302,8 @@ def document(record: Record) -> Document:
     """Return the report."""
     made = (
         f"Made by `{command(record)}` on {record.started:%Y-%m-%d}, on {heading(record)}. "
-        f"{conditions(record)} Each percentage compares what the visitors got during the attack "
-        "with what they got before it. The text below it says what they did not get."
+        f"{conditions(record)} Each percentage compares the visitors' rate during the attack "
+        "with that before it. The text below a percentage says which responses they did not get."
     )
     broken = [(f"✗ {who}, {what}", "; ".join(how)) for who, what, how in promises_broken(record)]
     left_out = [(why, ", ".join(places)) for why, places in reasons(record).items()]
@@ -317,7 +318,7 @@ def document(record: Record) -> Document:
     colours = {key(name): (look.light, look.dark) for name, look in LOOKS.items()}
     lead, cautioned = (ABOUT_PROMISES, made), cautions(record)
     return Document(
-        "The torture", record.started, headline(record), lead, cautioned, sections, colours
+        "Robustness test", record.started, headline(record), lead, cautioned, sections, colours
     )
 
 

@@ -53,10 +53,10 @@ FEW = ATTACKS["few-descriptors"]
         (717.0, "served"),
         (715.0, "slower"),
         (400.0, "slower"),
-        (395.0, "hard pressed"),
-        (80.0, "hard pressed"),
-        (75.0, "held up"),
-        (0.0, "held up"),
+        (395.0, "much slower"),
+        (80.0, "much slower"),
+        (75.0, "waiting"),
+        (0.0, "waiting"),
     ],
 )
 def test_verdicts(rate: float, word: str) -> None:
@@ -319,7 +319,7 @@ def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | 
 
 
 HEADLINE = (
-    "2 servers under 3 attacks: promises were broken in 2 tests; 3 of 600 answered remarks were "
+    "2 servers under 3 attacks: promises were broken in 2 tests; 3 of 600 confirmed remarks were "
     "lost"
 )
 
@@ -362,9 +362,9 @@ def test_where_there_is_no_redis_a_503_is_right() -> None:
     cell.during.why = {"unavailable": {"guestbook: 503": 2}, "failed": {"small: reset": 1}}  # type: ignore[union-attr]
     killed = ATTACKS["redis-killed"]
     assert words.asides(cell, killed) == ["lost 1", "2 × 503"]
-    assert words.losses(cell, killed) == "1 without a whole answer (most often: small: reset)"
+    assert words.losses(cell, killed) == "1 without a whole response (most often: small: reset)"
     told = words.losses(cell, ATTACKS["connect-only"])
-    assert told == "2 answered 503 and 1 without a whole answer (most often: small: reset)"
+    assert told == "2 answered 503 and 1 without a whole response (most often: small: reset)"
 
 
 def test_the_table_of_a_terminal() -> None:
@@ -383,27 +383,27 @@ def test_the_table_of_a_terminal() -> None:
 def test_a_line_for_a_log() -> None:
     record = eventful()
     lines = [line_for(record, cell) for cell in record.cells]
-    assert re.search(r"connect-only +iterative +○ 0\s% +held up +800 · 0 · 800/s", lines[1])
+    assert re.search(r"connect-only +iterative +○ 0\s% +waiting +800 · 0 · 800/s", lines[1])
     assert "not in Redis" in lines[3]
     assert "lost 10" in lines[6]
-    assert "10 without a whole answer (most often: reset)" in lines[6]
+    assert "10 without a whole response (most often: reset)" in lines[6]
     assert lines[8].endswith("not reached: too late")
 
 
 def test_markdown() -> None:
     text = document(eventful()).markdown()
-    assert text.startswith(f"# The torture\n\n{HEADLINE}.\n")
+    assert text.startswith(f"# Robustness test\n\n{HEADLINE}.\n")
     full, none = "● 100\N{NO-BREAK SPACE}%", "○ 0\N{NO-BREAK SPACE}%"
     for part in (
         "| attack | epoll | iterative | nginx |",
         f"| Connections without a request | {full} | {none} | ◕ 62",
         "## Promises broken",
-        "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole answer |",
+        "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole response |",
     ):
         assert part in text
     assert [line.count("|") for line in text.splitlines() if line.startswith("| Conn")] == [5]
     calm = document(made_record(made_cell())).markdown()
-    assert "every promise was kept, and none of 100 answered remarks was lost" in calm
+    assert "every promise was kept, and none of 100 confirmed remarks was lost" in calm
     assert "Promises broken" not in calm
 
 
@@ -415,7 +415,7 @@ def test_the_page_needs_nothing_else() -> None:
     assert not re.search(r"url\(", text)
     ids = set(re.findall(r'\bid="([^"]+)"', text))
     assert set(re.findall(r'href="#([^"]+)"', text)) <= ids
-    for word in ("served", "slower", "hard pressed", "held up", "broken", "left out"):
+    for word in ("served", "slower", "much slower", "waiting", "broken", "left out"):
         assert f'<span class="word">{word}</span>' in text, "a colour alone"
 
 

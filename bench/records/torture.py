@@ -50,9 +50,9 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd is well-behaved, too, so that its missing answers count as lost."""
+    """Whether the crowd is well-behaved, too, so that its missing responses count as lost."""
     crowd_promised: bool = False
-    """Whether each client of the crowd must get an answer."""
+    """Whether each client of the crowd must get a response."""
 
 
 class Phase(BaseModel):
@@ -60,7 +60,7 @@ class Phase(BaseModel):
 
     seconds: float
     rate: float
-    """Good answers per second to the rated visitors, median of intervals of 0.1 s."""
+    """Good responses per second to the rated visitors, median of intervals of 0.1 s."""
     outcomes: dict[str, int] = {}
     """The outcomes of all visitors' requests."""
     why: dict[str, dict[str, int]] = {}
@@ -88,7 +88,7 @@ class Ending(BaseModel):
 
 
 class Remarks(BaseModel):
-    """The remarks that were answered with "stored"."""
+    """The remarks that the server confirmed, with 303."""
 
     answered: int = 0
     missing: int = 0
@@ -124,7 +124,7 @@ class TortureCell(BaseModel):
     back_after_s: float | None = None
     """The time to recover; None: it did not recover in time."""
     course: list[int] = []
-    """Good answers to the rated visitors in each interval of 0.1 s from the start."""
+    """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
     """The begin and the end of the attack within `course`."""
@@ -154,7 +154,7 @@ class TortureSettings(BaseModel):
     """The time limit for all attacks."""
     visitors: int | None = None
     think_seconds: float = 0.0
-    """A visitor's pause after each answer."""
+    """A visitor's pause after each response."""
 
 
 class Record(Head, BaseModel):
@@ -195,7 +195,7 @@ class Record(Head, BaseModel):
 
 def disturbed(cell: TortureCell) -> bool:
     """Return whether the machine was not quiet: server or visitors did not get enough CPU time, or
-    visitors got too few answers even before the attack (the server may cause this, too)."""
+    visitors got too few responses even before the attack (the server may cause this, too)."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)
@@ -267,11 +267,11 @@ def _lost_for_good(cell: TortureCell, facts: AttackFacts) -> list[str]:
     gone = sum(n for outcome, n in promised.items() if outcome not in ("good", "unavailable"))
     missing, twice = cell.remarks.missing, cell.remarks.twice
     found = {
-        f'{missing:,} of {cell.remarks.answered:,} remarks answered "stored" '
+        f"{missing:,} of {cell.remarks.answered:,} confirmed remarks "
         f"{'is' if missing == 1 else 'are'} not in Redis": missing,
         f"{plural(twice, 'remark is', 'remarks are')} in Redis more than once": twice,
-        f"{plural(wrong, 'answer was', 'answers were')} complete but wrong": wrong,
-        f"{plural(bad, 'request')} had no correct answer before or after the attack": bad,
+        f"{plural(wrong, 'response was', 'responses were')} complete but wrong": wrong,
+        f"{plural(bad, 'request')} had no correct response before or after the attack": bad,
         f"{gone:,} of {sum(promised.values()):,} requests in progress "
         f"{'was' if gone == 1 else 'were'} dropped": gone,
     }

@@ -93,7 +93,7 @@ def sign(cell: TortureCell, facts: AttackFacts) -> str:
     word = verdict(cell, facts)
     held = share(cell)
     shown = LOOKS[word].sign
-    return shown if held is None else f"{shown} {per_cent(held)}"
+    return shown if held is None else f"{shown}\N{NO-BREAK SPACE}{per_cent(held)}"
 
 
 def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:

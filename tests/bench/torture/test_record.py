@@ -118,14 +118,14 @@ def kept(answered: int, **lost: int) -> dict[str, Remarks]:
         ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
         ({"died": badly("was ended by SIGSEGV")}, "was ended by SIGSEGV by itself"),
         ({"back_after_s": None}, "had not recovered 15 s after the attack"),
-        (kept(1200, missing=2), '2 of 1,200 remarks answered "stored" are not in Redis'),
-        (kept(9, missing=1), '1 of 9 remarks answered "stored" is not in Redis'),
+        (kept(1200, missing=2), '2 of 1,200 confirmed remarks are not in Redis'),
+        (kept(9, missing=1), '1 of 9 confirmed remarks is not in Redis'),
         (kept(9, twice=1), "1 remark is in Redis more than once"),
-        (during(wrong=2), "2 answers were complete but wrong"),
+        (during(wrong=2), "2 responses were complete but wrong"),
         (during(wrong=1), "1 answer was complete but wrong"),
         (
             {"after": phase(800.0, good=5, unavailable=1)},
-            "1 request had no correct answer before or after the attack",
+            "1 request had no correct response before or after the attack",
         ),
         (
             {"left_over": LeftOver(connections=7)},
@@ -370,8 +370,8 @@ def test_where_there_is_no_redis_a_503_is_right() -> None:
 def test_the_table_of_a_terminal() -> None:
     text = terminal(summary(eventful()))
     for part in (
-        *(HEADLINE, "○ 0\N{NO-BREAK SPACE}%", "✗ 100\N{NO-BREAK SPACE}%", "77 × 503", "back 0.7 s"),
-        '✗ epoll, Redis killed: 3 of 100 remarks answered "stored" are not in Redis',
+        *(HEADLINE, "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%", "✗\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%", "77 × 503", "back 0.7 s"),
+        '✗ epoll, Redis killed: 3 of 100 confirmed remarks are not in Redis',
         "10 of 40 requests in progress were dropped",
         *("uses no Redis: nginx / Redis killed", "1 test is marked disturbed"),
     ):
@@ -383,7 +383,7 @@ def test_the_table_of_a_terminal() -> None:
 def test_a_line_for_a_log() -> None:
     record = eventful()
     lines = [line_for(record, cell) for cell in record.cells]
-    assert re.search(r"connect-only +iterative +○ 0\s% +waiting +800 · 0 · 800/s", lines[1])
+    assert re.search(r"connect-only +iterative +○\s0\s% +waiting +800 · 0 · 800/s", lines[1])
     assert "not in Redis" in lines[3]
     assert "lost 10" in lines[6]
     assert "10 without a whole response (most often: reset)" in lines[6]
@@ -393,10 +393,10 @@ def test_a_line_for_a_log() -> None:
 def test_markdown() -> None:
     text = document(eventful()).markdown()
     assert text.startswith(f"# Robustness test\n\n{HEADLINE}.\n")
-    full, none = "● 100\N{NO-BREAK SPACE}%", "○ 0\N{NO-BREAK SPACE}%"
+    full, none = "●\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%", "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%"
     for part in (
         "| attack | epoll | iterative | nginx |",
-        f"| Connections without a request | {full} | {none} | ◕ 62",
+        f"| Connections without a request | {full} | {none} | ◕\N{NO-BREAK SPACE}62",
         "## Promises broken",
         "| epoll | 800 | 800 | 800 | broken | at once | 1 without a whole response |",
     ):

@@ -118,11 +118,11 @@ def kept(answered: int, **lost: int) -> dict[str, Remarks]:
         ({"before": phase(0.0, failed=3)}, "served no client before the attack"),
         ({"died": badly("was ended by SIGSEGV")}, "was ended by SIGSEGV by itself"),
         ({"back_after_s": None}, "had not recovered 15 s after the attack"),
-        (kept(1200, missing=2), '2 of 1,200 confirmed remarks are not in Redis'),
-        (kept(9, missing=1), '1 of 9 confirmed remarks is not in Redis'),
+        (kept(1200, missing=2), "2 of 1,200 confirmed remarks are not in Redis"),
+        (kept(9, missing=1), "1 of 9 confirmed remarks is not in Redis"),
         (kept(9, twice=1), "1 remark is in Redis more than once"),
         (during(wrong=2), "2 responses were complete but wrong"),
-        (during(wrong=1), "1 answer was complete but wrong"),
+        (during(wrong=1), "1 response was complete but wrong"),
         (
             {"after": phase(800.0, good=5, unavailable=1)},
             "1 request had no correct response before or after the attack",
@@ -318,6 +318,7 @@ def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | 
     assert (cell.before.rate, cell.during.rate) == (100.0, 0.0)
 
 
+NBSP = "\N{NO-BREAK SPACE}"
 HEADLINE = (
     "2 servers under 3 attacks: promises were broken in 2 tests; 3 of 600 confirmed remarks were "
     "lost"
@@ -370,8 +371,14 @@ def test_where_there_is_no_redis_a_503_is_right() -> None:
 def test_the_table_of_a_terminal() -> None:
     text = terminal(summary(eventful()))
     for part in (
-        *(HEADLINE, "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%", "✗\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%", "77 × 503", "back 0.7 s"),
-        '✗ epoll, Redis killed: 3 of 100 confirmed remarks are not in Redis',
+        *(
+            HEADLINE,
+            "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%",
+            "✗\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%",
+            "77 × 503",
+            "back 0.7 s",
+        ),
+        "✗ epoll, Redis killed: 3 of 100 confirmed remarks are not in Redis",
         "10 of 40 requests in progress were dropped",
         *("uses no Redis: nginx / Redis killed", "1 test is marked disturbed"),
     ):
@@ -393,7 +400,10 @@ def test_a_line_for_a_log() -> None:
 def test_markdown() -> None:
     text = document(eventful()).markdown()
     assert text.startswith(f"# Robustness test\n\n{HEADLINE}.\n")
-    full, none = "●\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%", "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%"
+    full, none = (
+        "●\N{NO-BREAK SPACE}100\N{NO-BREAK SPACE}%",
+        "○\N{NO-BREAK SPACE}0\N{NO-BREAK SPACE}%",
+    )
     for part in (
         "| attack | epoll | iterative | nginx |",
         f"| Connections without a request | {full} | {none} | ◕\N{NO-BREAK SPACE}62",

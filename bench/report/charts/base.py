@@ -22,7 +22,7 @@ ROW = 30
 HIT = 450
 """Area in which a point reacts to the pointer, many times that of the point."""
 
-ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.5, 2, 3, 5, 7)]
+ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)]
 """Ticks of a logarithmic axis of times."""
 
 NARROW = 480

@@ -23,10 +23,10 @@ SCHEMA_VERSION = 1
 FILE = "torture.json"
 
 Verdict = Literal[
-    "served", "slower", "hard pressed", "held up", "broken", "no figure", "left out", "not reached"
+    "served", "slower", "much slower", "delayed", "broken", "no figure", "left out", "not reached"
 ]
 AS_BEFORE, SLOWER, PRESSED = 0.9, 0.5, 0.1
-"""The least shares of the rate before the attack for the verdicts served, slower, hard pressed."""
+"""The least shares of the rate before the attack: for served, slower and much slower."""
 QUIET_SHARE = 0.7
 """If visitors get less than this share of their requests before the attack, the test is disturbed
 by something else."""
@@ -241,7 +241,7 @@ def verdict(cell: TortureCell, facts: AttackFacts) -> Verdict:
         return "served"
     if held >= SLOWER:
         return "slower"
-    return "hard pressed" if held >= PRESSED else "held up"
+    return "much slower" if held >= PRESSED else "delayed"
 
 
 def broken(cell: TortureCell, facts: AttackFacts) -> list[str]:

@@ -44,8 +44,8 @@ LOOKS: dict[Verdict, VerdictLook] = {
         "during the attack visitors got 90 % or more of their rate before",
     ),
     "slower": VerdictLook("◕", "cyan", "#1C6A9E", "#8FDDF7", "50 to 90 %"),
-    "hard pressed": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
-    "held up": VerdictLook(
+    "much slower": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
+    "delayed": VerdictLook(
         *("○", "yellow", "#A04400", "#FF9F60"),
         "less than 10 %: they waited; if all got an answer in the end, this is no fault",
     ),
@@ -164,11 +164,11 @@ def done(cell: TortureCell) -> str:
 
 def remarks(cell: TortureCell) -> str:
     """Return how many remarks were answered "stored", and how many of these were lost."""
-    told = cell.remarks
-    if not told.answered:
+    remarks = cell.remarks
+    if not remarks.answered:
         return "–"
-    gone = f"{told.missing:,} of them" if told.missing else "none"
-    return f"{told.answered:,}, {gone} lost"
+    gone = f"{remarks.missing:,} of them" if remarks.missing else "none"
+    return f"{remarks.answered:,}, {gone} lost"
 
 
 def headline(record: Record) -> str:
@@ -317,7 +317,7 @@ def document(record: Record) -> Document:
     colours = {key(name): (look.light, look.dark) for name, look in LOOKS.items()}
     lead, cautioned = (ABOUT_PROMISES, made), cautions(record)
     return Document(
-        "The torture", record.started, headline(record), lead, cautioned, sections, colours
+        "The robustness test", record.started, headline(record), lead, cautioned, sections, colours
     )
 
 

@@ -3,7 +3,7 @@
 
 # From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
 # have common names, such as NAME or SERVER. Make reads them only from its command line.
-$(foreach name,ALL ARGS BIN BUILD FILE FLOOR FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
+$(foreach name,ALL ARGS BIN BUILD FILE BASELINE FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
 # If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
 FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
@@ -28,7 +28,7 @@ Q = $(if $(V),,@)
 # Folders of the objects and the executables.
 BUILD ?= build/release
 BIN ?= .
-FLOOR ?= build/floor
+BASELINE ?= build/baselines
 
 # Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
@@ -57,7 +57,7 @@ FUZZ_TARGETS := $(patsubst tests/fuzz/fuzz_%.c,%,$(sort $(wildcard tests/fuzz/fu
 FUZZ_PARTS := $(filter-out tests/fuzz/fuzz_%.c tests/fuzz/replay.c,$(wildcard tests/fuzz/*.c))
 FUZZ_REPLAYS = $(FUZZ_TARGETS:%=$(BUILD)/tests/fuzz/replay_%)
 PARSERS = $(BUILD)/tests/properties/parsers
-FLOORS := $(filter-out $(LEFT_OUT),$(patsubst floors/%.c,%,$(sort $(wildcard floors/[0-9][0-9]_*.c))))
+BASELINES := $(filter-out $(LEFT_OUT),$(patsubst baselines/%.c,%,$(sort $(wildcard baselines/[0-9][0-9]_*.c))))
 
 # 07_epoll -> epoll
 name = $(patsubst $(firstword $(subst _, ,$(1)))_%,%,$(1))
@@ -84,14 +84,14 @@ all: $(SERVERS:%=$(BIN)/%) ## Learn: build the servers into this folder (10 s; n
 		-e 's/.*\(cannot find -l[^:]*\).*/$(call name,$(folder)) is left out: the linker \1/p' | head -n 1;)
 
 SANITIZED = -O1 -g -fno-omit-frame-pointer -DSANITIZED
-debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers
+debug: ##- Contribute: build into build/debug with the address and undefined-behaviour sanitizers (20 s)
 	$(MAKE) $(or $(TARGET),all) BUILD=build/debug/objects BIN=build/debug \
 		CFLAGS='$(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=all'
 
 plain: ##- Learn: build the seven servers without the second storey, ops/, into build/plain (10 s)
 	$(MAKE) $(or $(TARGET),all) BUILD=build/plain/objects BIN=build/plain STOREY="$(PLAIN)"
 
-tsan: ##- Contribute: build into build/tsan with the thread sanitizer
+tsan: ##- Contribute: build into build/tsan with the thread sanitizer (20 s)
 	$(MAKE) $(or $(TARGET),all) BUILD=build/tsan/objects BIN=build/tsan \
 		CFLAGS='$(SANITIZED) -fsanitize=thread'
 
@@ -100,60 +100,60 @@ bench: ## Benchmark: measure the seven servers (2 min; installs ab, Redis: 115 M
 ifneq ($(strip $(HOSTS)),)
 	@$(ZEROHTTPD) hosts --inventory '$(strip $(HOSTS))' $(ARGS)
 else
-	@$(MAKE) --no-print-directory all floor
+	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) sweep $(ARGS)
 endif
 
-lab: ##- Benchmark: make four one-core hosts on this machine (root; installs Ansible); ARGS=down removes them
+lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; installs Ansible: 60 MB); ARGS=down removes them
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
 # Exit status 1 is for scripts: here the printed text is enough.
-doctor: ##- Benchmark: check this machine and print fixes; ARGS as for bench
+doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
-report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/...
+report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs as doctor)
 	@$(SETUP) read
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## Learn: run servers, each with its own Redis, and the page /live: make serve SERVER="iterative epoll"
+serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs as bench): make serve SERVER="iterative epoll"
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
-study: ##- Benchmark: measure a study of your own: make study FILE=my.toml
+study: ##- Benchmark: measure a study of your own (some minutes; installs as bench): make study FILE=my.toml
 	@$(SETUP) build bench
 	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
-	@$(MAKE) --no-print-directory all floor
+	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) run $(call quoted,FILE) $(ARGS)
 
-measure: ##- Benchmark: measure CPU and memory against nginx, Go and the baselines (installs them)
+measure: ##- Benchmark: measure CPU and memory against nginx, Go and the baselines (15 min; installs them)
 	@$(SETUP) build bench compare
-	@$(MAKE) --no-print-directory all floor
+	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) measure $(ARGS)
 
-peers: ##- Benchmark: repeat published comparisons with other servers (installs them): make peers STUDY=now
+peers: ##- Benchmark: repeat published comparisons with other servers (8 min; installs them): make peers STUDY=now
 	@$(SETUP) read
 	@$(ZEROHTTPD) peers --list $(STUDY) >/dev/null
 	@$(SETUP) build bench peers
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) peers $(STUDY) $(ARGS)
 
-cost: ##- Benchmark: show where the CPU time of a request goes (installs perf, strace)
+cost: ##- Benchmark: show where the CPU time of a request goes (12 min; installs perf, strace)
 	@$(SETUP) build bench trace fault
-	@$(MAKE) --no-print-directory all floor
+	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) cost $(ARGS)
 
-experiment: ##- Learn: measure a server with and without one change: make experiment N=edge
+experiment: ##- Learn: measure a server with and without one change (1 min; installs perf, strace): make experiment N=edge
 	@$(SETUP) build bench trace fault
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) experiment $(N) $(ARGS)
 
-timeline: ##- Learn: draw the system calls of each server (installs strace); SERVER=epoll SCENARIO=silent
+timeline: ##- Learn: draw the system calls of each server (30 s; installs strace); SERVER=epoll SCENARIO=silent
 	@$(SETUP) build bench trace
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) timeline $(if $(SERVER),--servers $(call quoted,SERVER)) \
@@ -166,9 +166,9 @@ site: ## Learn: make the web site: the annotated source and all documents (15 s;
 	@echo 'Open build/site/tutorial/book/index.html in a browser. The search needs a server:'
 	@echo '  $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site'
 
-slides: ## Teach: make slides and sheets; ARGS=--expected measures their figures on this machine (2 min)
+slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expected measures their figures on this machine (2 min)
 	@$(SETUP) read $(if $(findstring --expected,$(ARGS)),build bench)
-	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all floor >&2)
+	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
 
 # The names of version 1.0. They work until the next version.
@@ -184,18 +184,21 @@ expected:
 lab-down:
 	@echo 'make lab-down is now: make lab ARGS=down' >&2
 	@$(MAKE) --no-print-directory lab ARGS='down $(ARGS)'
+floor:
+	@echo '`make floor` is now: make baselines' >&2
+	@$(MAKE) --no-print-directory baselines
 
-fault: ##- Learn: make a copy with a fault to find: make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
+fault: ##- Learn: make a copy with a fault to find (2 s; installs patch): make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
 	@test -n $(call quoted,N)$(call quoted,STUDENT) || { echo 'give a number, for example: make fault N=07'; exit 1; }
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) fault $(N) $(if $(STUDENT),--student $(call quoted,STUDENT)) $(if $(HINT),--hint $(call quoted,HINT)) \
 		$(if $(INTO),--into $(call quoted,INTO)) $(ARGS)
 
-student-copy: ##- Teach: make an archive for students, without solutions and answers; ARGS="--faults 01,08"
+student-copy: ##- Teach: make an archive for students, without solutions and answers (5 s; installs patch); ARGS="--faults 01,08"
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
-new: ## Learn: create a server of your own: make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+new: ## Learn: create a server of your own (1 s; installs as bench): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
@@ -218,31 +221,31 @@ grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
-torture: ##- Benchmark: test the robustness of servers under attack (5 min); ARGS="--servers epoll"
+torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs as bench); ARGS="--servers epoll"
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
 
-floor: $(FLOORS:%=$(FLOOR)/%) $(FLOOR)/first $(FLOOR)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture
+baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture (5 s)
 
 # The lab needs root. For other users its tests are skipped, and its packages are not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 355 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests (before a merge; 16 min); ARGS=--every-server repeats the shared ones in each server
+test-all: ##- Contribute: run all tests before a merge (16 min; installs 355 MB); ARGS=--every-server repeats the shared ones in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all floor unit faults
+	@$(MAKE) --no-print-directory all baselines unit faults
 	@$(PYTEST) $(PARALLEL) $(TIER) $(ARGS)
 
-test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (installs clang)
+test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs as test, and clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE) --no-print-directory debug TARGET='all unit'
 	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/debug $(ARGS)
 
-test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/
+test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs as test)
 	@$(SETUP) build bench test
 	@$(MAKE) --no-print-directory plain faults
 	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/plain $(ARGS)
@@ -253,14 +256,14 @@ test-tsan: # threading and prethreading only
 	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
-unit: unit-programs ##- Contribute: run the unit tests and the inputs that fuzzing has found
+unit: unit-programs ##- Contribute: run the unit tests and the inputs that fuzzing has found (20 s; needs cmocka)
 	@for test in $(UNIT_PROGRAMS); do $$test || exit 1; done
 	@for name in $(FUZZ_TARGETS); do \
 		$(BUILD)/tests/fuzz/replay_$$name tests/fuzz/corpus/$$name || exit 1; done
 
 unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
-faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers
+faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers (2 s)
 
 # Half of the time is for whole exchanges, a quarter each for the parsers and the property tests.
 # Findings go to build/fuzz/found. When a fault is fixed, move its input to tests/fuzz/corpus.
@@ -278,21 +281,22 @@ fuzz: ##- Contribute: fuzz the parsers and whole exchanges (1 min; installs clan
 		$(PYTHON) -m pytest -q tests/properties --hypothesis-profile=search || exit 1; \
 		test $$(date +%s) -lt $$end; do :; done
 
-lint: ##- Contribute: check layout, types, words and warnings of all sources (installs clang-tidy, shellcheck)
+lint: ##- Contribute: check layout, types, words and warnings of all sources (2 min; installs clang-tidy, shellcheck: 300 MB)
 	@$(SETUP) build lint
 	@scripts/lint.sh
 
-clean: ##- Contribute: remove what was built
+clean: ##- Contribute: remove what was built (1 s)
 	rm -rf build $(SERVERS) compile_commands.json
 
 # A text after ## is in the first list, a text after ##- only in the list with ALL=1.
-help: ##- Contribute: list the commands; ALL=1 lists all
+help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
 		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
+	@echo 'The times are of two CPUs, without the installation. A command without "installs" installs nothing.'
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
-.PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book slides expected fault student-copy hint new grade grade-all floor test \
+.PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
 
 # ---- Rules ----
@@ -349,16 +353,16 @@ build/%.so: tests/faults/%.c Makefile
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@
 
-$(FLOOR)/%.so: floors/%.c Makefile
+$(BASELINE)/%.so: baselines/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) -Wno-pedantic -fPIC -shared $< $(LDLIBS) -o $@
 
-$(FLOOR)/%: floors/%.c $(wildcard floors/*.h) lib/config.h Makefile
+$(BASELINE)/%: baselines/%.c $(wildcard baselines/*.h) lib/config.h Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
-$(FLOOR)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_coroutines/limits.h
+$(BASELINE)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_coroutines/limits.h
 
 # The version is in pyproject.toml only.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
@@ -383,10 +387,10 @@ $(BUILD)/%.o: %.c Makefile | $(BUILD)/headers
 	$(Q)$(COMPILE) -MMD -MP -c $< -o $@
 
 # The compiler command of each source, for editors and clang-tidy.
-compile_commands.json: Makefile $(LIB) $(OPS) $(PLAIN) $(wildcard $(FOLDERS:%=%/*.c)) $(wildcard floors/*.c) ##- Contribute: write the compiler commands for clangd
+compile_commands.json: Makefile $(LIB) $(OPS) $(PLAIN) $(wildcard $(FOLDERS:%=%/*.c)) $(wildcard baselines/*.c) ##- Contribute: write the compiler commands for clangd (1 s)
 	$(call say,GEN,$@)
 	@{ printf '['; separator=; for source in $(filter %.c,$^); do \
-		case $$source in floors/without.c) more=-Wno-pedantic ;; *) more= ;; esac; \
+		case $$source in baselines/without.c) more=-Wno-pedantic ;; *) more= ;; esac; \
 		printf '%s\n{ "directory": "%s", "file": "%s",\n  "command": "%s" }' "$$separator" \
 			"$$PWD" "$$source" '$(subst ",\\\",$(COMPILE)) '"$${more:+$$more }-c $$source"; separator=,; \
 	done; printf '\n]\n'; } >$@

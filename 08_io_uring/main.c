@@ -92,9 +92,10 @@ static void set_user_data(struct io_uring_sqe *sqe, struct ring_conn *conn,
 
 /* ---- Preparing operations ---- */
 
-/* Requests at most as many bytes as connection_room() will have when they come.
-   An idle connection has no buffer yet: it will get RECEIVE_SIZE bytes then.
-   Returns false if there is no memory. */
+/* Begins an operation that receives.  It may bring as many bytes as
+   connection_room() will have then.  An idle connection gets its buffer, of
+   RECEIVE_SIZE bytes, only when they come.  Returns false if there is no
+   memory. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
@@ -316,8 +317,8 @@ static void serve_client(struct loop *loop, const struct client *client) {
     drive(loop, (struct ring_conn *)evented_adopt(&loop->evented, client));
 }
 
-/* An operation that is no multishot has accepted one client: these wait with
-   it, if there is room for them. */
+/* An operation that is no multishot accepts one client only.  Others may wait
+   in the backlog: this accepts them, if there is room for them. */
 static void accept_others(struct loop *loop) {
     struct evented *evented = &loop->evented;
     struct client client;
@@ -443,7 +444,7 @@ static bool keep_running(struct loop *loop) {
 
     if (!server_is_stopping())
         return true;
-    /* Ends those that are idle, unless a request has come meanwhile. */
+    /* Ends idle connections, unless a request has come meanwhile. */
     for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], conn, next)
             if (connection_is_idle(&conn->connection))

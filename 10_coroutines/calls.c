@@ -191,9 +191,8 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     return -1;
 }
 
-/* The timeouts are kept here, those of the listener before there are
-   coroutines: the kernel's would have no effect on sockets that do not sleep.
- */
+/* Stores the timeouts here, because the kernel's have no effect on sockets that
+   do not sleep.  The listener's are set before there are coroutines. */
 int __wrap_setsockopt(int socket, int level, int option, const void *value,
                       socklen_t length) {
     const struct timeval *time = value;

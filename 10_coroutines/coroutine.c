@@ -75,7 +75,7 @@ static void put(struct coroutine *coroutine, size_t place) {
     coroutine->place = place;
 }
 
-/* Moves those on the way up down, as long as they are later. */
+/* Moves the parents one level down, as long as their deadlines are later. */
 static void sift_up(struct coroutine *coroutine, size_t place) {
     while (place > 1 && loop.heap[place / 2]->deadline > coroutine->deadline) {
         put(loop.heap[place / 2], place);
@@ -84,7 +84,8 @@ static void sift_up(struct coroutine *coroutine, size_t place) {
     put(coroutine, place);
 }
 
-/* Moves the earlier of two children up, as long as it is earlier. */
+/* Moves the earlier of two children one level up, as long as its deadline is
+   earlier. */
 static void sift_down(struct coroutine *coroutine, size_t place) {
     struct coroutine **heap = loop.heap;
     size_t child;

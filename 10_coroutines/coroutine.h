@@ -67,7 +67,7 @@ enum woken {
     WOKEN_NO_MEMORY, /* no memory to watch the descriptor */
 };
 
-/* A value for deadlines: there is none, and no signal ends the wait. */
+/* The deadline of a wait that no time and no signal ends. */
 #define NO_DEADLINE INT64_MAX
 
 /* Waits until the descriptor has one of the epoll_ctl(2) events, until the

@@ -37,8 +37,9 @@ static struct redis_pipeline pipeline;
 /* The driver only passes its address on. */
 static struct redis_client handle;
 
-/* Gives each reply that is there, or none if Redis has failed, and runs the
-   coroutine until it waits again: a reply is valid until the next is taken. */
+/* Gives each reply that has arrived to its coroutine, or no reply if Redis has
+   failed, and runs the coroutine until it waits again.  This must come first,
+   because a reply is valid only until the next one is taken. */
 static void give_replies(int64_t now) {
     struct waiter *waiter;
     struct resp_reply reply;

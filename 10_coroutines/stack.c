@@ -179,7 +179,7 @@ enum { FRAME = 20, START = 1, RETURN = 0 };
 
 #endif
 
-/* As if the stack had been left by a switch right before `begin`. */
+/* Prepares the stack as if a switch had left it right before `begin`. */
 static void prepare(struct stack *stack) {
     uintptr_t *frame =
         (uintptr_t *)(void *)(stack->bottom + stack->size) - FRAME;

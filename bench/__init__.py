@@ -19,7 +19,7 @@ A package imports only from packages below it in this list; `make lint` checks t
 
 `report` and `readers` import `records` alone, so results can be read on a computer that cannot
 measure. docs/how-to/extend-the-benchmark.md adds a condition, a figure, a workload and a reference
-server. Two folders have no code: strangers/ (declarations of reference servers) and figures/
+server. Two folders have no code: references/ (declarations of reference servers) and figures/
 (published in 2019). The baselines, the minimal server of each architecture, are in the top folder
-floors/.
+baselines/.
 """

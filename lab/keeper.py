@@ -2,7 +2,7 @@
 """The keeper is the first process of a lab; when it ends, all other processes of the lab end.
 
 It runs in a network namespace with the bridge, starts each host in its own namespaces, then passes
-connections to ssh (door.py). `up` forks it as the first process of a new PID namespace. Until all
+connections to ssh (relay.py). `up` forks it as the first process of a new PID namespace. Until all
 hosts answer, it ends together with `up`; after that only a signal ends it.
 """
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from lab import files, host, kernel, limits, state
-from lab.door import SSH_PORT, open_door
 from lab.plan import LabError, LabHost, LabPlan, LabProgress
+from lab.relay import SSH_PORT, open_relay
 
 READY_SECONDS = 90.0
 MOST_DESCRIPTORS = 65_536
@@ -65,7 +65,7 @@ def _build(plan: LabPlan) -> None:
         _await_ssh(plan, one, started[one.name].pid)
     # `_keep` waits for this signal; threads started after this line must not receive it.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    open_door(Path(plan.folder, "door"), {one.address for one in plan.hosts})
+    open_relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
     state.write_state(
         Path(plan.folder),
         state.Known(

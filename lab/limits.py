@@ -137,7 +137,7 @@ def remove_empty_tops() -> None:
 
 def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     """Return the method, its hierarchies, and the reason if no control group can be used."""
-    writable = [one for one in found if os.access(one.mounted_on, os.W_OK) and _is_writable(one)]
+    writable = [one for one in found if os.access(one.mounted_on, os.W_OK)]
     for one in writable:
         if one.version == 2 and "cpu" in one.controllers:
             return "cgroup v2", [one], ""
@@ -149,10 +149,6 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason
-
-
-def _is_writable(hierarchy: Hierarchy) -> bool:
-    return not os.statvfs(hierarchy.mounted_on).f_flag & os.ST_RDONLY
 
 
 def _enable(group: Path, controllers: list[str]) -> None:

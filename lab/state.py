@@ -5,7 +5,7 @@ mark                       the lab's mark; a folder without it is never changed
 state.json                 the plan and the processes; written when all hosts answer
 inventory.ini              for Ansible
 ssh_config key known_hosts for ssh; the key is for this lab only
-door                       socket that passes connections to the hosts (door.py)
+relay                       socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
 stage                      an empty folder; each host mounts its files there, not visible outside
 """
@@ -243,9 +243,9 @@ def _make_key(file: Path) -> None:
 
 
 def _ssh_config(plan: LabPlan) -> str:
-    door = [sys.executable, "-I", PROJECT / "lab/door.py", f"{plan.folder}/door"]
+    relay = [sys.executable, "-I", PROJECT / "lab/relay.py", f"{plan.folder}/relay"]
     # ssh expands %, then a shell executes the rest.
-    command = " ".join(shlex.quote(str(word)) for word in door).replace("%", "%%")
+    command = " ".join(shlex.quote(str(word)) for word in relay).replace("%", "%%")
     hosts = "".join(
         f"Host {host.name} {host.address}\n    HostName {host.address}\n\n" for host in plan.hosts
     )

@@ -119,8 +119,8 @@
 /* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
    space, but that may be limited (ulimit -v). */
 #define THREAD_STACK        (256 * 1024)
-/* The memory that one client counts as if it is limited (ulimit -v, -d): for a
-   thread its stack and this; for an event loop a connection. */
+/* If memory is limited (ulimit -v, -d), the memory that is reserved for one
+   client: for a thread its stack and this; for an event loop a connection. */
 #define THREAD_HEAP         (64 * 1024)
 #define CONNECTION_MEMORY   (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a

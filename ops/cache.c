@@ -43,9 +43,9 @@ struct entry {
 struct cache {
     int folder;
     bool texts;
-    size_t limit; /* the most idle files */
+    size_t limit; /* of the idle files */
     pthread_mutex_t lock;
-    struct entry *entries; /* a table of the idle and the borrowed */
+    struct entry *entries; /* a table of all files, idle or borrowed */
     struct entry *idle;    /* not borrowed, the longest unused first */
     size_t idle_count;
 };

@@ -53,8 +53,8 @@ bool server_is_under_pressure(void) {
 
 /* ---- Redis ---- */
 
-/* Returns true for REDIS_SCARCE after Redis rejected a connection, or ports or
-   the system's open files ran out. */
+/* Returns true if Redis rejected a connection less than REDIS_SCARCE ago, or if
+   ports or the system's open files ran out then. */
 bool redis_is_scarce(int64_t now) {
     return now <
            atomic_load_explicit(&shared->redis.until, memory_order_relaxed);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the parts of the second storey call of each other, mostly at a start. */
+/* The functions that one part of the second storey calls in another one, mostly
+   at the start. */
 #ifndef OPS_START_H
 #define OPS_START_H
 

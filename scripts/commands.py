@@ -21,7 +21,7 @@ HEAD = """\
 
 The options come from `--help`. `make TARGET ARGS="..."` passes options to the command of that name;
 `make bench` runs `sweep`, and with `HOSTS=` it runs `hosts`. Without make, the commands are
-`.venv/bin/zerohttpd COMMAND ...`.
+`.venv/bin/zerohttpd COMMAND ...`. The times are those of two CPUs, without the installation.
 """
 TARGET = re.compile(r"^([a-z._-]+):.*##-? ([A-Z]\w+): (.*)$", re.MULTILINE)
 
@@ -68,7 +68,7 @@ def section(level: str, *words: str) -> Iterator[str]:
     table = dict(rows(parser))
     known = {} if words == ("sweep",) else dict(rows(parser_of("sweep")))
     if shared := [name for name, row in table.items() if known.get(name) == row]:
-        yield f"As of `sweep`: `{'`, `'.join(shared)}`.\n"
+        yield f"Same as for `sweep`: `{'`, `'.join(shared)}`.\n"
     if own := [row for name, row in table.items() if name not in shared]:
         yield from ("| argument | |", "|---|---|", *own)
     for action in parser._actions:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Checks the layout of all sources and looks for mistakes in them; changes nothing.
 #
-#     scripts/lint.sh [PART...]       layout tidy warnings shell python types rooms licence prose
+#     scripts/lint.sh [PART...]       layout tidy warnings shell python types structure licence prose
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -24,7 +24,7 @@ lint_layout() {
 }
 
 lint_tidy() {
-    list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'floors/*.c'
+    list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     printf '%s\0' "${files[@]}" |
         xargs -0 -n 1 -P "$(nproc)" sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -D_GNU_SOURCE -Ilib 2>&1 |
             { ! grep -vE "^[0-9]+ warnings? generated"; }' clang-tidy
@@ -33,9 +33,9 @@ lint_tidy() {
 lint_warnings() {
     local compiler
     for compiler in gcc clang; do
-        make --no-print-directory --silent -j2 all unit-programs floor CC="$compiler" \
+        make --no-print-directory --silent -j2 all unit-programs baselines CC="$compiler" \
             BUILD="build/lint/$compiler/objects" BIN="build/lint/$compiler" \
-            FLOOR="build/lint/$compiler/floor" CPPFLAGS=-Werror
+            BASELINE="build/lint/$compiler/baselines" CPPFLAGS=-Werror
     done
 }
 
@@ -51,7 +51,7 @@ lint_python() {
 
 lint_types() { .venv/bin/mypy --no-error-summary bench lab; }
 
-lint_rooms() {
+lint_structure() {
     mkdir -p build/lint
     .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; return 1; }
 }
@@ -86,7 +86,7 @@ lint_prose() {
     printf '%s\0' "${files[@]}" | xargs -0 .venv/bin/python scripts/prose.py
 }
 
-readonly all=(layout tidy warnings shell python types rooms licence prose)
+readonly all=(layout tidy warnings shell python types structure licence prose)
 (($#)) || set -- "${all[@]}"
 for part in "$@"; do
     [[ " ${all[*]} " == *" $part "* ]] || { echo "lint: no part $part; parts: ${all[*]}" >&2; exit 2; }

@@ -62,7 +62,7 @@ def pattern(word: str) -> re.Pattern[str]:
     words = word.replace(" ", r"[\s*#/]+")
     if word[0].isupper():
         return re.compile(rf"{BEGINNING}(?P<word>{words})\b(?!-)")
-    # In code style and with a dot before or after it, a word is a name: `floor`, bench.stations.
+    # In code style and with a dot before or after it, a word is a name: `cell`, bench.stations.
     return re.compile(rf"(?<![\w`.-])(?P<word>{words})(?![\w`-]|\.\w)", re.IGNORECASE)
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-PATIENCE = 30_000
+TIMEOUT = 30_000
 """Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s may pass
 on a machine whose cores are all busy."""
-expect.set_options(timeout=PATIENCE)
+expect.set_options(timeout=TIMEOUT)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

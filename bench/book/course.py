@@ -61,9 +61,9 @@ def run(words: Sequence[str]) -> int:
     """Make slides and sheets. Exit status: 0. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd slides",
-        description="The slides, notes and sheets of the course, as HTML and PDF.",
+        description="Make the slides, notes and sheets of the course, as HTML and PDF.",
     )
-    where = "the folder that they go to (%(default)s)"
+    where = "folder of the results (default %(default)s)"
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "course", help=where)
     known = ", ".join(SHEETS)
     expected = f"""make no files; measure the figures of a sheet ({known}; default all) on this

@@ -4,7 +4,7 @@
 :: source FILE [since FILE]     the whole annotated file; marks what is new since the other
 :: function FILE NAME           one function of it, with its comment
 :: step FILE FILE               two files side by side, the unchanged folded
-:: beside FILE NAME FILE NAME   two functions side by side
+:: pair FILE NAME FILE NAME     two functions side by side
 :: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence on what it shows
 :: curve SERVER ...             the newest curve of the last of these servers, with the others'
 """
@@ -26,7 +26,7 @@ WORDS = {
     "source": (1, 3),
     "function": (2, 2),
     "step": (2, 2),
-    "beside": (4, 4),
+    "pair": (4, 4),
     "timeline": (1, 2),
     "curve": (1, 9),
 }
@@ -56,7 +56,7 @@ def _html(kind: str, words: Sequence[str], measured: Sequence[Results]) -> str:
             f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
         ),
         "step": lambda: step((words[0], words[1]), (texts[0], texts[1])),
-        "beside": lambda: step(
+        "pair": lambda: step(
             (f"{words[0]}: {words[1]}", f"{words[2]}: {words[3]}"),
             (texts[0], texts[1]),
             (words[1], words[3]),

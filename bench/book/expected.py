@@ -20,13 +20,13 @@ from bench.records.values import each_of
 from bench.records.words import plural
 
 COURSE = ROOT / "docs" / "teaching"
-SHEETS = ("1-floor", "4-redis", "5-idle")
+SHEETS = ("1-baseline", "4-redis", "5-idle")
 """The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
 
 
 def measure(sheets: Sequence[str]) -> int:
-    """Measure and print the tables of some sheets (none: of all); return the exit status 0. Raises
-    UserError."""
+    """Measure and print the tables of these sheets, or of all if none are given. Return the exit
+    status 0. Raises UserError."""
     wanted = sorted(each_of("sheet", sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
@@ -52,7 +52,9 @@ def table(sheet: str, results: Results) -> str:
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
     # The baseline comes first: its server is compared with it.
-    for one in sorted(results.runs, key=lambda one: (one.architecture or "", one.kind != "floor")):
+    for one in sorted(
+        results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
+    ):
         cpu, rate = _cpu(one), one.requests_per_second
         if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state

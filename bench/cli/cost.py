@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd cost`: show where the CPU time of a request goes. It measures each server and its
+"""Show where the CPU time of a request goes (`zerohttpd cost`). It measures each server and its
 baseline, system calls and functions; one server without each of its optimisations; and the
 experiments. It stores a page with the results in their folder, and prints them as Markdown."""
 
@@ -33,7 +33,9 @@ def run(words: Sequence[str]) -> int:
         finish(chosen.read, chosen.markdown)
         return 0
     entries = [
-        one.model_copy(update={"servers": (chosen.tricks_of,)}) if "without" in one.varied else one
+        one.model_copy(update={"servers": (chosen.optimisations_of,)})
+        if "without" in one.varied
+        else one
         for one in wanted.measure
     ]
     if not chosen.no_experiments:
@@ -63,7 +65,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     add_size(parser, wanted.runs, wanted.requests, wanted.level)
     add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
     without = "switch the optimisations of this server off, one by one (default %(default)s)"
-    add("--tricks-of", default="epoll", metavar="NAME", help=without)
+    add("--optimisations-of", default="epoll", metavar="NAME", help=without)
     add("--no-experiments", action="store_true", help="skip the experiments")
     how = "measure functions: samples by perf, instructions by callgrind (default perf if allowed)"
     add("--stacks", choices=("auto", "perf", "callgrind", "no"), default="auto", help=how)
@@ -103,7 +105,7 @@ def show(found: Sequence[Difference], chosen: DeclaredStudy, out: Console) -> No
 
 
 def _experiment_parser() -> argparse.ArgumentParser:
-    what = "measure a server with and without one change, alternately"
+    what = "Measure a server with and without one change, alternately."
     parser = argparse.ArgumentParser(prog="zerohttpd experiment", description=what)
     known = f"one of {', '.join(CHANGES)}; without a name: list all of them"
     parser.add_argument("name", nargs="?", help=known)

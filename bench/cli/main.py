@@ -24,7 +24,7 @@ from bench.records.inherited import forget_foreign_variables
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + signal.SIGINT
-NOBODY_READS = 128 + signal.SIGPIPE
+READER_LEFT = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
 """The make target that runs a command, if it has another name."""
@@ -61,7 +61,9 @@ COMMANDS = {
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),
-    "serve": Command("bench.cli.serve", "run one server to look at it in a browser"),
+    "serve": Command(
+        "bench.cli.serve", "run servers, and a live page that shows what they wait for"
+    ),
     "hosts": Command("bench.deploy.command", "run a sweep over several hosts with Ansible"),
     "lab": Command("lab.__main__", "run four one-core hosts on this machine"),
 }
@@ -83,6 +85,8 @@ RENAMED = {
     "hint": Renamed("fault", "--hint", "--step", "1"),
     "targets": Renamed("report", "--targets"),
 }
+OLD_BASELINES = re.compile(r"(^|,|^--|^1-)floor(?=s$|-|$)")
+"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. They work as long."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -94,8 +98,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         forget_foreign_variables()
         _begin_in_utf8()
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words and words[0] in RENAMED:
-        words = _renamed(*words)
+    if (todays := _todays(*words)) != words:
+        print(f"zerohttpd: {words[0]} is now: zerohttpd {' '.join(todays)}", file=sys.stderr)
+        words = todays
     name: str = parser().parse_args(words[:1]).command
     try:
         command = COMMANDS[name]
@@ -112,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE_ERROR
     except OSError as error:
         if isinstance(error, BrokenPipeError) and _is_unread(sys.stdout.fileno()):
-            status = NOBODY_READS
+            status = READER_LEFT
         elif error.errno in NO_ROOM:
             print(f"zerohttpd: cannot write: {error}", file=sys.stderr)
             status = USAGE_ERROR
@@ -123,14 +128,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return status
 
 
-def _renamed(name: str, *words: str) -> list[str]:
-    """Return today's words for a command of version 1.0, and print them."""
-    command, option, former, default = RENAMED[name]
-    today = [re.sub(f"^{former}(?==|$)", option, word) if former else word for word in words]
-    if not any(word.startswith(option) for word in today):
-        today.insert(0, f"{option}={default}" if default else option)
-    print(f"zerohttpd: {name} is now: zerohttpd {command} {' '.join(today)}", file=sys.stderr)
-    return [command, *today]
+def _todays(*words: str) -> list[str]:
+    """Return today's words for a command of version 1.0."""
+    todays = [OLD_BASELINES.sub(r"\1baseline", word) for word in words]
+    if not words or words[0] not in RENAMED:
+        return todays
+    command, option, former, default = RENAMED[words[0]]
+    todays = [re.sub(f"^{former}(?==|$)", option, word) if former else word for word in todays[1:]]
+    if not any(word.startswith(option) for word in todays):
+        todays.insert(0, f"{option}={default}" if default else option)
+    return [command, *todays]
 
 
 def _begin_in_utf8() -> None:

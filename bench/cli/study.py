@@ -19,14 +19,14 @@ from bench.studies.study import DeclaredStudy, names, published, study
 from bench.sweep import sweep
 from bench.sweep.options import SweepOptions, parts_of, profiled
 
-RUN = """measure what a study says, and check what it expects. A study is a file *.toml, see
+RUN = """Measure what a study says, and check what it expects. A study is a file *.toml, see
 docs/how-to/benchmark.md, or one of the project by its name. Exit status: 0 all
 expectations are met (without any: all results are valid), 1 not all, 2 could not start, 130 after
 Ctrl-C."""
-MEASURE = """compare the CPU time of a request with nginx, fasthttp, others and the baselines; with
+MEASURE = """Compare the CPU time of a request with nginx, fasthttp, others and the baselines; with
 10,000 idle connections too, and with 15,000 at once. It also measures the memory of a connection,
 and system calls. `zerohttpd report --targets` reads the results again."""
-PEERS = """compare the seven servers with other servers. All studies with published results, or on
+PEERS = """Compare the seven servers with other servers. All studies with published results, or on
 servers in common use, are measured in one sweep; a configuration that several studies need is
 measured once. Missing reference servers are installed. Those that cannot be installed are skipped,
 and the reason is reported."""

@@ -107,22 +107,22 @@ def _wait(
     process: subprocess.Popen[bytes],
     watch: SignalWatch | None,
     pass_on: Callable[[], None],
-    patience: float = 0.0,
+    timeout: float = 0.0,
 ) -> int:
     """Wait for the end of a process and return its status. The first signal that we get is passed
-    on after `patience` seconds, in which the process may react by itself."""
+    on after `timeout` seconds, in which the process may react by itself."""
     passed = watch is None
     while True:
         noted = watch is not None and watch.number is not None and not passed
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return process.wait(patience if noted else POLL_SECONDS)
+            return process.wait(timeout if noted else POLL_SECONDS)
         if noted:
             passed = True
             pass_on()
 
 
 DEPLOY = ROOT / "deploy"
-PATIENCE = 3.0
+TIMEOUT = 3.0
 """Seconds that Ansible has to react to Ctrl-C by itself. A signal to us alone is passed on after
 it."""
 
@@ -160,7 +160,7 @@ class Playbook:
             # It gets a session of its own, so that a second Ctrl-C does not interrupt the cleanup.
             start_new_session=watch is None,
         )
-        return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), PATIENCE) == 0
+        return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), TIMEOUT) == 0
 
     def _environment(self) -> dict[str, str]:
         found = {
@@ -178,10 +178,10 @@ FAILED = 2
 """The exit status if the sweep could not begin, or its results could not be fetched."""
 
 TAGS = {
-    "check": "look at the hosts, change nothing",
-    "prepare": "install, tune, build; what `sweep` needs",
-    "collect": "fetch the results, end the agents, remove their key: after a run that was cut off",
-    "remove": "collect, and remove everything except packages of the distribution",
+    "check": "examine the hosts and change nothing",
+    "prepare": "install packages, tune and build what a sweep needs",
+    "collect": "after an interrupted run, fetch the results, end the agents and remove their key",
+    "remove": "as collect, and remove everything except packages of the distribution",
 }
 
 
@@ -194,7 +194,7 @@ class DeployOptions:
     results: Path
     """The folder of results on this machine."""
     resume: Path | None
-    """The unfinished sweep to go on with."""
+    """The unfinished sweep to continue."""
     sweep: tuple[str, ...]
     """Arguments for the sweep on the load host."""
     oha: str | None
@@ -223,12 +223,24 @@ def parser() -> argparse.ArgumentParser:
         "--inventory",
         required=True,
         metavar="FILE",
-        help="the hosts, for Ansible (deploy/inventory.example.ini); `lab`: those of `make lab`",
+        help="inventory of the hosts (deploy/inventory.example.ini); `lab`: those of `make lab`",
     )
     words = "; ".join(f"{tag}: {what}" for tag, what in TAGS.items())
-    add("--only", choices=TAGS, help=f"a part of it. {words}")
-    add("--results", type=Path, default=ROOT / "results", metavar="DIR", help="on this machine")
-    add("--resume", nargs="?", const="", metavar="FOLDER", help="go on with an unfinished sweep")
+    add("--only", choices=TAGS, help=f"do only this part. {words}")
+    add(
+        "--results",
+        type=Path,
+        default=ROOT / "results",
+        metavar="DIR",
+        help="create the folder of results in DIR on this machine (default results/)",
+    )
+    add(
+        "--resume",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="continue an unfinished sweep (default: the latest)",
+    )
     return own
 
 

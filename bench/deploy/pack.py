@@ -35,7 +35,7 @@ ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
 """Packages that only draw charts: nine tenths of the bytes. Charts are drawn where the sweep
 runs."""
 SOURCE_FOLDERS = (
-    *("[0-9][0-9]_*", "lib", "ops", "floors", "bench", "public", "templates", "scripts"),
+    *("[0-9][0-9]_*", "lib", "ops", "baselines", "bench", "public", "templates", "scripts"),
     *("course", "deploy", "requirements"),
 )
 SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")

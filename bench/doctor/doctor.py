@@ -27,7 +27,7 @@ BUSY_LIMIT = 0.05
 """If other programs use more than this share of the CPUs, they disturb a measurement."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
-GROUPS_CURE = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
+GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
 SIGNS: dict[State, tuple[str, str]] = {
     "well": ("ok", "green"),
     "note": ("note", "cyan"),
@@ -98,11 +98,11 @@ def _limit(
     if found.about is Limit.TIME_WAIT and facts.time_wait is not None:
         line.have = f"{facts.time_wait:,} of {found.have}"
     if found.levels:
-        line.state, line.cure = "impossible" if found.impossible else "warning", found.cure
+        line.state, line.fix = "impossible" if found.impossible else "warning", found.fix
     elif found.about is Limit.TIME_WAIT:
         ended = sum(run.ended_connections() for run in runs)
         if limits.time_wait_memory < min(ended, TIME_WAIT_AMPLE):
-            line.state, line.cure = "note", found.cure
+            line.state, line.fix = "note", found.fix
     return line
 
 
@@ -110,19 +110,19 @@ def _tracked(runs: Sequence[RunSpec], facts: Facts) -> Iterator[DoctorLine]:
     if facts.conntrack:
         now, at_most = facts.conntrack
         need = max(run.requests for run in runs) + max(run.connections for run in runs)
-        cure = f"sudo sysctl -w net.netfilter.nf_conntrack_max={2 * (now + need)}"
+        fix = f"sudo sysctl -w net.netfilter.nf_conntrack_max={2 * (now + need)}"
         topic, have = "tracked connections (nf_conntrack_max)", f"{now:,} of {at_most:,}"
-        yield _line(topic, have, f"{need:,} for a run", now + need <= at_most, cure)
+        yield _line(topic, have, f"{need:,} for a run", now + need <= at_most, fix)
 
 
 def _server_lines(facts: Facts) -> Iterator[DoctorLine]:
     """Yield the checks of a host that runs servers."""
     cpus, need = str(facts.cpus), "2: one for the server alone"
-    cure = "use a machine with two CPUs (the results record that it had one)"
-    yield _line("CPUs for this program", cpus, need, facts.cpus > 1, cure)
+    fix = "use a machine with two CPUs (the results record that it had one)"
+    yield _line("CPUs for this program", cpus, need, facts.cpus > 1, fix)
     where = str(facts.groups) if facts.groups else "none: CPU time is read when the server ends"
     topic, need = "control groups (CPU accounting)", "cgroup v2, writable"
-    yield _line(topic, where, need, bool(facts.groups), GROUPS_CURE, "note")
+    yield _line(topic, where, need, bool(facts.groups), GROUPS_FIX, "note")
 
 
 def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
@@ -134,7 +134,7 @@ def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
         have=governor,
         need="performance",
         state="warning" if slow else ("well" if facts.governors else "note"),
-        cure=f"echo performance | sudo tee {every}" if slow else "",
+        fix=f"echo performance | sudo tee {every}" if slow else "",
     )
     if facts.busy is not None:
         loud = facts.busy > BUSY_LIMIT
@@ -142,8 +142,8 @@ def _machine_lines(facts: Facts) -> Iterator[DoctorLine]:
         by = f", most by {facts.busiest}" if loud and who else ""
         have, need = f"{facts.busy:.0%} of all CPUs{by}", f"below {BUSY_LIMIT:.0%}"
         show_it = f"ps -o pid,user,etime,args -p {who}   (then end it, if it is yours)"
-        cure = show_it if who else "wait, then try again"
-        yield _line("other load on the machine", have, need, not loud, cure)
+        fix = show_it if who else "wait, then try again"
+        yield _line("other load on the machine", have, need, not loud, fix)
 
 
 def _redis_lines(
@@ -154,37 +154,37 @@ def _redis_lines(
         yield DoctorLine(topic="Redis persistence", have="private Redis: off", need="off")
         have = max(0, limits.descriptors - 32)
         nofile = f"--nofile={need + 32}:{need + 32}"
-        cure = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
-        yield _clients(have, " (limited by descriptors)", need, cure)
+        fix = f"sudo prlimit --pid $$ {nofile}   (in this shell, then again)"
+        yield _clients(have, " (limited by descriptors)", need, fix)
         return
     saves = str(facts.redis.get("save") or "")
     appends = facts.redis.get("appendonly") == "yes"
     client = f"redis-cli -u {facts.redis_url}"
-    cures = [f"{client} config set save ''"] if saves else []
-    cures += [f"{client} config set appendonly no"] if appends else []
+    fixes = [f"{client} config set save ''"] if saves else []
+    fixes += [f"{client} config set appendonly no"] if appends else []
     now = "; ".join([f"snapshots {saves}"] * bool(saves) + ["append-only file"] * appends)
     need_off = "off: it forks and writes during a run"
-    yield _line("Redis persistence", now or "off", need_off, not cures, " && ".join(cures))
+    yield _line("Redis persistence", now or "off", need_off, not fixes, " && ".join(fixes))
     maximum = facts.redis.get("maxclients")
     if maximum is not None:
         yield _clients(int(maximum), "", need, f"{client} config set maxclients {need}")
 
 
-def _clients(have: int, whose: str, need: int, cure: str) -> DoctorLine:
+def _clients(have: int, whose: str, need: int, fix: str) -> DoctorLine:
     needed = f"{need:,}: up to one connection for each client"
-    return _line("Redis maxclients", f"{have:,}{whose}", needed, have >= need, cure)
+    return _line("Redis maxclients", f"{have:,}{whose}", needed, have >= need, fix)
 
 
-def _tool(topic: str, have: str | None, need: str, cure: str) -> DoctorLine:
-    return _line(topic, have or "not installed", need, bool(have), cure, "impossible")
+def _tool(topic: str, have: str | None, need: str, fix: str) -> DoctorLine:
+    return _line(topic, have or "not installed", need, bool(have), fix, "impossible")
 
 
 def _line(
-    topic: str, have: str, need: str, well: bool, cure: str, otherwise: State = "warning"
+    topic: str, have: str, need: str, well: bool, fix: str, otherwise: State = "warning"
 ) -> DoctorLine:
     """Return a line; if not `well`, with the state `otherwise` and the fix."""
     line = DoctorLine(topic=topic, have=have, need=need)
-    return line if well else line.model_copy(update={"state": otherwise, "cure": cure})
+    return line if well else line.model_copy(update={"state": otherwise, "fix": fix})
 
 
 def show(lines: Sequence[DoctorLine], out: Console) -> None:
@@ -194,15 +194,15 @@ def show(lines: Sequence[DoctorLine], out: Console) -> None:
         sign, style = SIGNS[line.state]
         table.add_row(f"[{style}]{sign}[/]", line.topic, line.have, line.need)
     out.print(table)
-    show_cures(lines, out)
+    show_fixes(lines, out)
 
 
-def show_cures(lines: Sequence[DoctorLine], out: Console) -> None:
+def show_fixes(lines: Sequence[DoctorLine], out: Console) -> None:
     """Print each line that is not well, and its fix."""
     for line in lines:
         if line.state in ("warning", "impossible"):
             sign, style = SIGNS[line.state]
             text = f"{sign}  {line.topic}: {line.have}; needed: {line.need}"
             say(out, text, style)
-        if line.cure and line.state != "well":
-            say(out, f"      {line.topic}, fix: {line.cure}")
+        if line.fix and line.state != "well":
+            say(out, f"      {line.topic}, fix: {line.fix}")

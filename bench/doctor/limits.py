@@ -33,10 +33,10 @@ input and output, the listening socket, the template, Redis, and (servers) files
 DROPPED = "more connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
 REUSE_NEVER, REUSE_ON_LOOPBACK = 0, 2
-ACCEPT_QUEUE_CURE = "sudo sysctl -w net.core.somaxconn=65535"
+ACCEPT_QUEUE_FIX = "sudo sysctl -w net.core.somaxconn=65535"
 TIME_WAIT_AMPLE = 600_000
 """Enough for 10,000 connections a second, each of which stays in TIME_WAIT for 60 s."""
-TIME_WAIT_CURE = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
+TIME_WAIT_FIX = f"sudo sysctl -w net.ipv4.tcp_max_tw_buckets={TIME_WAIT_AMPLE}"
 
 MATTER: dict[Role | None, set[Limit]] = {
     None: set(Limit),
@@ -103,7 +103,7 @@ def _of_clients(
         levels=[level for level in of_ab if ceiling is not None and level > ceiling],
         impossible=True,
         consequence="ab rejects more",
-        cure=f"choose levels up to {number(ceiling)} with --levels",
+        fix=f"choose levels up to {number(ceiling)} with --levels",
     )
     need = most + SPARE_DESCRIPTORS
     yield Finding(
@@ -114,7 +114,7 @@ def _of_clients(
         levels=[level for level in levels if level + SPARE_DESCRIPTORS > limits.descriptors],
         impossible=True,
         consequence="neither ab nor an event server can hold that many connections",
-        cure=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
+        fix=f"sudo prlimit --pid $$ --nofile={need}:{need}   (in this shell, then again)",
     )
     none_left = [level for level in levels if level > ports]
     yield Finding(
@@ -128,7 +128,7 @@ def _of_clients(
         consequence="ab cannot open that many connections to one address"
         if none_left
         else "if over half of them are in use, the search for a free one slows ab down",
-        cure='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
+        fix='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
     # Without keep-alive each request leaves a port of ab in TIME_WAIT, for up to 60 s. With reuse
     # (2: on the loopback interface only) the port can be used again after 1 s.
@@ -144,7 +144,7 @@ def _of_clients(
         need=f"reuse, or {max(run.requests for run in runs):,} ports",
         levels=sorted({run.connections for run in many if limits.time_wait_reuse in no_use}),
         consequence="ab may run out of ports within a run",
-        cure="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
+        fix="sudo sysctl -w net.ipv4.tcp_tw_reuse=1",
     )
 
 
@@ -161,7 +161,7 @@ def _of_servers(
         need=f"{most:,}",
         levels=[level for level in levels if level > limits.somaxconn],
         consequence=DROPPED,
-        cure=ACCEPT_QUEUE_CURE,
+        fix=ACCEPT_QUEUE_FIX,
     )
     # Without SYN cookies the kernel reserves a quarter of this queue for peers that it knows. With
     # them the accept queue's length is the limit and this setting has no effect.
@@ -174,7 +174,7 @@ def _of_servers(
         need=f"{most * 4 // 3 + 1:,}, or SYN cookies",
         levels=[level for level in levels if level > usable and off],
         consequence=DROPPED,
-        cure="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
+        fix="sudo sysctl -w net.ipv4.tcp_max_syn_backlog=65535",
     )
     ended = [run.ended_connections(role) for run in runs]
     ample = min(sum(ended), TIME_WAIT_AMPLE)
@@ -186,7 +186,7 @@ def _of_servers(
         need=f"{max(ended):,} for a run; with {ample:,} no run has to wait",
         levels=sorted({r.connections for r, n in zip(runs, ended, strict=True) if n > memory}),
         consequence="further ones are forgotten at once, which can reset clients that still read",
-        cure=TIME_WAIT_CURE,
+        fix=TIME_WAIT_FIX,
     )
     yield Finding(
         about=Limit.TASKS,
@@ -195,7 +195,7 @@ def _of_servers(
         need=f"{most:,} for a server with one per connection",
         levels=[level for level in levels if level > limits.tasks],
         consequence="such a server cannot start all of them",
-        cure=limits.tasks_cure,
+        fix=limits.tasks_fix,
     )
 
 

@@ -157,7 +157,7 @@ OWN = (
         "course",
         "deploy",
         "docs",
-        "floors",
+        "baselines",
         "lab",
         "lib",
         "ops",

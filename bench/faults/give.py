@@ -30,16 +30,21 @@ def run(words: Sequence[str]) -> int:
     """Make a copy with a fault, or renew a patch. Exit status: 0. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd fault",
-        description="A copy of the project with a fault in it, for you to find.",
+        description="Make a copy of the project with a fault in it, for you to find.",
     )
     add = parser.add_argument
-    add("number", nargs="?", help="01 to 15")
+    add("number", nargs="?", help="number of the fault: 01 to 15")
     student = "draw the number from a student's id; the same id always has the same fault"
     add("--student", metavar="ID", help=student)
     steps = [str(step) for step in range(1, STEPS + 1)]
     hint = f"print hint {', '.join(steps)} or the answer; make no copy"
     add("--hint", choices=[*steps, ANSWER], metavar="STEP", help=hint)
-    add("--into", type=Path, metavar="FOLDER", help="a new folder (fault/NUMBER)")
+    add(
+        "--into",
+        type=Path,
+        metavar="FOLDER",
+        help="make the copy in this new folder (default fault/NUMBER)",
+    )
     add(
         "--renew",
         type=Path,
@@ -82,7 +87,7 @@ Find the fault and fix it there. Commands that help (there, not here):
   make serve SERVER={server}          with a Redis of its own
   ./{server} --no-confinement         under strace or gdb, after make all
   make timeline SERVER={server}       SCENARIO=silent, slow-reader, redis-stopped ...
-  make test PATIENCE=20 ARGS="tests/e2e --server {server}"
+  make test TEST_TIMEOUT=20 ARGS="tests/e2e --server {server}"
   make bench ARGS="--servers {server} --levels 20,200 --requests 2000" && make report
 {hints if chosen.has_answer else "For a hint ask your lecturer."}"""
 

@@ -29,11 +29,11 @@ def run(words: Sequence[str]) -> int:
     """Make the archive. Exit status: 0. Raises UserError."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd student-copy",
-        description="An archive of the project for students, without solutions and answers.",
+        description="Make an archive of the project for students, without solutions and answers.",
     )
-    chosen = "the faults that `make fault` knows there, e.g. 01,08 (default all)"
+    chosen = "give `make fault` only these faults there, e.g. 01,08 (default all)"
     parser.add_argument("--faults", metavar="NUMBERS", help=chosen)
-    where = "the archive that is written (%(default)s)"
+    where = "write the archive to FILE (default %(default)s)"
     parser.add_argument("--output", type=Path, default=ARCHIVE, metavar="FILE", help=where)
     options = parser.parse_args(words)
     given = options.faults.split(",") if options.faults else numbers()

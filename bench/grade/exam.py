@@ -37,7 +37,7 @@ class Exam:
     """Names of stages; empty: all."""
     told: Told = lambda outcome: None
     """Called with the outcome of each stage when it is finished."""
-    stalled_by: str = "nobody"
+    stalled_by: str = "none"
     _begun: float = field(default_factory=time.monotonic)
 
     def run(self) -> Grade:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench.grade.scene import Scene
 from bench.grade.stage import NotHere
-from bench.host.accounting import rusage_of_buried
+from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.process import task_folders
 from bench.host.programs import output_of
@@ -36,7 +36,7 @@ def busy_others() -> Callable[[], float]:
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
-        return time.process_time() + rusage_of_buried().total / 1e6
+        return time.process_time() + rusage_of_reaped().total / 1e6
 
     before, own, begun = cpu_ticks(cpus), own_seconds(), time.monotonic()
 

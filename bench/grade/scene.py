@@ -31,7 +31,7 @@ from bench.services.redis_server import PrivateRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
-PATIENCE = 4.0
+TIMEOUT = 4.0
 """A client's timeout in seconds; a response takes milliseconds. It is below REQUEST_TIMEOUT, so
 that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
@@ -69,11 +69,11 @@ class Scene:
     watch: SignalWatch
     folder: Path
     """The folder for files of this examination."""
-    stalled_by: str = "nobody"
+    stalled_by: str = "none"
     """The value from the server's tests.toml."""
     trace: Path | None = None
     """The output file of strace; None: no trace."""
-    patience: float = PATIENCE
+    timeout: float = TIMEOUT
     limits: Limits = field(default_factory=Limits)
     program: Path = Path()
     """The compiled server."""
@@ -221,7 +221,7 @@ class Scene:
     def client(self, buffer: int = 0) -> Client:
         """Return a new connection to the server. Raises Failed if it cannot be made."""
         try:
-            return Client(self.address, self.patience, buffer)
+            return Client(self.address, self.timeout, buffer)
         except OSError as error:
             self.alive()
             raise Failed(
@@ -445,7 +445,7 @@ class Scene:
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until the condition is true; return whether it became true in time."""
-        limit = self.patience if seconds is None else seconds
+        limit = self.timeout if seconds is None else seconds
         return self.watch.until(condition, limit, LOOK_SECONDS)
 
     def entries(self, folder: str) -> Iterator[list[Path]]:

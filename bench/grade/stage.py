@@ -35,9 +35,10 @@ class Failed(Exception):
         proof: Sequence[str] = (),
         proof_kind: str = "",
     ) -> None:
-        """`seen`: the actions and their result, in a sentence. `port`: the client's, to search
-        a trace; `proof`: lines that prove more than a trace, `proof_kind`: their origin. If not
-        `sure`, a busy machine may be the cause, so the check is repeated."""
+        """`seen`: the actions and their result, in a sentence. `port`: the client's port, by which
+        its calls are found in a trace. `proof`: lines that replace the trace as a proof;
+        `proof_kind`: their origin. If not `sure`, a busy machine may be the cause, so the check
+        is repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof, self.proof_kind = list(proof), proof_kind

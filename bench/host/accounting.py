@@ -205,7 +205,7 @@ def _can_count(folder: Path) -> bool:
     return _works(lambda: Group(folder), ["true"], lambda one, _: one.read().cpu.total > 0)
 
 
-def rusage_of_buried() -> CpuTime:
+def rusage_of_reaped() -> CpuTime:
     """Return the CPU time of all reaped children, and of the children that they have reaped."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6)
@@ -243,13 +243,9 @@ def candidates() -> list[Path]:
     found = []
     for _, folder in own_folders("", *read_own()):
         found.append(folder)
-        if _has_quota(folder):
+        if not text_of(folder / "cpu.max", "max").startswith("max"):
             break
     return found
-
-
-def _has_quota(folder: Path) -> bool:
-    return not text_of(folder / "cpu.max", "max").startswith("max")
 
 
 def _works(

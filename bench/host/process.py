@@ -134,15 +134,15 @@ class Child:
         if self.running():
             self._process.send_signal(number)
 
-    def end(self, patience: float = 2.0, number: int = signal.SIGTERM) -> bool:
+    def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
         """End it and all its descendants; its output stays readable. May be called twice.
 
-        Sends signal `number`, waits `patience` seconds, then kills. Returns False if it was killed.
+        Sends signal `number`, waits `timeout` seconds, then kills. Returns False if it was killed.
         """
         if self._process.returncode is not None:
             return True
         self.send(number)
-        ended = self.wait(patience)
+        ended = self.wait(timeout)
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()

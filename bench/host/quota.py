@@ -22,7 +22,7 @@ from bench.records.environment import UNLIMITED, SystemLimits
 def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> SystemLimits:
     """Read the limits of this machine."""
     net = proc / "sys/net"
-    tasks, name, cure = min(_task_limits(proc))
+    tasks, name, fix = min(_task_limits(proc))
     return SystemLimits(
         descriptors=_unlimited(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
         somaxconn=_setting(net / "core/somaxconn", 128),
@@ -36,7 +36,7 @@ def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> Sy
         time_wait_memory=_setting(net / "ipv4/tcp_max_tw_buckets", UNLIMITED),
         tasks=tasks,
         tasks_name=name,
-        tasks_cure=cure,
+        tasks_fix=fix,
         ab_ceiling=ab_ceiling,
     )
 
@@ -58,8 +58,8 @@ def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
     found = [
         (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
         *(
-            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", cure)
-            for name, cure in (
+            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", fix)
+            for name, fix in (
                 ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
                 ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
             )
@@ -151,7 +151,7 @@ def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
     for version, folder in own_folders("cpu", cgroup, mountinfo):
         if version == V1:
             cpus = _cpus(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
-            usage = _usage_beside(parse_mounts(mountinfo), folder)
+            usage = _usage_next_to(parse_mounts(mountinfo), folder)
         else:
             cpus, usage = _cpus(folder, "cpu.max"), folder / "cpu.stat"
         if cpus is not None and usage.exists():
@@ -181,9 +181,9 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Yield version and folder of the groups of a process with this /proc/self/cgroup and
-    mountinfo, innermost first: version 2, and the hierarchy of version 1 that has this controller
-    ("": none of version 1)."""
+    """Yield version and folder of each control group that a process is in, the innermost first.
+    The texts are its /proc/self/cgroup and mountinfo. Of version 1, only the hierarchy with this
+    controller counts ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:
@@ -217,7 +217,7 @@ def _cpus(folder: Path, *files: str) -> float | None:
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 
-def _usage_beside(mounts: list[Mount], folder: Path) -> Path:
+def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
     """Return the group's cpuacct.usage: in `folder` if both controllers are mounted together."""
     together = folder / "cpuacct.usage"
     if together.exists():

@@ -170,5 +170,5 @@ def own_backlog(ports: Container[int]) -> int | None:
     """Return the smallest backlog that a listener on these ports has passed to listen(), if it is
     below the kernel's limit. None: it is not below, or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
-    rooms = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
-    return min((room for room in rooms if 0 < room < allowed), default=None)
+    free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
+    return min((one for one in free if 0 < one < allowed), default=None)

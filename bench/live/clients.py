@@ -32,7 +32,7 @@ VISITOR_EVERY = 0.45
 """Not a multiple of the time between two observations, which must see visitors at all stages."""
 VISITORS_MOST = 30
 """The largest number of visitors that wait at once; the next one comes when one is served."""
-VISITOR_PATIENCE = 15.0
+VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
 
@@ -259,7 +259,7 @@ class Clients:
 
     def _ask(self, visit: OwnClient) -> None:
         try:
-            with Client(self._address, VISITOR_PATIENCE) as client:
+            with Client(self._address, VISITOR_TIMEOUT) as client:
                 with self._lock:
                     self._open[visit] = client
                 response = client.ask(request("GET", visit.path, "Connection: close"))
@@ -269,7 +269,7 @@ class Clients:
             late = isinstance(error, TimeoutError) or (
                 isinstance(error, NoAnswer) and not error.in_time
             )
-            why = f"no answer within {VISITOR_PATIENCE:.0f} s" if late else str(error)
+            why = f"no answer within {VISITOR_TIMEOUT:.0f} s" if late else str(error)
             visit.answer = why or type(error).__name__
         finally:
             visit.end = time.monotonic()

@@ -28,7 +28,7 @@ class Wait:
     number: int = 0
     """The number of a silent client; 0 for others."""
     by_many: str = ""
-    """Whom, where several tasks do the same."""
+    """The words for a group: for whom several tasks wait, if they do the same."""
     silent: bool = False
     """Whether it is for a silent client."""
 

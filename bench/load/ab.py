@@ -163,8 +163,8 @@ def command(load: Load, folder: Path) -> list[str]:
     Without -r, ab stops at the first connection that breaks and prints the error. With -r it
     continues and exits with status 0 even if there is no server.
 
-    Without -l, ab counts a response as failed if it is not as long as the first one. Only so does
-    it detect a connection that was closed early, so -l is used only if lengths may differ.
+    Without -l, ab counts a response as failed if it is not as long as the first one. This detects
+    connections that were closed early, so -l is used only if lengths may differ.
     """
     return [
         "ab",

@@ -81,16 +81,16 @@ class Connection:
     if the connection breaks, except where another error is named."""
 
     def __init__(
-        self, address: tuple[str, int], patience: float, buffer: int = 0, source: str = ""
+        self, address: tuple[str, int], timeout: float, buffer: int = 0, source: str = ""
     ) -> None:
-        """Connect. `patience`: timeout in seconds of each whole answer; `buffer`: size of a small
+        """Connect. `timeout`: timeout in seconds of each whole answer; `buffer`: size of a small
         receive buffer (0: the default); `source`: the local address ("": any)."""
-        self._patience = patience
+        self._timeout = timeout
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
         if buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        self.socket.settimeout(patience)
+        self.socket.settimeout(timeout)
         try:
             if source:
                 self.socket.setsockopt(socket.IPPROTO_IP, _BIND_ADDRESS_NO_PORT, 1)
@@ -104,7 +104,7 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         """Send all bytes."""
-        self.socket.settimeout(self._patience)
+        self.socket.settimeout(self._timeout)
         self.socket.sendall(data)
 
     def reset(self) -> None:
@@ -127,10 +127,10 @@ class Client(Connection):
     """A connection whose answers are read."""
 
     def __init__(
-        self, address: tuple[str, int], patience: float, buffer: int = 0, source: str = ""
+        self, address: tuple[str, int], timeout: float, buffer: int = 0, source: str = ""
     ) -> None:
         """See `Connection`."""
-        super().__init__(address, patience, buffer, source)
+        super().__init__(address, timeout, buffer, source)
         self._received = bytearray()
         self.broke = False
         """Whether the connection ended with an error, usually a reset."""
@@ -143,7 +143,7 @@ class Client(Connection):
 
     def answer(self, method: str = "GET") -> Response:
         """Return the next answer. Raises NoAnswer."""
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._timeout
         while b"\r\n\r\n" not in self._received:
             self._more(until)
         head = self._take(self._received.index(b"\r\n\r\n"))
@@ -173,7 +173,7 @@ class Client(Connection):
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
         """Return the bytes until the server closes, and whether it does so within the time."""
-        until = time.monotonic() + (self._patience if seconds is None else seconds)
+        until = time.monotonic() + (self._timeout if seconds is None else seconds)
         try:
             while True:
                 self._more(until)

@@ -100,7 +100,7 @@ class CrowdOrder:
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0
     """The number of rushes; 0: until SIGTERM."""
-    patience: float = 0.0
+    timeout: float = 0.0
     """A visitor's timeout: seconds without a byte."""
     mark: str = ""
     """Makes the visitors' remarks unique."""
@@ -158,7 +158,7 @@ class Late(NamedTuple):
     until: float
 
 
-def told(text: str) -> list[Exchange | Late]:
+def exchanges_of(text: str) -> list[Exchange | Late]:
     """Return the visitors' output; an incomplete last line is left out."""
     lines = text[: text.rfind("\n") + 1].splitlines()[1:]
     return [Late(*one) if len(one) == 2 else Exchange(*one) for one in map(json.loads, lines)]
@@ -377,7 +377,7 @@ def exchange(order: CrowdOrder, page: Page, file: bytes | None, remark: str) -> 
     """Make one request on a new connection. Return its outcome and the reason."""
     answer = b""
     try:
-        with socket.create_connection(order.address, order.patience) as connection:
+        with socket.create_connection(order.address, order.timeout) as connection:
             connection.sendall(page.request(remark))
             while piece := connection.recv(65536):
                 answer += piece

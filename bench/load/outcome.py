@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bench.host.accounting import CpuTime, rusage_of_buried
+from bench.host.accounting import CpuTime, rusage_of_reaped
 from bench.host.kernel import difference
 from bench.host.process import Child
 from bench.host.programs import find_program, require
@@ -86,7 +86,7 @@ def run_measured(
     """Run a load generator for `seconds` at most, calling `meanwhile` several times a second. Then
     end it by SIGINT, after which it still prints its results. `idle`: seconds in which it cannot
     run. May raise Interrupted; it has ended then, too."""
-    before, begin = rusage_of_buried(), time.monotonic()
+    before, begin = rusage_of_reaped(), time.monotonic()
     child = Child(command, cpus)
     demands: list[float] = []
 
@@ -108,7 +108,7 @@ def run_measured(
         message=child.stderr,
         report=child.stdout,
         wall_seconds=wall,
-        cpu=difference(rusage_of_buried(), before),
+        cpu=difference(rusage_of_reaped(), before),
         demand=min(1.0, wanted / max(wall - idle, 0.01)) if wanted else None,
     )
 

@@ -67,7 +67,7 @@ class IdleConnections(RunningCrowd):
     def end(self) -> IdleReport:
         """Close all connections and return the counts. Raises HelperError."""
         self.close()
-        told = self.tally()
-        requests = told["requests"]
+        counts = self.tally()
+        requests = counts["requests"]
         during = max(0, requests - self._first)
-        return IdleReport(self._count, told["held"], told["reopened"], requests, during)
+        return IdleReport(self._count, counts["held"], counts["reopened"], requests, during)

@@ -69,12 +69,12 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
         f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} in one sweep only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
-    floors = [c for c in found if c.key.is_baseline and c.before and c.after]
-    if floors:
+    baselines = [c for c in found if c.key.is_baseline and c.before and c.after]
+    if baselines:
         yield "CPU/request was compared as its ratio to the baseline, if there is one."
     elif costs["better"] or costs["worse"]:
         yield (
-            "The server or the whole machine may have changed. With --floors in both sweeps "
+            "The server or the whole machine may have changed. With --baselines in both sweeps "
             "CPU/request is compared with a baseline that never changes."
         )
     if loud:
@@ -97,8 +97,8 @@ def unmatched(found: Sequence[Change]) -> Iterator[str]:
     both = before.keys() & after.keys()
     yield f"{f'{lost} are in one sweep only' if both else 'No data point is in both'}{why}"
     for name, sides in alone.items():
-        told = zip(sides, ("before", "after"), strict=True)
-        yield f"  {name}: {'; '.join(f'{listed(one)} {when}' for one, when in told if one)}"
+        pairs = zip(sides, ("before", "after"), strict=True)
+        yield f"  {name}: {'; '.join(f'{listed(one)} {when}' for one, when in pairs if one)}"
     was, now = alone.get("--quota", ([], []))
     if was and now:
         yield (
@@ -198,8 +198,8 @@ Rounds = dict[int, float]
 
 def _costs(points: Mapping[CellKey, Point], key: CellKey) -> tuple[Rounds, Rounds]:
     """Return CPU per request, and its ratio to the baseline if each run has one."""
-    point, floor = points.get(key), points.get(key.baseline)
-    cost, over = point.by_run("cpu_load") if point else {}, ratios(point, floor, "cpu_load")
+    point, baseline = points.get(key), points.get(key.baseline)
+    cost, over = point.by_run("cpu_load") if point else {}, ratios(point, baseline, "cpu_load")
     return cost, over if len(over) == len(cost) else {}
 
 

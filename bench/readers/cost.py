@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 from bench.readers.console import Table
 from bench.records.conditions import (
     CHANGES,
+    OPTIMISATIONS,
     PLAIN_PREFIX,
-    TRICKS,
     CellKey,
     Conditions,
 )
@@ -36,13 +36,13 @@ class ServerCost:
     """The cost of a request of a server under some conditions; None: not measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
-        self._point, floor = points[key], points[key.baseline]
+        self._point, baseline = points[key], points[key.baseline]
         plain = points.get(key._replace(subject=PLAIN_PREFIX + key.subject))
         sampled = _probed(key, "sampled", points)
         self.subject, self.conditions = key.subject, key.conditions
-        self.cost, self.floor = (one.of_all("cpu_load") for one in (self._point, floor))
+        self.cost, self.baseline = (one.of_all("cpu_load") for one in (self._point, baseline))
         """The CPU time of the server and that of its baseline."""
-        self.share = _ratio(floor, self._point)
+        self.share = _ratio(baseline, self._point)
         """The baseline's cost divided by the server's."""
         self.plain = plain.of_all("cpu_load") if plain else None
         """The cost of the server without the second storey."""
@@ -151,10 +151,11 @@ def differences(results: Results, how: Literal["without", "change"]) -> list[Dif
         name = getattr(key.conditions, how)
         if name and key.conditions.rated:
             usual = key._replace(conditions=key.conditions._replace(without="", change=""))
-            beside = points.get(usual)
-            before = Side(beside.of_all("cpu_load") if beside else None, _calls(usual, points))
+            unchanged = points.get(usual)
+            costs = unchanged.of_all("cpu_load") if unchanged else None
+            before = Side(costs, _calls(usual, points))
             after = Side(its.of_all("cpu_load"), _calls(key, points))
-            conditions, ratio = usual.conditions, _ratio(its, beside)
+            conditions, ratio = usual.conditions, _ratio(its, unchanged)
             found.append(Difference(key.subject, conditions, name, before, after, ratio))
     return found
 
@@ -196,7 +197,7 @@ _PLACES = {
 """Prefixes of the first function in the kernel, by their meaning."""
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
 """Prefixes of functions that have the name of their system call."""
-WHAT = TRICKS | CHANGES
+WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
 """A place has a row if it takes at least this share of a server's time."""
@@ -219,9 +220,9 @@ ABOUT_CALLS = (
     "Per request, counted by strace with ten connections. strace slows a server down, so the "
     "server sometimes waits when it would not without strace."
 )
-ABOUT_TRICKS = (
+ABOUT_OPTIMISATIONS = (
     "Optimisations that save kernel work, switched off one at a time (ablation) by a preloaded "
-    "library (floors/without.c), so nothing else differs. Runs with and without alternate, and "
+    "library (baselines/without.c), so nothing else differs. Runs with and without alternate, and "
     "the figure is the median of the ratios: +10 % means that a request costs 10 % more without "
     "the optimisation. If the runs disagree, or the difference is less than 3 %, it is not "
     "significant: it shows neither an effect nor the absence of one. `control` is the library "
@@ -245,9 +246,9 @@ def headline(results: Results) -> str:
     words = (
         f"A {best.conditions.workload} costs {best.subject} {best.cost.median:.1f} µs of CPU time"
     )
-    if best.share is None or best.floor is None:
+    if best.share is None or best.baseline is None:
         return words
-    return f"{words}, and the baseline of its architecture {best.floor.median:.1f} µs"
+    return f"{words}, and the baseline of its architecture {best.baseline.median:.1f} µs"
 
 
 def cautions(results: Results) -> list[str]:
@@ -310,7 +311,7 @@ COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
     "kernel": lambda line: _figure(
         None if line.cost is None or line.user is None else line.cost.median - line.user
     ),
-    "baseline": lambda line: _median(line.floor),
+    "baseline": lambda line: _median(line.baseline),
     "baseline's share": lambda line: f"{line.share.median:.0%}" if line.share else NOTHING,
     "waits": lambda line: _figure(line.get("switches_voluntary"), 2),
     "preempted": lambda line: _figure(line.get("switches_involuntary"), 2),

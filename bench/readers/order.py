@@ -4,8 +4,8 @@
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
-is a computed value; it includes neither waiting nor other work of the core. So it is if other
-programs used the server's CPU: the measured rate is then that of a part of a core.
+is a computed value; it includes neither waiting nor other work of the core. It also replaces the
+measured rate if other programs used the server's CPU: that rate is only that of a part of a core.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -78,7 +78,7 @@ def order(results: Results, conditions: Conditions) -> Order | None:
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
-    points = [p for p in points if p.kind != "floor"]
+    points = [p for p in points if p.kind != "baseline"]
     level = best_level(points)
     held = {p.subject: p.runs for p in points if p.held and p.level == level}
     if len(held) < 2:

@@ -34,7 +34,7 @@ from bench.records.values import (
 )
 from bench.records.words import of_a_core, plural
 
-FLOOR_PREFIX = "floor-"
+BASELINE_PREFIX = "baseline-"
 PLAIN_PREFIX = "plain-"
 SLUG_LENGTH = 50
 """The largest number of characters of a path in a file's name; the request has the whole path."""
@@ -83,7 +83,7 @@ class Conditions(NamedTuple):
     generator: Generator = "ab"
     """The load generator of the closed loop."""
     without: str = ""
-    """The optimisation that is switched off, see floors/without.c; "": none."""
+    """The optimisation that is switched off, see baselines/without.c; "": none."""
     change: str = ""
     """The experiment of course/experiments/ that is applied to the servers' sources; "": none."""
 
@@ -139,12 +139,12 @@ class CellKey(NamedTuple):
     @property
     def baseline(self) -> "CellKey":
         """Return the configuration of the server's baseline under these conditions."""
-        return self._replace(subject=FLOOR_PREFIX + self.subject)
+        return self._replace(subject=BASELINE_PREFIX + self.subject)
 
     @property
     def is_baseline(self) -> bool:
         """Return whether the server under test is a baseline."""
-        return self.subject.startswith(FLOOR_PREFIX)
+        return self.subject.startswith(BASELINE_PREFIX)
 
 
 def as_typed(value: Value) -> str:
@@ -184,7 +184,7 @@ class Aspect:
 SWITCHES = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("switches.toml"))
 )
-TRICKS, CHANGES = SWITCHES["tricks"], SWITCHES["changes"]
+OPTIMISATIONS, CHANGES = SWITCHES["optimisations"], SWITCHES["changes"]
 """The optimisations that can be switched off, and the experiments, with their effects by name."""
 
 ASPECTS = (
@@ -193,15 +193,15 @@ ASPECTS = (
         lambda word: one_of("load generator", word, GENERATORS),
         "load generator: ab with HTTP/1.0, wrk with HTTP/1.1 (default ab)",
         "load by {}".format,
-        metavar="WHO",
+        metavar="PROGRAM",
     ),
     Aspect(
         "without",
-        lambda word: one_or_none("optimisation", word, TRICKS),
-        f"switch an optimisation of the servers off: {', '.join(TRICKS)} (default none)",
+        lambda word: one_or_none("optimisation", word, OPTIMISATIONS),
+        f"switch an optimisation of the servers off: {', '.join(OPTIMISATIONS)} (default none)",
         "without {}".format,
         "without-{}",
-        metavar="TRICK",
+        metavar="NAME",
     ),
     Aspect(
         "change",

@@ -45,7 +45,7 @@ class SubjectVersions(BaseModel):
     """The versions of the servers under test, by name; None: unknown."""
 
     servers: dict[str, str | None] = {}
-    strangers: dict[str, str | None] = {}
+    references: dict[str, str | None] = {}
     compilers: dict[str, str | None] = {}
     """The compilers of the servers."""
 
@@ -116,7 +116,7 @@ class SystemLimits(BaseModel):
     tasks: int = UNLIMITED
     """Processes and threads: the lowest of their limits."""
     tasks_name: str = "no limit"
-    tasks_cure: str = ""
+    tasks_fix: str = ""
     ab_ceiling: int | None = None
 
 
@@ -148,7 +148,7 @@ class Finding(BaseModel):
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
     """The effect of the limit, in half a sentence."""
-    cure: str
+    fix: str
     """The command that fixes it, or another fix."""
 
     def describe(self) -> str:
@@ -185,7 +185,7 @@ class DoctorLine(BaseModel):
     need: str
     """The value that the chosen runs need."""
     state: State = "well"
-    cure: str = ""
+    fix: str = ""
     """The command that fixes it; empty if all is well or there is no fix."""
 
     def in_words(self) -> tuple[str, str, str, str]:

@@ -20,7 +20,7 @@ CORES: tuple[Cores, ...] = get_args(Cores)
 Balancer = Literal["none", "close", "keep"]
 BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
-Kind = Literal["server", "floor", "stranger"]
+Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
 """The method that measures a server. closed: by ab, which sends a request after the previous
 answer; open: at a constant rate; parked: each connection gets one answer and is kept; pending: each
@@ -258,8 +258,8 @@ class ServerStatistics(BaseModel):
 
 
 QUIET = 0.10
-"""If other processes used a larger share of the server's CPU, in the median of a configuration's
-runs, the machine was not quiet."""
+"""The machine was quiet if other processes used at most this share of the server's CPU (median of
+the runs of a configuration)."""
 
 
 class MemoryFigures(BaseModel):

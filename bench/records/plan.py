@@ -29,7 +29,7 @@ class Plan:
     open loops to the closed loop."""
     subjects: tuple[str, ...] | None = None
     """Names of servers under test; None: the project's servers."""
-    floors: bool = False
+    baselines: bool = False
     """Whether the baselines of these servers are measured, too."""
 
     def values(self, name: str) -> tuple[Value, ...]:

@@ -5,9 +5,10 @@ Both are written again after every run, to a new file that then replaces the old
 always a complete file, and results survive Ctrl-C and even SIGKILL.
 
 The schema of results.json is this module's models. `schema_version` is increased if a reader of the
-older schema would misread the newer one. Files of versions 1 and 2 can be read: missing fields are
+older schema would misread the newer one. Files of versions 1 to 3 can be read: missing fields are
 None or the default. In version 1 the server under test was in `server`, and the workload was a
-path; version 2 had one machine and one instance only.
+path; version 2 had one machine and one instance only; version 3 had other names for
+baselines and reference servers.
 """
 
 import statistics
@@ -141,7 +142,7 @@ class Peer(BaseModel):
 
 
 SCHEMA = "zerohttpd-seven/sweep"
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 class KeptOptions(BaseModel):
@@ -200,7 +201,7 @@ class Results(Head, BaseModel):
     """The servers under test, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}
     """The number of silent clients that blocks all others, by server: "one", "workers" (as many as
-    it has workers), or "nobody" (no number does). Empty: not recorded."""
+    it has workers), or "none" (in older records another word). Empty: not recorded."""
     slicing: str | None = None
     """The method of CPU quotas; empty: not possible. None: not recorded."""
     levels: list[int] = []
@@ -225,7 +226,7 @@ class Results(Head, BaseModel):
         versions = self.versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx"})
         found: dict[str, object] = {"kernel": self.machine.kernel, "CPU": self.machine.cpu_model}
         found |= {"CPUs": self.machine.cpus, "sources": self.versions.sources, **versions}
-        for kind in ("servers", "strangers", "compilers"):
+        for kind in ("servers", "references", "compilers"):
             named = getattr(self.versions, kind).items()
             found |= {f"{kind.removesuffix('s')} of {name}": version for name, version in named}
         return {name: value for name, value in found.items() if value is not None}

@@ -67,11 +67,11 @@ class Run(BaseModel):
     model_config = ConfigDict(populate_by_name=True)
 
     subject: str = Field(validation_alias=AliasChoices("subject", "server"))
-    """The server under test: a server ("epoll"), a baseline ("floor-epoll"), or a reference server
-    ("nginx")."""
+    """The server under test: a server ("epoll"), a baseline ("baseline-epoll"), or a reference
+    server ("nginx")."""
     kind: Kind = "server"
     architecture: str | None = None
-    """The server that has this architecture: "epoll" for epoll and for floor-epoll."""
+    """The server that has this architecture: "epoll" for epoll and for baseline-epoll."""
     conditions: Conditions
     """In the file the conditions are fields of the run."""
     concurrency: int = Field(gt=0)

@@ -32,15 +32,22 @@ NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 LARGEST = 1e30
 """Numbers must be smaller, so that their sums and ratios are finite."""
+OLD_NAMES = {
+    re.compile(r'"floor(s?|-\w+)"'): r'"baseline\1"',
+    re.compile(r'"stranger(s?)"'): r'"reference\1"',
+    re.compile(r'"(tasks_)?cure"'): r'"\1fix"',
+}
+"""Names in records of version 3 and older, and today's names."""
 
 
 def read(path: Path) -> Json:
     """Return a file's content; each character of NOT_FOR_TEXT is replaced by U+FFFD. Raises
     UserError if the file cannot be read, is not JSON, or has invalid numbers."""
     try:
-        content = json.loads(
-            path.read_text(), parse_constant=_refuse, parse_float=_number, parse_int=_whole
-        )
+        text = path.read_text()
+        for old, todays in OLD_NAMES.items():
+            text = old.sub(todays, text)
+        content = json.loads(text, parse_constant=_refuse, parse_float=_number, parse_int=_whole)
         return _printable(content)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {path}: {error}") from error
@@ -238,12 +245,12 @@ def _down_to_kernel(frame: Frame) -> Frame:
 def replace(path: Path, content: str | bytes) -> None:
     """Replace a file atomically, so that no reader sees a part of it. Symbolic links are not
     followed, because the folder may be untrusted. Raises OSError and leaves no partial file."""
-    beside = path.with_name(path.name + ".new")
-    beside.unlink(missing_ok=True)
+    new = path.with_name(path.name + ".new")
+    new.unlink(missing_ok=True)
     try:
-        with beside.open("xb") as file:
+        with new.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-        beside.replace(path)
+        new.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        new.unlink(missing_ok=True)
         raise

@@ -91,7 +91,7 @@ def limit_words(point: Point) -> str:
     return f"no host was at its limit; the busiest was {busiest}"
 
 
-def trouble(host: HostFigures) -> list[str]:
+def problems(host: HostFigures) -> list[str]:
     """Return the problems in a host's queues: "12 overflows", "3 resent segments"."""
     counts = ((getattr(host, name), word) for name, word in QUEUES)
     return [plural(count, word) for count, word in counts if count]
@@ -103,7 +103,7 @@ def host_words(host: HostFigures) -> str:
     if host.throttled_share is not None:
         words.append(f"throttled in {percent(host.throttled_share)} of its periods")
     looked = any(getattr(host, name) is not None for name, _ in QUEUES)
-    return ", ".join([*words, *(trouble(host) or ["no queue problems"] * looked)])
+    return ", ".join([*words, *(problems(host) or ["no queue problems"] * looked)])
 
 
 def names(study: Study) -> list[str]:
@@ -133,7 +133,7 @@ def host_rows(study: Study) -> list[Row]:
                     "place": place[name],
                     "share": round(host.cpu_share, 3),
                     "throttled": round(host.throttled_share or 0, 3),
-                    "sign": "!" if trouble(host) else "",
+                    "sign": "!" if problems(host) else "",
                     "limit": host == limit_of(point),
                     "said": f"{point.subject}, {name}: {host_words(host)}",
                 }
@@ -149,9 +149,9 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
     limits = limits_of(p for p in points if limit_of(p))
     if not limits:
         most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
-        nobody = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
+        none = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
         return (
-            f"At {connections(level)} {nobody}the busiest was "
+            f"At {connections(level)} {none}the busiest was "
             f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
         )
     who, cells = next(iter(limits.items()))

@@ -38,7 +38,7 @@ class Study:
         found = {p.subject: StudySubject(p.subject, p.kind, p.architecture) for p in self.points}
         order = [name for name in results.servers if name in found]
         names = order + [name for name in found if name not in order]
-        ranks = {"server": 0, "stranger": 1, "floor": 2}
+        ranks = {"server": 0, "reference": 1, "baseline": 2}
         self.subjects = sorted((found[n] for n in names), key=lambda s: ranks.get(s.kind, 1))
         self.all_scenarios = list(dict.fromkeys(point.conditions for point in self.points))
 
@@ -81,7 +81,7 @@ class Study:
 
     def contenders(self, scenario: Conditions, level: int | None = None) -> list[Point]:
         """Return the valid points of a scenario, without those of baselines."""
-        points = self.of(scenario, "server", "stranger")
+        points = self.of(scenario, "server", "reference")
         return [p for p in points if p.held and level in (None, p.level)]
 
     def series(self, subject: str, scenario: Conditions) -> list[Point]:
@@ -95,7 +95,7 @@ class Study:
 
     def reference(self, scenario: Conditions) -> int:
         """Return the level at which servers are compared."""
-        return best_level(self.of(scenario, "server", "stranger")) or max(
+        return best_level(self.of(scenario, "server", "reference")) or max(
             self.levels(scenario), default=0
         )
 
@@ -109,19 +109,19 @@ class Study:
         and servers of many processes cannot be compared with those of one."""
         return any(p.typical and p.typical.process for p in self.points)
 
-    def floor_of(self, point: Point) -> Point | None:
+    def baseline_of(self, point: Point) -> Point | None:
         """Return the valid baseline point with the same architecture, scenario and level."""
-        if point.kind == "floor" or not point.architecture:
+        if point.kind == "baseline" or not point.architecture:
             return None
-        for other in self.of(point.conditions, "floor"):
+        for other in self.of(point.conditions, "baseline"):
             same = other.architecture == point.architecture
             if same and other.level == point.level and other.held:
                 return other
         return None
 
-    def floor_ratio(self, point: Point) -> float | None:
+    def baseline_ratio(self, point: Point) -> float | None:
         """Return CPU per request as a multiple of the baseline's; None if one is unknown."""
-        return ratio(point, self.floor_of(point), "cpu")
+        return ratio(point, self.baseline_of(point), "cpu")
 
     @property
     def single_run(self) -> bool:

@@ -85,7 +85,7 @@ def _frames(node: _Node, least: float) -> list[Frame]:
     ]
 
 
-BESIDE = frozenset({"server_start", "server_ready", "server_end"})
+START_AND_END = frozenset({"server_start", "server_ready", "server_end"})
 """Functions that run once, before or after all requests."""
 READ_SECONDS = 60.0
 """The time limit of perf script and of pprof. Newer Go versions build pprof at its first use."""
@@ -99,17 +99,13 @@ def what_was_counted(folder: Path) -> StackFigures | None:
     """Return the profile of all processes that have left a file in a folder. None: there is no
     file, or a file is truncated because its process was killed."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
-    if not all(map(_is_whole, files)):
+    if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
     stacks = [one for file in files for one in counts(file)]
     served = [(stack, count) for stack, count in stacks if _is_serving(stack)]
     if not served:
         return None
     return StackFigures(how="callgrind", kernel=False, frames=tree(served))
-
-
-def _is_whole(file: Path) -> bool:
-    return "\ntotals: " in file.read_text(errors="replace")[-100:]
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
@@ -145,7 +141,7 @@ def counts(file: Path) -> Iterator[tuple[Stack, int]]:
 
 def _is_serving(stack: Stack) -> bool:
     names = {function.name for function in stack}
-    return not STARTS.isdisjoint(names) and BESIDE.isdisjoint(names)
+    return not STARTS.isdisjoint(names) and START_AND_END.isdisjoint(names)
 
 
 def what_it_wrote(file: Path) -> StackFigures:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from bench.host.accounting import CpuTime, Usage, rusage_of_buried
+from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference, tcp_counters, text_of
 from bench.host.sockets import own_backlog
 from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
@@ -185,10 +185,10 @@ def page_faults_of(pids: Sequence[int]) -> int:
     return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 
 
-def lives_buried() -> Lifetime:
+def lives_reaped() -> Lifetime:
     """Return the usage of all reaped children of this process, with their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return Lifetime(rusage_of_buried(), Switches(used.ru_nvcsw, used.ru_nivcsw))
+    return Lifetime(rusage_of_reaped(), Switches(used.ru_nvcsw, used.ru_nivcsw))
 
 
 def _process(pid: int) -> Weight | None:

@@ -94,11 +94,11 @@ def ended(servers: Sequence[RunningServer]) -> orders.Stopped:
     """End all servers at the same time and return how they ended."""
     found = orders.Stopped()
     if servers:
-        before = footprint.lives_buried()
+        before = footprint.lives_reaped()
         for server in servers[1:]:
             server.ask_to_stop()
         found.servers = [server.stop() for server in servers]
-        found.life = difference(footprint.lives_buried(), before)
+        found.life = difference(footprint.lives_reaped(), before)
         found.stacks = what_was_counted(servers[0].place.folder)
     return found
 

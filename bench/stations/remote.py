@@ -176,7 +176,7 @@ class RemoteStation:
             self._watch = watch
         return found
 
-    def close(self, patience: float = CLOSE_SECONDS) -> None:
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """End the agent, which ends all that it started; kill it after the time limit in seconds.
         May be called twice."""
         process, self._process = self._process, None
@@ -187,7 +187,7 @@ class RemoteStation:
                 with contextlib.suppress(OSError):
                     pipe.close()
         try:
-            process.wait(patience)
+            process.wait(timeout)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -81,8 +81,8 @@ def why_no_perf() -> str:
 
 
 def how_stacks(wanted: str) -> tuple[Mode | None, str]:
-    """Return how functions can be profiled here, and the reason if not as wanted by "auto". Raises
-    UserError if the wanted method is named and does not work."""
+    """Return how functions can be profiled here; with "auto" also the reason if it is not by perf.
+    Raises UserError if a method is named and does not work."""
     if wanted == "no":
         return None, ""
     reason = why_no_perf() if wanted in ("auto", "perf") else ""
@@ -118,9 +118,9 @@ class Sampler:
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
         control = f"fifo:{place / 'order'},{place / 'answer'}"
-        told = ["--output", str(place / "data"), "--delay", "-1", "--control", control]
+        options = ["--output", str(place / "data"), "--delay", "-1", "--control", control]
         back = FRAME_POINTERS if any(map(_is_of_go, pids)) else STACKS
-        self._child = Child([*RECORD, *back, *where, *told], own)
+        self._child = Child([*RECORD, *back, *where, *options], own)
         try:
             self._begin(watch)
         except BaseException:
@@ -247,9 +247,9 @@ class Tracer:
         if self._child.running():
             raise StartError("strace did not attach")
         said = last_line(self._child.stderr) or "no error message"
-        cure = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
+        fix = "; fix: sudo sysctl kernel.yama.ptrace_scope=0"
         yama = text_of(YAMA).strip() in ("1", "2") and "not permitted" in said
-        raise StartError(f"strace ended: {said}{cure if yama else ''}")
+        raise StartError(f"strace ended: {said}{fix if yama else ''}")
 
 
 def count(lines: Iterable[str]) -> Counter[str]:

@@ -117,13 +117,13 @@ class Site:
     # ---- Before the runs ----
 
     def survey(
-        self, names: Sequence[str] | None, floors: bool, some: bool = False
+        self, names: Sequence[str] | None, baselines: bool, some: bool = False
     ) -> list[Subject]:
         """Survey all hosts and return the servers of these names. Raise UserError for servers that
         a host lacks; with `some`, leave them out, see `left_out`."""
         for one in self._members:
             wanted = list(names or []) if one.role in ("server", None) else None
-            one.seen = one.station.survey(wanted, floors, some, *self._programs)
+            one.seen = one.station.survey(wanted, baselines, some, *self._programs)
         lacking = self.left_out()
         return [one for one in self._of_server().subjects if one.name not in lacking]
 

@@ -82,14 +82,14 @@ class LocalStation:
     def survey(
         self,
         subjects: list[str] | None = None,
-        floors: bool = False,
+        baselines: bool = False,
         some: bool = False,
         programs: Path = ROOT,
     ) -> orders.Surveyed:
         """Return the report on this host. `subjects`: also find these servers, by name (None: none,
         empty: all project servers); `some`: leave out those that cannot run here; `programs`: the
         folder of their executables. Raise UserError if a server is missing."""
-        surveyed = survey(subjects, floors, some, programs)
+        surveyed = survey(subjects, baselines, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
         self._found |= {subject.name: subject for subject in surveyed.subjects}
         return surveyed

@@ -17,18 +17,18 @@ from bench.subjects import declared
 from bench.subjects.subject import Subject, select
 
 
-def survey(subjects: list[str] | None, floors: bool, some: bool, programs_at: Path) -> Surveyed:
+def survey(subjects: list[str] | None, baselines: bool, some: bool, programs_at: Path) -> Surveyed:
     """Return the report; the words are those of `LocalStation.survey`."""
     found: list[Subject] = []
     left_out: dict[str, str] = {}
     if subjects is not None:
-        found = select(subjects or None, floors, programs_at, left_out if some else None)
+        found = select(subjects or None, baselines, programs_at, left_out if some else None)
     return Surveyed(
         host=machine.describe_host(Host()),
         limits=read_limits(),
         subjects=found,
         left_out=left_out,
-        peers={s.name: declared.peer(s.name) for s in found if s.kind == "stranger"},
+        peers={s.name: declared.peer(s.name) for s in found if s.kind == "reference"},
         versions=versions_of(found),
         nginx=programs.said_version(["nginx", "-v"]),
     )
@@ -50,9 +50,9 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     """Return the versions of the servers under test and their compilers."""
     subjects = list(subjects)
     servers = [(s.name, s.executable) for s in subjects if s.kind == "server" and s.executable]
-    strangers = [declared.stranger(s.name) for s in subjects if s.kind == "stranger"]
+    references = [declared.reference(s.name) for s in subjects if s.kind == "reference"]
     return SubjectVersions(
         servers={name: programs.first_line([str(path), "--version"]) for name, path in servers},
-        strangers={one.name: programs.said_version(one.version) for one in strangers},
+        references={one.name: programs.said_version(one.version) for one in references},
         compilers={name: programs.compiler_of(path) for name, path in servers},
     )

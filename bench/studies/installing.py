@@ -31,9 +31,9 @@ def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
     for name in subjects:
         if name not in declared.names():
             continue
-        stranger = declared.stranger(name)
-        if stranger.said.packages and stranger.lacks():
-            found[name] = stranger.said.packages
+        reference = declared.reference(name)
+        if reference.said.packages and reference.lacks():
+            found[name] = reference.said.packages
     return found
 
 
@@ -58,7 +58,7 @@ def sum_of_uris(text: str) -> int:
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
     """Return the megabytes that the build of each reference server will download, by item.
     `wanted`: servers whose packages will be installed. Others that lack a program are not built."""
-    declared_ones = (declared.stranger(name) for name in subjects if name in declared.names())
+    declared_ones = (declared.reference(name) for name in subjects if name in declared.names())
     able = (one for one in declared_ones if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.said.fetches}
     return {name: each for name, each in found.items() if each}

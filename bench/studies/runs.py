@@ -194,4 +194,4 @@ def belongs(subject: Subject, part: Plan) -> bool:
     """Return whether a part of the sweep includes a server."""
     if part.subjects is None or subject.name in part.subjects:
         return True
-    return part.floors and subject.kind == "floor" and subject.architecture in part.subjects
+    return part.baselines and subject.kind == "baseline" and subject.architecture in part.subjects

@@ -153,7 +153,7 @@ class Measure(Size):
     part: str = ""
     servers: tuple[str, ...] = Field(min_length=1)
     but: tuple[str, ...] = ()
-    floors: bool = False
+    baselines: bool = False
     workloads: tuple[str, ...] = Field(min_length=1)
     times: PositiveFloat = 1.0
 
@@ -294,7 +294,7 @@ class DeclaredStudy(StudyWords, Size):
             workloads=entry.workloads,
             varied={**entry.varied, "mode": (mode,)},
             subjects=self._able(entry, mode),
-            floors=entry.floors and mode == "closed",
+            baselines=entry.baselines and mode == "closed",
         )
 
     def _able(self, entry: Measure, mode: str) -> tuple[str, ...]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Read the declarations of the reference servers, bench/strangers/NAME/`stranger.toml`.
+"""Read the declarations of the reference servers, bench/references/NAME/`reference.toml`.
 
 A declaration has the server's description and origin, its command with the port and Redis, its
 workloads, the settings for a fair comparison, and its expected processes and system calls.
-bench/strangers/nginx/ explains all keys.
+bench/references/nginx/ explains all keys.
 """
 
 import re
@@ -21,8 +21,8 @@ from bench.host.project import ROOT, declaration
 from bench.records.errors import UserError
 from bench.records.results import Peer
 
-STRANGERS = ROOT / "bench" / "strangers"
-BUILD = ROOT / "build" / "strangers"
+REFERENCES = ROOT / "bench" / "references"
+BUILD = ROOT / "build" / "references"
 OUR_BUILD = {"BUILD": str(BUILD)}
 BUILD_SECONDS = 300
 LOOK_SECONDS = 20
@@ -68,7 +68,7 @@ class Fetched(BaseModel):
 
 
 class Declaration(BaseModel):
-    """The content of a `stranger.toml`; the one in bench/strangers/nginx/ explains all keys."""
+    """The content of a `reference.toml`; the one in bench/references/nginx/ explains all keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -90,7 +90,7 @@ class Declaration(BaseModel):
     closes: str = ""
     warm_up: int = 0
     ready: str = ""
-    stalled_by: Literal["nobody", "one", "workers"] | None = None
+    stalled_by: Literal["none", "one", "workers"] | None = None
     architecture: str | None = None
     resembles: tuple[str, ...]
     how: str
@@ -107,7 +107,7 @@ class Declaration(BaseModel):
 
 
 @dataclass(frozen=True)
-class Stranger:
+class Reference:
     """A declared reference server and the folder of its files."""
 
     name: str
@@ -187,13 +187,13 @@ def _is_there(program: str) -> bool:
 
 def names() -> list[str]:
     """Return the names of all declared reference servers."""
-    return sorted(file.parent.name for file in STRANGERS.glob("*/stranger.toml"))
+    return sorted(file.parent.name for file in REFERENCES.glob("*/reference.toml"))
 
 
-def stranger(name: str, parent: Path = STRANGERS) -> Stranger:
+def reference(name: str, parent: Path = REFERENCES) -> Reference:
     """Return the reference server of this name. Raise UserError if its declaration is not valid."""
-    file = parent / name / "stranger.toml"
-    return Stranger(name, declaration(Declaration, file), file.parent)
+    file = parent / name / "reference.toml"
+    return Reference(name, declaration(Declaration, file), file.parent)
 
 
 def limits_of(config: str) -> dict[str, str]:
@@ -208,5 +208,5 @@ def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
 
 def peer(name: str) -> Peer:
     """Return the declaration of a reference server, for the results."""
-    said = stranger(name).said
+    said = reference(name).said
     return Peer.model_validate(said.model_dump(include=set(Peer.model_fields)))

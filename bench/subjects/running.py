@@ -75,7 +75,7 @@ def _figure(pattern: str, text: str) -> float | None:
     return float(match[1]) if match else None
 
 
-WITHOUT = ROOT / "build" / "floor" / "without.so"
+WITHOUT = ROOT / "build" / "baselines" / "without.so"
 """The library that switches optimisations off."""
 
 CHANGED = ROOT / "build" / "experiments"
@@ -92,11 +92,11 @@ NEVER_SERVED_SECONDS = 0.5
 """The time limit for a server that never served: it has no active requests."""
 
 
-def without(trick: str, command: Sequence[str]) -> list[str]:
-    """Return the command with one of the optimisations of `floors/without.c` switched off."""
+def without(optimisation: str, command: Sequence[str]) -> list[str]:
+    """Return the command with one of the optimisations of `baselines/without.c` switched off."""
     if not WITHOUT.exists():
-        raise StartError(f"{WITHOUT.name} is not built; run `make floor`")
-    return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={trick}", *command]
+        raise StartError(f"{WITHOUT.name} is not built; run `make baselines`")
+    return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={optimisation}", *command]
 
 
 def changed(name: str, command: Sequence[str]) -> list[str]:
@@ -198,11 +198,11 @@ class RunningServer(Child):
         """Send SIGTERM without waiting."""
         self.send(signal.SIGTERM)
 
-    def stop(self, patience: float = STOP_SECONDS) -> "Ended":
+    def stop(self, timeout: float = STOP_SECONDS) -> "Ended":
         """End it and all its processes with SIGTERM, or with SIGKILL after the time limit (in
         seconds). May be called twice."""
         try:
-            obeyed = self.end(patience)
+            obeyed = self.end(timeout)
             return Ended(
                 obeyed=obeyed,
                 status=self.exit_status,

@@ -2,7 +2,7 @@
 """Select the servers under test: the project's servers, their baselines, and reference servers.
 
 The project's servers are found by their folders, so a new server needs no entry here. The baseline
-of a server (the minimal server of its architecture) is called `floor-epoll` and comes from floors/.
+of a server (the minimal server of its architecture) is called `baseline-epoll`; baselines/ has it.
 The server without the second storey, from `make plain`, is called `plain-epoll`.
 Reference servers are declared, see bench.subjects.declared.
 """
@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field
 
 from bench.host.process import free_port
 from bench.host.project import ROOT, declaration
-from bench.records.conditions import FLOOR_PREFIX, PLAIN_PREFIX, Conditions
+from bench.records.conditions import BASELINE_PREFIX, PLAIN_PREFIX, Conditions
 from bench.records.errors import UserError
 from bench.records.figures import Kind
 from bench.records.values import each_of
@@ -27,11 +27,11 @@ from bench.subjects import declared
 from bench.subjects.declared import Keeps
 
 _FOLDER = re.compile(r"\d\d_[A-Za-z0-9_-]+")
-FLOORS = ROOT / "floors"
-FLOOR_BUILD = ROOT / "build" / "floor"
+BASELINES = ROOT / "baselines"
+BASELINE_BUILD = ROOT / "build" / "baselines"
 PLAIN_BUILD = ROOT / "build" / "plain"
 
-FLOOR_ASKS: dict[str, tuple[str, ...]] = {
+BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     "redirect": (),
     "moved": (),
     "hello": (),
@@ -115,7 +115,7 @@ class Subject:
     """Whether it uses --workers, as declared in its folder."""
     stalled_by: str | None = None
     """The number of silent clients that blocks all others, as declared in its folder (and tested by
-    the end-to-end tests): "nobody" (no number), "one", as many as its "workers". None: unknown."""
+    the end-to-end tests): "none" (no number), "one", as many as its "workers". None: unknown."""
 
     def serves(self, workload: str) -> bool:
         """Return whether it serves the workload of this name."""
@@ -134,29 +134,29 @@ class Subject:
         if self.always_closes:
             return not conditions.server_keeps and not conditions.idle
         # A baseline keeps all connections or none, and counts each client as a visitor.
-        return not (self.kind == "floor" and conditions.idle)
+        return not (self.kind == "baseline" and conditions.idle)
 
 
 def select(
     names: Sequence[str] | None,
-    floors: bool = False,
+    baselines: bool = False,
     programs: Path = ROOT,
     left_out: dict[str, str] | None = None,
 ) -> list[Subject]:
     """Return the named servers under test in this order, each once; None: the project's servers
     that are measured by default; `all` means every one of them. The name of a folder is valid
-    too: 07_epoll is epoll. `floors`: add the baselines of the project's
+    too: 07_epoll is epoll. `baselines`: add the baselines of the project's
     servers. `programs`: the folder of the servers' executables.
 
-    Raise UserError if a server is unknown, not built, or something that it needs is missing. With
-    `left_out`, the last is no error: these servers are missing in the result, and `left_out` gets
-    the reasons by name.
+    Raise UserError if a server is unknown or not built, or if something that it needs is missing.
+    With `left_out` a server that lacks something is no error: it is left out of the result, and
+    `left_out` gets the reason by its name.
     """
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
-    if floors:
-        chosen = [FLOOR_PREFIX + name for name in wanted if name in servers]
-        wanted += [name for name in chosen if name not in wanted and _floor_source(name)]
+    if baselines:
+        chosen = [BASELINE_PREFIX + name for name in wanted if name in servers]
+        wanted += [name for name in chosen if name not in wanted and _baseline_source(name)]
     built = {name: programs / name for name in wanted if name in servers}
     built |= {PLAIN_PREFIX + name: PLAIN_BUILD / name for name in servers}
     if missing := [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]:
@@ -197,9 +197,11 @@ def discover(root: Path = ROOT) -> list[str]:
 
 def known_names(servers: Sequence[str]) -> list[str]:
     """Return all names that can be chosen."""
-    floors = [FLOOR_PREFIX + name for name in servers if _floor_source(FLOOR_PREFIX + name)]
+    baselines = [
+        BASELINE_PREFIX + name for name in servers if _baseline_source(BASELINE_PREFIX + name)
+    ]
     plain = [PLAIN_PREFIX + name for name in servers]
-    return [*servers, *plain, *floors, *declared.names()]
+    return [*servers, *plain, *baselines, *declared.names()]
 
 
 def server_subject(name: str, program: Path) -> Subject:
@@ -231,7 +233,7 @@ class ServerFacts(BaseModel):
 
     workers: str = ""
     """The unit that --workers counts; empty: it has no effect."""
-    stalled_by: str = "nobody"
+    stalled_by: str = "none"
     by_default: bool = True
     """Whether it is measured and tested if no servers are named."""
 
@@ -245,15 +247,15 @@ def said_of(folder: Path) -> ServerFacts:
     return declaration(ServerFacts, folder / "tests.toml")
 
 
-def floor_subject(architecture: str) -> Subject:
+def baseline_subject(architecture: str) -> Subject:
     """Return the baseline of a server. Raise LeftOut if there is none or it is not built."""
-    name = FLOOR_PREFIX + architecture
-    source = _floor_source(name)
+    name = BASELINE_PREFIX + architecture
+    source = _baseline_source(name)
     if source is None:
-        raise declared.LeftOut(f"{architecture} has no baseline in {FLOORS.relative_to(ROOT)}/")
-    program = FLOOR_BUILD / source.stem
+        raise declared.LeftOut(f"{architecture} has no baseline in {BASELINES.relative_to(ROOT)}/")
+    program = BASELINE_BUILD / source.stem
     if not os.access(program, os.X_OK):
-        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: `make floor`")
+        raise declared.LeftOut(f"{name} is left out: it is not built yet. Run: `make baselines`")
 
     def command(place: Place) -> list[str]:
         return [
@@ -267,20 +269,20 @@ def floor_subject(architecture: str) -> Subject:
 
     return Subject(
         name=name,
-        kind="floor",
+        kind="baseline",
         command=command,
         architecture=architecture,
-        workloads=frozenset(FLOOR_ASKS),
+        workloads=frozenset(BASELINE_ASKS),
         always_closes=architecture == "iterative",
         executable=program,
     )
 
 
-def stranger_subject(name: str) -> Subject:
+def reference_subject(name: str) -> Subject:
     """Build and return a reference server. Raise LeftOut if something that it needs is missing."""
-    stranger = declared.stranger(name)
-    said = stranger.said
-    stranger.prepare()
+    reference = declared.reference(name)
+    said = reference.said
+    reference.prepare()
 
     def command(place: Place) -> list[str]:
         words = {
@@ -290,11 +292,11 @@ def stranger_subject(name: str) -> Subject:
             "REDIS_URL": place.redis_url,
         }
         itself = [said.profile, str(place.folder / PROFILE_FILE)] if place.profile else []
-        return [*stranger.command_line(place.folder, words), *itself]
+        return [*reference.command_line(place.folder, words), *itself]
 
     return Subject(
         name=name,
-        kind="stranger",
+        kind="reference",
         command=command,
         architecture=said.architecture,
         workloads=frozenset(said.workloads),
@@ -311,21 +313,21 @@ def stranger_subject(name: str) -> Subject:
 def _subject(name: str, built: Mapping[str, Path]) -> Subject:
     if name in built:
         return server_subject(name, built[name])
-    if name.startswith(FLOOR_PREFIX):
-        return floor_subject(name.removeprefix(FLOOR_PREFIX))
-    return stranger_subject(name)
+    if name.startswith(BASELINE_PREFIX):
+        return baseline_subject(name.removeprefix(BASELINE_PREFIX))
+    return reference_subject(name)
 
 
-def _floor_source(name: str) -> Path | None:
-    return next(FLOORS.glob(f"[0-9][0-9]_{name.removeprefix(FLOOR_PREFIX)}.c"), None)
+def _baseline_source(name: str) -> Path | None:
+    return next(BASELINES.glob(f"[0-9][0-9]_{name.removeprefix(BASELINE_PREFIX)}.c"), None)
 
 
 def _redis_words(place: Place) -> list[str]:
     """Return a baseline's options: its Redis, the first commands, and those of each request."""
-    asks = FLOOR_ASKS.get(place.conditions.workload, ())
+    asks = BASELINE_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
-    where, greetings = redis_for_floor(place.redis_url)
+    where, greetings = redis_for_baseline(place.redis_url)
     return [
         *("--redis", where),
         *(word for greeting in greetings for word in ("--greet", greeting)),
@@ -333,7 +335,7 @@ def _redis_words(place: Place) -> list[str]:
     ]
 
 
-def redis_for_floor(url: str) -> tuple[str, list[str]]:
+def redis_for_baseline(url: str) -> tuple[str, list[str]]:
     """Return HOST:PORT or unix:PATH, and the first commands of a connection. A baseline splits its
     commands at spaces. Raise UserError for a user name or password with a space."""
     if url.startswith("unix:"):
@@ -341,7 +343,7 @@ def redis_for_floor(url: str) -> tuple[str, list[str]]:
     parts = urlsplit(url)
     secrets = [unquote(word) for word in (parts.username, parts.password) if word]
     if any(" " in word for word in secrets):
-        raise UserError("baselines cannot use a Redis password that contains spaces: omit --floors")
+        raise UserError("baselines cannot use a Redis password with spaces: omit --baselines")
     greetings = [" ".join(["AUTH", *secrets])] if secrets else []
     database = parts.path.strip("/")
     if database not in ("", "0"):

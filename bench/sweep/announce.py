@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench.doctor.doctor import Diagnosis, show_cures
+from bench.doctor.doctor import Diagnosis, show_fixes
 from bench.readers import order
 from bench.readers.console import say
 from bench.readers.table import result_table
@@ -40,21 +40,21 @@ def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console)
         say(out, reason, "yellow")
     if not redis.private:
         say(out, f"Redis: {redis.shown}; only its visitor_count is changed, by each visit")
-    _show_troubles(diagnosis.lines, diagnosis.findings, out)
+    _show_problems(diagnosis.lines, diagnosis.findings, out)
 
 
-def _show_troubles(said: Sequence[DoctorLine], findings: Sequence[Finding], out: Console) -> None:
+def _show_problems(said: Sequence[DoctorLine], findings: Sequence[Finding], out: Console) -> None:
     """Print the doctor's failed checks, and the limits that are too low for some levels."""
     well = sum(line.state in ("well", "note") for line in said)
     say(out, f"Doctor: {well} of {len(said)} checks passed")
-    said_below = {finding.cure for finding in findings}
-    left = [x for x in said if x.state != "note" and x.cure not in said_below]
-    show_cures(left, out)
+    said_below = {finding.fix for finding in findings}
+    left = [x for x in said if x.state != "note" and x.fix not in said_below]
+    show_fixes(left, out)
     for finding in findings:
         levels = ", ".join(f"{level:,}" for level in finding.levels)
         word = "Not possible" if finding.impossible else "Warning"
         say(out, f"{word} at {levels}: {finding.describe()}", "yellow")
-        say(out, f"    fix: {finding.cure}", "yellow")
+        say(out, f"    fix: {finding.fix}", "yellow")
     out.print()
 
 

@@ -53,7 +53,7 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     begin = time.monotonic()
     report = ""
     try:
-        if subject.kind == "floor":
+        if subject.kind == "baseline":
             _learn_answer(subject, spec, bench)
         report = _measure(subject, spec, bench, run)
     except NoFigure as stopped:
@@ -107,9 +107,9 @@ def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
     bench.redis.prepare()
     try:
         url = urljoin(_start(spec, bench), workload.path)
-        answer = probe(url, workload, 200 if subject.kind == "floor" else workload.status)
+        answer = probe(url, workload, 200 if subject.kind == "baseline" else workload.status)
         run.probe_status = answer.status
-        if subject.kind != "floor":
+        if subject.kind != "baseline":
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer.size)
         loader = Loader(spec, workload, site, bench.redis)
@@ -143,15 +143,15 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     return site.start_balancer(urls, conditions.balancer == "keep", spec.connections)
 
 
-def _learn_answer(floor: Subject, spec: RunSpec, bench: Bench) -> None:
-    """Measure the answer's length of the server whose architecture a baseline has: the baseline's
-    answer must be as long. Raises NothingToMatch; the next run then tries again."""
+def _learn_answer(baseline: Subject, spec: RunSpec, bench: Bench) -> None:
+    """Measure the length of a server's answer, because the answer of its baseline must be as long.
+    Raises NothingToMatch; the next run then tries again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in bench.answer_bytes:
         return
     workload = workload_for(conditions.workload)
-    name, url = floor.architecture or "", bench.redis.url
+    name, url = baseline.architecture or "", bench.redis.url
     order = ServerOrder(subject=name, redis_url=url, conditions=conditions)
     try:
         bench.redis.prepare()

@@ -8,7 +8,7 @@ check that failed. The checks are sorted by how much their failure explains.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.doctor.limits import ACCEPT_QUEUE_CURE, TIME_WAIT_CURE
+from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
 from bench.records.figures import (
@@ -121,15 +121,15 @@ def _causes(seen: Evidence) -> Iterator[str]:
     if seen.forgotten:
         yield (
             f"the kernel had no room for {seen.forgotten:,} connections in TIME_WAIT and may have "
-            f"reset their clients; fix: {TIME_WAIT_CURE}"
+            f"reset their clients; fix: {TIME_WAIT_FIX}"
         )
     if seen.overflows:
-        cure = ACCEPT_QUEUE_CURE
+        fix = ACCEPT_QUEUE_FIX
         if seen.own_backlog is not None:
-            cure = f"a larger backlog than the server's own of {seen.own_backlog:,} (--backlog)"
+            fix = f"a larger backlog than the server's own of {seen.own_backlog:,} (--backlog)"
         yield (
             f"connections met a full accept queue {seen.overflows:,} times and clients tried again "
-            f"later; fix: {cure}"
+            f"later; fix: {fix}"
         )
 
 

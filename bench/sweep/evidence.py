@@ -14,7 +14,7 @@ from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
 from bench.sweep.run_figures import CLOCK_SECONDS
 
 LITTLE_ABOVE = 0.15
-"""There cannot be more requests in progress than connections; this is for errors of our clock."""
+"""There are at most as many requests in progress as connections; our clock may be wrong by this."""
 LITTLE_BELOW = 0.5
 """There can be fewer, because ab needs time between two requests of a connection. If fewer than
 half are in progress, ab did not make the planned load."""

@@ -20,7 +20,7 @@ from bench.stations.site import Seen, Site
 from bench.sweep.probes import parked, pending
 
 WARM_UP_CONNECTIONS = 100
-"""The maximum; lower levels use fewer connections. Each connection is used twice."""
+"""The largest number of connections of a warm-up; lower levels use fewer. Each is used twice."""
 SETTLE_SECONDS = 0.05
 """The time after the load for the last children and threads to end and be counted."""
 IDLE_PATH = "/redirect"

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.records.conditions import ASPECTS, FLOOR_PREFIX, Value
+from bench.records.conditions import ASPECTS, BASELINE_PREFIX, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
@@ -66,17 +66,21 @@ class SweepOptions(KeptOptions):
         """Return the servers of all parts, and requested baselines; None: the project's servers."""
         named = [name for part in self.parts for name in part.subjects or ()]
         known = known_names(discover())
-        floors = [FLOOR_PREFIX + x for p in self.parts if p.floors for x in p.subjects or ()]
-        return tuple(dict.fromkeys([*named, *(name for name in floors if name in known)])) or None
+        baselines = [
+            BASELINE_PREFIX + x for p in self.parts if p.baselines for x in p.subjects or ()
+        ]
+        return (
+            tuple(dict.fromkeys([*named, *(name for name in baselines if name in known)])) or None
+        )
 
     def values(self, condition: str) -> set[Value]:
         """Return all values of one condition, of all parts."""
         return {value for part in self.parts for value in part.values(condition)}
 
     @property
-    def floors(self) -> bool:
+    def baselines(self) -> bool:
         """Return whether a part without named servers requests the baselines."""
-        return any(part.floors for part in self.parts if part.subjects is None)
+        return any(part.baselines for part in self.parts if part.subjects is None)
 
 
 def add_plan(sub: argparse.ArgumentParser) -> None:
@@ -91,9 +95,11 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
     )
     studies = f"measure these studies: {', '.join(names())}; or files *.toml"
     add("--studies", nargs="+", metavar="NAME", help=studies)
-    only = "measure only these servers (default: the project's); others: bench/strangers/, floor-*"
+    only = (
+        "measure only these (default: the project's servers); others: bench/references/, baseline-*"
+    )
     add("--servers", nargs="+", metavar="NAME", help=only)
-    add("--floors", action="store_true", help="measure the baseline of each server, too")
+    add("--baselines", action="store_true", help="measure the baseline of each server, too")
     add("--levels", nargs="+", metavar="N", help="concurrent connections (default: see --full)")
     workloads = f"{', '.join(WORKLOADS)}; or {ALL} (default {DEFAULT_WORKLOAD})"
     add("--workloads", nargs="+", metavar="NAME", help=workloads)
@@ -145,7 +151,7 @@ def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> 
     studies, _ = profiled([study(word) for word in words_of(options.studies)])
     if studies and plan != Plan(full=plan.full):
         raise UserError("--studies defines all that is measured: leave out the other options")
-    how_is_usual = Plan(workloads=plan.workloads, subjects=plan.subjects, floors=plan.floors)
+    how_is_usual = Plan(workloads=plan.workloads, subjects=plan.subjects, baselines=plan.baselines)
     given = vars(options)
     if given.get("hosts") and options.redis:
         raise UserError("--redis and --hosts exclude each other: one of the hosts runs Redis")
@@ -183,7 +189,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         workloads=workloads,
         varied=_varied(options),
         subjects=tuple(words_of(options.servers)) or None,
-        floors=options.floors,
+        baselines=options.baselines,
     )
     if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:
         raise UserError("--instances above 1 needs nginx: add --balancer close or keep")

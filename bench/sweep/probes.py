@@ -15,7 +15,7 @@ from bench.services.redis_server import RunRedis
 from bench.stations.orders import Weight
 from bench.stations.site import Site
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 PER_ADDRESS = 5_000
 """Connections from one local address: few of its 28,000 ports, so a free one is found fast."""
 
@@ -34,7 +34,7 @@ class Crowd:
         try:
             for number in range(count):
                 source = f"127.0.0.{2 + number // PER_ADDRESS}" if here else ""
-                self._clients.append(Client(address, PATIENCE, source=source))
+                self._clients.append(Client(address, TIMEOUT, source=source))
         except OSError as error:
             self._close()
             raise NoFigure(f"connection {len(self._clients) + 1:,}: {error}") from error

@@ -45,9 +45,9 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     if not loaded.completed or not spec.conditions.rated:
         return
     done, idle, seconds = loaded.outcome, loaded.idle, loaded.seconds
-    beside = idle.requests_during if idle else 0
-    before = 1 + loaded.warmed_up + (idle.requests - beside if idle else 0)
-    served = spec.requests + beside
+    idle_requests = idle.requests_during if idle else 0
+    before = 1 + loaded.warmed_up + (idle.requests - idle_requests if idle else 0)
+    served = spec.requests + idle_requests
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
     if quota := run.conditions.quota:
         uses = _uses(loaded.hosts)
@@ -310,7 +310,7 @@ def _count(values: Sequence[int | None]) -> int | None:
 # with its own quota is at its limit if all of it is used and it was stopped in most periods.
 
 LIMIT = 0.9
-"""The least demand that counts as a limit."""
+"""A process with at least this demand was at its limit."""
 THROTTLED = 0.5
 """A host that is stopped in a larger share of the periods is at its limit. If work comes in bursts,
 a host below its limit is stopped sometimes, too."""

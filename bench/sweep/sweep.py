@@ -90,7 +90,7 @@ def _sweeper(
     some = bool(options.studies or (before and before.studies))
     left_out = before.left_out if before else options.not_wanted
     named = options.subjects and tuple(x for x in options.subjects if x not in left_out)
-    subjects = site.survey(named, options.floors, some)
+    subjects = site.survey(named, options.baselines, some)
     if before is None:
         options = options.answering(bool(site.slicing()))
     if any(options.values("quota")):

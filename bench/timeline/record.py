@@ -55,8 +55,8 @@ def require_tracing(strace: Sequence[str]) -> None:
     """
     if shutil.which("strace") is None:
         raise Refused("strace is not installed (Debian and Ubuntu: apt-get install strace)")
-    told = [word for word in strace if word != "-DD"]  # -DD would hide the status of strace
-    tried = subprocess.run([*told, "-o", "/dev/null", "true"], capture_output=True, text=True)
+    command = [word for word in strace if word != "-DD"]  # -DD would hide the status of strace
+    tried = subprocess.run([*command, "-o", "/dev/null", "true"], capture_output=True, text=True)
     if tried.returncode != 0:
         raise Refused(f"strace cannot trace here: {last_line(tried.stderr)}")
 

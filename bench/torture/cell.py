@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from bench.host.kernel import difference
 from bench.host.process import last_line
-from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, told
+from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, exchanges_of
 from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
@@ -86,14 +86,14 @@ def back_after(
 PAGES = ("redirect", "small", "guestbook", "sign")
 VISITORS = 16
 THINK_SECONDS = 0.02
-PATIENCE_SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
 """The time of the first responses, which do not count: the server opens files and connects."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
-CALM_PATIENCE, CALM_SHARE = 3.0, 0.85
+CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85
 """The measurement begins when visitors get CALM_SHARE of the requested pages, at the latest after
-CALM_PATIENCE seconds."""
+CALM_TIMEOUT seconds."""
 LOOKS = 3
 AGAIN_SECONDS = 0.02
 LATE_SECONDS = 0.05
@@ -149,7 +149,8 @@ def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[Atta
 
 
 def lying_redis(ground: Ground) -> SlowRedis:
-    """Start a proxy for the private Redis that can lie. May raise HelperError."""
+    """Start a proxy in front of the private Redis; it can send false replies. May raise
+    HelperError."""
     return SlowRedis(ground.redis.url, 0, ground.placement.load, ground.watch)
 
 
@@ -176,16 +177,16 @@ class Visitors(RunningCrowd):
         self.pages = pages
         theirs = tuple(page(name) for name in pages)
         order = CrowdOrder("visitors", scene.host, scene.port, VISITORS, theirs, THINK_SECONDS)
-        order = replace(order, patience=PATIENCE_SECONDS, mark=mark)
+        order = replace(order, timeout=TIMEOUT_SECONDS, mark=mark)
         super().__init__(order, scene.ground.placement.load, scene.watch)
 
     def answers(self) -> list[Exchange]:
         """Return all exchanges so far."""
-        return [one for one in told(self._child.stdout) if isinstance(one, Exchange)]
+        return [one for one in exchanges_of(self._child.stdout) if isinstance(one, Exchange)]
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which they got no CPU time."""
-        spans = [one for one in told(self._child.stdout) if isinstance(one, Late)]
+        spans = [one for one in exchanges_of(self._child.stdout) if isinstance(one, Late)]
         return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
@@ -226,11 +227,11 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
 
 
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
-    """Wait until the visitors get CALM_SHARE of their requested pages; at most CALM_PATIENCE
+    """Wait until the visitors get CALM_SHARE of their requested pages; at most CALM_TIMEOUT
     seconds."""
     begun = time.monotonic()
     scene.watch.sleep(WARM_SECONDS)
-    while time.monotonic() < begun + CALM_PATIENCE:
+    while time.monotonic() < begun + CALM_TIMEOUT:
         now = time.monotonic() - LATE_SECONDS
         lately = visitors.usual(now - WARM_SECONDS, now)
         if sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages):

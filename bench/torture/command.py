@@ -110,9 +110,9 @@ def line_for(made: Record, cell: TortureCell) -> str:
     if cell.before is None:
         return f"{start} {verdict(cell, facts)}: {cell.reason}"
     figures = f"{words.sign(cell, facts):<7} {verdict(cell, facts):<13} {words.rates(cell)}/s"
-    told = [*words.asides(cell, facts), words.losses(cell, facts)]
-    told += next((what for one, what in made.broken() if one is cell), [])
-    return "  ".join([f"{start} {figures}", *(text for text in told if text)])
+    texts = [*words.asides(cell, facts), words.losses(cell, facts)]
+    texts += next((what for one, what in made.broken() if one is cell), [])
+    return "  ".join([f"{start} {figures}", *(text for text in texts if text)])
 
 
 def summary(made: Record) -> RenderableType:

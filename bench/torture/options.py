@@ -19,7 +19,7 @@ from bench.torture import cell as cells
 from bench.torture.attacks import ATTACKS
 from bench.torture.ground import Ground
 
-BESIDE = ("nginx", "h2o", "lighttpd", "go")
+REFERENCES = ("nginx", "h2o", "lighttpd", "go")
 """The reference servers that are tested by default; all of them would take an hour."""
 
 
@@ -47,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
         + "".join(f"  {name:<16} {one.what}\n" for name, one in ATTACKS.items()),
     )
     add = top.add_argument
-    which = f"test only these servers (default: all of the project, {', '.join(BESIDE)})"
+    which = f"test only these servers (default: all of the project, {', '.join(REFERENCES)})"
     add("--servers", nargs="+", metavar="NAME", help=which)
     add("--attacks", nargs="+", metavar="NAME", help="run only these attacks (default: all)")
     limit = "start no further attack if it cannot end within M minutes"
@@ -66,12 +66,14 @@ def chosen(names: list[str]) -> tuple[list[Subject], list[str]]:
     """Return the named servers; without names all servers of the project and the installed default
     reference servers. Raises UserError."""
     if names:
-        floors = [name for name in names if name.startswith("floor-")]
-        if floors:
-            raise UserError(f"{', '.join(floors)}: baselines make no promises and are not tested")
+        baselines = [name for name in names if name.startswith("baseline-")]
+        if baselines:
+            raise UserError(
+                f"{', '.join(baselines)}: baselines make no promises and are not tested"
+            )
         return select(names), []
     left_out: dict[str, str] = {}
-    servers = [*select(None), *select(BESIDE, left_out=left_out)]
+    servers = [*select(None), *select(REFERENCES, left_out=left_out)]
     return servers, list(left_out.values())
 
 

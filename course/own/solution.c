@@ -24,7 +24,7 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
-/* Milliseconds between two tests of a waiting thread for the server's stop. */
+/* A waiting thread tests after so many milliseconds if the server stops. */
 #define LOOK      100
 #define QUEUE_FOR 1024
 

@@ -38,6 +38,6 @@ class CallbackModule(Default):  # type: ignore[misc]  # Ansible's classes carry 
         super()._print_task_banner(task)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The table tells which hosts were the trouble."""
+        """The table shows which hosts had a problem."""
         if stats.failures or stats.dark:
             super().v2_playbook_on_stats(stats)

@@ -149,8 +149,8 @@ static void serve(struct exchange *exchange, struct file *file,
     cache_return(cache, file);
 }
 
-/* RFC 3986, section 2.3: what may be in a path as it is.  All other bytes are
-   escaped: the decoded path may contain any byte, even line ends. */
+/* Escapes all bytes except those that a path may contain unescaped (RFC 3986,
+   section 2.3): a decoded path may contain any byte, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
     static const char digits[] = "0123456789ABCDEF";
 

@@ -202,9 +202,9 @@ static void on_child(int signal_number) {
     (void)signal_number;
 }
 
-/* Blocks SIGCHLD.  Only ppoll(2) (since Linux 2.6.16) unblocks it, while it
-   sleeps, by the previous mask.  Otherwise a child could end between a check
-   for ended children and the sleep, and stay a zombie until another event. */
+/* Blocks SIGCHLD, except while ppoll(2) (since Linux 2.6.16) sleeps: it then
+   sets the previous mask.  Otherwise a child could end between a check for
+   ended children and the sleep, and stay a zombie until another event. */
 void children_watch_exits(struct children *children) {
     struct sigaction action = {.sa_handler = on_child,
                                .sa_flags = SA_NOCLDSTOP};

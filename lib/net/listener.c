@@ -77,14 +77,14 @@ static bool start_listening(const struct options *options, int descriptor,
 
 __attribute__((noreturn)) static void
 give_up_listening(const struct options *options) {
-    const char *cure = "give another --address or --port";
+    const char *fix = "give another --address or --port";
 
     if (errno == EADDRINUSE)
-        cure = "stop the program that uses it, or give another --port";
+        fix = "stop the program that uses it, or give another --port";
     if (errno == EACCES)
-        cure = "ports below 1024 need root; give another --port";
+        fix = "ports below 1024 need root; give another --port";
     server_fatal("cannot listen on port %s of %s (%s); %s", options->port,
-                 options->address, strerror(errno), cure);
+                 options->address, strerror(errno), fix);
 }
 
 /* Returns a socket that listens at the address; -1 with errno set. */

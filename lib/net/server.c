@@ -137,7 +137,7 @@ void server_start(struct server *server,
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
 
-    print_banner(server); /* beforehand: it needs calls that serving does not */
+    print_banner(server); /* now, because it makes calls that are not kept */
     const char *rights =
         ops_confine_calls(options->confined, server->architecture->calls);
     fprintf(server->notes, "redis         %s\nconfined      %s\n",

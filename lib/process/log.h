@@ -18,8 +18,9 @@ struct log_limit {
     _Atomic unsigned suppressed;
 };
 
-/* Claims the next line.  Of all callers at once, one gets true and logs; then
-   none for a pause, in milliseconds. */
+/* Claims the next line.  If several processes call it at once, it returns true
+   to one of them, which logs.  For the pause, in milliseconds, it then returns
+   false to all. */
 bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
 
 /* Counts a message that may come for days.  Returns true if it must be logged:

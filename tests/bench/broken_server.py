@@ -25,7 +25,7 @@ import redis
 
 FILES = Path(__file__).resolve().parents[2] / "public" / "files"
 PAGE = b'<ul><li class="remark">' + b"x" * 500 + b"</ul>\n"
-"""A guestbook page, as far as the first response is checked."""
+"""The part of a guestbook page that the check of the first response needs."""
 EVERY = 100
 """An intermittent fault happens in every Nth response."""
 TWICE = 10
@@ -109,7 +109,7 @@ class Server(socketserver.ThreadingTCPServer):
         super().__init__(("127.0.0.1", int(port)), Handler)
         self.mode, self.remarks, self.at_once = mode, 0, 0
         self.hurt = self.littered = False
-        """There has been a crowd; a process was left."""
+        """Whether an attack has begun, and whether a process was left running."""
         self.lock, self.redis = threading.Lock(), redis.Redis.from_url(url)
         self.kept = list[socket.socket]()
 

@@ -71,7 +71,7 @@ def started(subject: Subject, cpus: Sequence[int] = (), **place: object) -> Iter
             server.stop()
 
 
-def broken(mode: str, kind: Kind = "stranger") -> Subject:
+def broken(mode: str, kind: Kind = "reference") -> Subject:
     """Return a server with one fault, as a reference server or as one of the project's."""
 
     def command(place: Place) -> list[str]:

@@ -47,7 +47,7 @@ def run(*command: str, cwd: Path = ROOT, **more: str) -> subprocess.CompletedPro
 
 def hostile_variables(folder: Path, *kinds: str) -> dict[str, str]:
     words = [word for kind in kinds for word in shlex.split(HOSTILE[kind])]
-    words += ["FLOOR=T/none"] * ("make" in kinds)
+    words += ["BASELINE=T/none"] * ("make" in kinds)
     return dict(word.replace("T/", f"{folder}/").split("=", 1) for word in words)
 
 

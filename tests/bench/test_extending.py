@@ -18,12 +18,12 @@ from .whole_sweep import needs_a_sweep
 pytestmark = needs_a_sweep
 SERVERS = sorted(folder.name for folder in ROOT.glob("0[1-7]_*"))
 COPIED = (
-    *("bench", "lib", "ops", "floors", "public", "templates", "redirects", *SERVERS, "epoll"),
+    *("bench", "lib", "ops", "baselines", "public", "templates", "redirects", *SERVERS, "epoll"),
     *("tests", "docs", "scripts", "pyproject.toml"),
 )
 MET = (
     "tests/bench/subjects/test_subjects.py",
-    "tests/bench/subjects/test_strangers.py",
+    "tests/bench/subjects/test_references.py",
     "tests/bench/studies/test_study.py",
     "tests/bench/report/test_exports.py",
 )

@@ -46,7 +46,7 @@ def test_a_file_without_a_licence(folder: Path) -> None:
     assert found == {"bare.c", "bench/bare.css", "bench/bare.of-no-kind"}
 
 
-def test_a_folder_of_somebody_else(folder: Path) -> None:
+def test_a_folder_of_another_user(folder: Path) -> None:
     """A folder of another user is checked, also by root or in a container."""
     (folder / "not-ours").touch()
     if run(folder, "git", "ls-files").returncode == 0:

@@ -12,7 +12,7 @@ from bench.load.client import NoAnswer
 
 from .harness import Server
 from .sockets import is_given_up, is_read
-from .timing import PATIENCE, deadline_in, wait_until
+from .timing import TIMEOUT, deadline_in, wait_until
 
 CRLF = b"\r\n"
 FORM = ("Content-Type", "application/x-www-form-urlencoded")
@@ -74,7 +74,7 @@ class Client(client.Client):
     """One connection. Each read has a deadline; use it as a context manager."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
-        super().__init__((server.host, server.port), PATIENCE, receive_buffer or 0)
+        super().__init__((server.host, server.port), TIMEOUT, receive_buffer or 0)
         self._port = server.port
 
     def send_if_open(self, data: bytes) -> bool:
@@ -98,21 +98,21 @@ class Client(client.Client):
                 raise EndOfStreamError(end.received) from None
             raise TimeoutError(f"not in time; so far: {end.received[:300]!r}") from None
 
-    def read_head(self, seconds: float = PATIENCE) -> bytes:
+    def read_head(self, seconds: float = TIMEOUT) -> bytes:
         """Return the bytes of one response head. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
         while b"\r\n\r\n" not in self._received:
             self._more(end)
         return self._take(self._received.index(b"\r\n\r\n") + 4)
 
-    def read_exactly(self, size: int, seconds: float = PATIENCE) -> bytes:
+    def read_exactly(self, size: int, seconds: float = TIMEOUT) -> bytes:
         """Return `size` bytes. Raise EndOfStreamError or TimeoutError."""
         end = deadline_in(seconds)
         while len(self._received) < size:
             self._more(end)
         return self._take(size)
 
-    def read(self, method: str = "GET", seconds: float = PATIENCE) -> Response:
+    def read(self, method: str = "GET", seconds: float = TIMEOUT) -> Response:
         """Return one response, also an interim one. Raise EndOfStreamError or TimeoutError."""
         head = self.read_head(seconds)
         response = Response(head, b"")
@@ -122,11 +122,11 @@ class Client(client.Client):
         assert length is not None, f"no Content-Length: {head!r}"
         return Response(head, self.read_exactly(int(length), seconds))
 
-    def exchange(self, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
+    def exchange(self, data: bytes, method: str = "GET", seconds: float = TIMEOUT) -> Response:
         self.send_if_open(data)
         return self.read(method, seconds)
 
-    def read_to_end(self, seconds: float = PATIENCE) -> bytes:
+    def read_to_end(self, seconds: float = TIMEOUT) -> bytes:
         """Return everything until the server closes. Raise TimeoutError if it does not."""
         end = deadline_in(seconds)
         with contextlib.suppress(EndOfStreamError):
@@ -181,13 +181,13 @@ def fetch(server: Server, target: str, *fields: tuple[str, str], method: str = "
     return send(server, request(method, target, fields), method)
 
 
-def send(server: Server, data: bytes, method: str = "GET", seconds: float = PATIENCE) -> Response:
+def send(server: Server, data: bytes, method: str = "GET", seconds: float = TIMEOUT) -> Response:
     """Return the first response to some bytes on a connection of their own."""
     with Client(server) as client:
         return client.exchange(data, method, seconds)
 
 
-def send_to_end(server: Server, data: bytes, seconds: float = PATIENCE) -> list[Response]:
+def send_to_end(server: Server, data: bytes, seconds: float = TIMEOUT) -> list[Response]:
     """Send bytes and return all responses until the server closes."""
     with Client(server) as client:
         client.send_if_open(data)

@@ -21,7 +21,7 @@ from bench.host.project import declaration
 from bench.subjects.subject import ServerFacts
 
 from . import processes, sockets
-from .timing import PACE, PATIENCE, wait_until
+from .timing import PACE, TIMEOUT, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SANITIZER_REPORTS = (
@@ -41,7 +41,7 @@ class Architecture(ServerFacts):
     name: str
     keeps_alive: bool = True
     """Whether it serves more than one request per connection."""
-    stalled_by: Literal["nobody", "one", "workers"] = "nobody"
+    stalled_by: Literal["none", "one", "workers"] = "none"
     """How many waiting clients stall the others: one, or as many as there are workers."""
     workers: Literal["", "processes", "threads"] = ""
     """What --workers counts, from the start; empty if it has no effect."""
@@ -222,7 +222,7 @@ class Server:
         """Return the exit status; raise AssertionError if it does not exit."""
         assert self._process is not None
         try:
-            return self._process.wait(PATIENCE * PACE.slowness)
+            return self._process.wait(TIMEOUT * PACE.slowness)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.name} does not exit") from None
 
@@ -321,7 +321,7 @@ def run_to_end(binary: Path, *arguments: str) -> tuple[int, str, str]:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         env=environment(),
-        timeout=PATIENCE * PACE.slowness,
+        timeout=TIMEOUT * PACE.slowness,
         text=True,
         errors="replace",
         check=False,

@@ -19,7 +19,7 @@ from typing_extensions import Self
 from bench.host.process import Child
 
 from .sockets import free_port
-from .timing import PATIENCE, wait_until
+from .timing import TIMEOUT, wait_until
 
 
 def encode(*words: str | bytes | int) -> bytes:
@@ -43,7 +43,7 @@ class RedisClient(redis.Redis):
             port=port,
             db=database,
             protocol=2,
-            socket_timeout=PATIENCE,
+            socket_timeout=TIMEOUT,
             driver_info=None,
             retry=tries,
         )

@@ -15,9 +15,9 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 # For what takes milliseconds on an idle machine. Only failures last that long; to debug one,
-# shorten the timeout: make test PATIENCE=20. With less, tests that wait for a server's own
+# shorten the timeout: make test TEST_TIMEOUT=20. With less, tests that wait for a server's own
 # timers of 5 to 10 s fail although the server is correct.
-PATIENCE = float(os.environ.get("PATIENCE", "60"))
+TIMEOUT = float(os.environ.get("TEST_TIMEOUT", "60"))
 TRIES = 5
 
 
@@ -39,10 +39,10 @@ def deadline_in(seconds: float) -> float:
 
 def wait_until(condition: Callable[[], object], what: str) -> None:
     """Poll `condition` until it is true; raise AssertionError naming `what` if it never is."""
-    end = deadline_in(PATIENCE)
+    end = deadline_in(TIMEOUT)
     pause = 0.002
     while not condition():
-        assert time.monotonic() < end, f"not within {PATIENCE * PACE.slowness:.0f} s: {what}"
+        assert time.monotonic() < end, f"not within {TIMEOUT * PACE.slowness:.0f} s: {what}"
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
 

@@ -65,7 +65,7 @@ static size_t next_size(void) {
 static void must_agree(const struct dialogue *dialogue) {
     const struct connection *connection = &dialogue->connection;
     const struct exchange *exchange = &connection->exchange;
-    enum timeout patience = connection_timeout(connection);
+    enum timeout kind = connection_timeout(connection);
     struct pending pending;
 
     must(connection->input.capacity <= INPUT_MOST);
@@ -76,16 +76,16 @@ static void must_agree(const struct dialogue *dialogue) {
     switch (connection_need(connection)) {
     case NEED_RECEIVE:
         if (connection->state == STATE_LINGER) {
-            must(patience == TIMEOUT_LINGER);
+            must(kind == TIMEOUT_LINGER);
             must(connection->dropped <= LINGER_LIMIT);
             break;
         }
-        must(patience == TIMEOUT_REQUEST || patience == TIMEOUT_IDLE);
-        must(patience != TIMEOUT_IDLE || dialogue->answers > 0);
-        must(patience != TIMEOUT_IDLE || connection_is_idle(connection));
+        must(kind == TIMEOUT_REQUEST || kind == TIMEOUT_IDLE);
+        must(kind != TIMEOUT_IDLE || dialogue->answers > 0);
+        must(kind != TIMEOUT_IDLE || connection_is_idle(connection));
         break;
     case NEED_ASK_REDIS:
-        must(patience == TIMEOUT_NONE);
+        must(kind == TIMEOUT_NONE);
         must(exchange_command(exchange).length > 0);
         break;
     case NEED_KEEP:
@@ -97,15 +97,15 @@ static void must_agree(const struct dialogue *dialogue) {
         pending = connection_pending(connection);
         must(pending.first.length + pending.second.length + pending.count > 0);
         must(pending.second.length == 0 || pending.descriptor < 0);
-        must(patience == TIMEOUT_SEND);
+        must(kind == TIMEOUT_SEND);
         break;
     case NEED_DONE:
-        must(patience == TIMEOUT_NONE);
+        must(kind == TIMEOUT_NONE);
         break;
     case NEED_CLOSE:
         break;
     }
-    must(timeout_milliseconds(patience) > 0 || patience == TIMEOUT_NONE);
+    must(timeout_milliseconds(kind) > 0 || kind == TIMEOUT_NONE);
 }
 
 /* The request as it came, from its first byte that is not a blank line. */
@@ -229,7 +229,7 @@ static void deliver(struct dialogue *dialogue, size_t count) {
     received(dialogue, count);
 }
 
-static void run_out_of_patience(struct dialogue *dialogue) {
+static void run_into_timeout(struct dialogue *dialogue) {
     struct connection *connection = &dialogue->connection;
     bool lingers = connection->state == STATE_LINGER;
     bool idle = connection_is_idle(connection);
@@ -259,7 +259,7 @@ static void receive(struct dialogue *dialogue) {
     else if (how < 0xf8)
         deliver(dialogue, how - 0xbf);
     else if (how < 0xfa)
-        run_out_of_patience(dialogue);
+        run_into_timeout(dialogue);
     else if (how < 0xfc)
         received(dialogue, 0);
     else

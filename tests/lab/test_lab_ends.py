@@ -200,7 +200,7 @@ def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
 
 
 @pytest.mark.slow
-def test_shares_that_do_not_fit_are_told(make_lab: Make) -> None:
+def test_shares_that_do_not_fit_are_reported(make_lab: Make) -> None:
     lab = make_lab("shares")
     lab.up("--servers", "2", "--share", "zerohttpd=60")
     cpus = {host["name"]: host["cpu"] for host in lab.state()["plan"]["hosts"]}
@@ -210,7 +210,7 @@ def test_shares_that_do_not_fit_are_told(make_lab: Make) -> None:
     lab.down()
 
 
-def test_a_user_who_is_no_number_is_refused_in_words(make_lab: Make) -> None:
+def test_a_user_that_is_no_number_is_refused_with_a_message(make_lab: Make) -> None:
     lab = make_lab("user")
     done = lab.run("up", env={**os.environ, "SUDO_UID": "abc"})
     assert (done.returncode, done.stdout) == (1, "")

@@ -62,7 +62,7 @@ def test_ssh_from_this_machine(lab: Lab) -> None:
 
 
 def test_ssh_needs_neither_root_nor_sudo(lab: Lab) -> None:
-    if run([*AS_NOBODY, "test", "-r", str(REPOSITORY / "lab/door.py")]).returncode != 0:
+    if run([*AS_NOBODY, "test", "-r", str(REPOSITORY / "lab/relay.py")]).returncode != 0:
         pytest.skip("only root can read this folder")
     done = run([*AS_NOBODY, *ssh(lab, "redis", "hostname")], env={"PATH": os.environ["PATH"]})
     assert done.stdout == "redis\n", done.stderr
@@ -115,7 +115,7 @@ def test_processes_are_its_own(lab: Lab) -> None:
     assert set(names) <= {"sshd", "sh", "cat"}
 
 
-def test_processes_without_a_parent_are_buried(lab: Lab) -> None:
+def test_processes_without_a_parent_are_reaped(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
     # Only the first process of the host can reap it.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"

@@ -79,7 +79,7 @@ def test_nonsense_is_refused_in_words(check: Callable[[], object], why: str) -> 
         (PermissionError(errno.EACCES, "Refused", "mounts/key"), "mounts/key: Refused"),
     ],
 )
-def test_who_refused_decides_on_the_cure_and_no_name(error: OSError, words: str) -> None:
+def test_the_refusing_layer_decides_the_fix(error: OSError, words: str) -> None:
     assert in_words(error).startswith(words)
 
 

@@ -268,7 +268,7 @@ def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
 
     def found() -> Iterator[Path]:
         for here, folders, files in os.walk(folder):
-            folders[:] = sorted(set(folders) - own - {"course", "floors", "lib", "ops", "tests"})
+            folders[:] = sorted(set(folders) - own - {"course", "baselines", "lib", "ops", "tests"})
             yield from (Path(here, n) for n in sorted(files) if n.lower().endswith(tuple(endings)))
 
     return list(found())

@@ -81,7 +81,7 @@ def closes(scene: Scene) -> None:
             # shutdown(2) may end the connection; the descriptor stays open until close(2).
             if not (ended and scene.until(partial(scene.let_go, client.port))):
                 left = "still had the descriptor of" if ended else "had not closed"
-                late = f"{scene.patience:.0f} s later the server {left} the connection"
+                late = f"{scene.timeout:.0f} s later the server {left} the connection"
                 raise Failed("never-closes", f"{what}; {late}", client.port)
     children_end(scene)
 
@@ -182,7 +182,7 @@ def shortened(scene: Scene) -> None:
                 return
         raise Failed(
             "never-closes",
-            f"/{file.name} became shorter while it was sent; {scene.patience:.0f} s later the "
+            f"/{file.name} became shorter while it was sent; {scene.timeout:.0f} s later the "
             "connection was still open",
             client.port,
         )

@@ -190,7 +190,7 @@ def responses(scene: Scene, batch: Sent) -> bytes:
         received, ended = client.rest()
         if not ended:
             scene.alive()
-            late = f"{scene.patience:.0f} s later the connection was still open"
+            late = f"{scene.timeout:.0f} s later the connection was still open"
             asked = f"a client sent {batch.data[:100]!r} and ended its side (FIN)"
             raise Failed("ignores-end", f"{asked}; {late}", client.port, sure=False)
     return DATE.sub(b"", received) + (BROKEN if client.broke else b"")

@@ -37,7 +37,7 @@ TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
-"""The time in which the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
+"""After this time the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
 CUT_OFF_SECONDS = 7.0
 DRIP_SECONDS = 0.06
 """The pause between two bytes."""
@@ -113,7 +113,7 @@ def others(scene: Scene) -> str | None:
         with scene.unanswered(
             "by-nature" if nature else "one-stops-all",
             f"{silent} clients sent half a request, {slow} read nothing of a large file; one of "
-            f"{len(paths)} other clients got no response within {scene.patience:.0f} s",
+            f"{len(paths)} other clients got no response within {scene.timeout:.0f} s",
             held[0].client.port,
             sure=nature,
             also_in_time=False,
@@ -129,7 +129,7 @@ def others(scene: Scene) -> str | None:
 
 def crowd(scene: Scene, count: int, fault: FaultName, seconds: float, also: int = 0) -> None:
     """Many clients send half a request, and the server sleeps. Then some of them leave, and the
-    others send the rest in the order of connecting. `also`: a status that is right, too."""
+    others send the rest in the order of connecting. `also`: another status that is right."""
     with ExitStack() as stack:
         held = hold(scene, stack, count)
         seen = f"{count} clients had sent half a request and were silent"
@@ -223,7 +223,7 @@ def released(scene: Scene) -> None:
             "one-stops-all",
             f"{WORKERS} clients kept their connections open, another one came, and each of the "
             f"{WORKERS} sent one more request; the other client got no response within "
-            f"{scene.patience:.0f} s",
+            f"{scene.timeout:.0f} s",
             further.port,
             sure=False,
         ):
@@ -240,7 +240,7 @@ def wordless(scene: Scene) -> None:
         with scene.unanswered(
             "one-stops-all",
             f"{count} clients connected and sent nothing; another client got no response within "
-            f"{scene.patience:.0f} s",
+            f"{scene.timeout:.0f} s",
             silent[0].port,
             sure=False,
             also_in_time=False,
@@ -317,7 +317,7 @@ def cut_off(scene: Scene) -> str | None:
                 raise Failed(
                     "no-timeout",
                     f"with --time-scale {TIME_SCALE}, a client {what}, was silent and did not "
-                    f"close; {scene.patience:.0f} s later the server still had its descriptor",
+                    f"close; {scene.timeout:.0f} s later the server still had its descriptor",
                     client.port,
                 )
         return note

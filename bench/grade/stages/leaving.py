@@ -187,7 +187,7 @@ def processes(scene: Scene) -> None:
     end_together(scene)
     count = scene.dice.randint(30, 40)
     for number in range(1, GROWTH_ROUNDS + 1):
-        grown = growth(scene, count, QUIET_SECONDS if number < GROWTH_ROUNDS else scene.patience)
+        grown = growth(scene, count, QUIET_SECONDS if number < GROWTH_ROUNDS else scene.timeout)
         if grown is None:
             break
         if number == GROWTH_ROUNDS:
@@ -247,13 +247,13 @@ def workers_die(scene: Scene) -> None:
     if not scene.until(lambda: not killed & set(scene.pids())):
         raise Failed(
             "zombies",
-            f"{len(killed)} processes were killed; {scene.patience:.0f} s later "
+            f"{len(killed)} processes were killed; {scene.timeout:.0f} s later "
             f"{len(killed & set(scene.pids()))} are still in the process table",
         )
     with scene.unanswered(
         "worker-not-replaced",
         f"all {len(killed)} processes but the first were killed; the next client got no response "
-        f"within {scene.patience:.0f} s",
+        f"within {scene.timeout:.0f} s",
         sure=True,
     ):
         scene.file(next(iter(scene.site.small)))

@@ -32,14 +32,14 @@ def limit(scene: Scene) -> None:
     path = next(iter(scene.site.small))
     data = request("GET", path, CLOSE)
     # The longer timeout separates a client without a response from a slow response.
-    scene.patience *= 3
+    scene.timeout *= 3
     scene.gives_up = "dies-at-limit"
 
     def one() -> str:
         with scene.client() as client:
             client.send(data[:-2])
             with suppress(BrokenBarrierError):
-                all_there.wait(scene.patience)
+                all_there.wait(scene.timeout)
             try:
                 return str(client.ask(data[-2:]).status)
             except NoAnswer as error:
@@ -63,7 +63,7 @@ def limit(scene: Scene) -> None:
             "dies-at-limit",
             f"{CROWD} clients came at once, and {FEW_TASKS} processes and threads are allowed; "
             f"{came.count('dropped')} clients were disconnected, and {came.count('late')} got no "
-            f"response within {scene.patience:.0f} s",
+            f"response within {scene.timeout:.0f} s",
         )
     few = f"{CROWD} clients came at once, and few processes and threads were allowed"
     if max(shares) > BUSY_SHARE:
@@ -87,14 +87,14 @@ def at_descriptor_limit(scene: Scene) -> None:
     crowd(scene, MORE, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
     scene.file(next(iter(scene.site.small)))
     # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
-    if scene.stalled_by == "nobody" and scene.tasks() == 1:
+    if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
 
 
 def stay(scene: Scene) -> None:
     """More clients than the server can have send a request each and stay: all are answered soon,
     because the server keeps no connection while others wait."""
-    scene.patience = STAY_SECONDS
+    scene.timeout = STAY_SECONDS
     one = scene.site.file(next(iter(scene.site.small)))
     with ExitStack() as stack:
         held = [stack.enter_context(scene.client()) for _ in range(MORE)]

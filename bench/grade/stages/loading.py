@@ -16,7 +16,7 @@ from pathlib import Path
 from bench.grade.scene import Scene
 from bench.grade.stage import Failed
 from bench.grade.trying import Stage, Trial
-from bench.host.accounting import rusage_of_buried
+from bench.host.accounting import rusage_of_reaped
 from bench.host.project import ROOT
 from bench.load.ab import AB
 from bench.load.outcome import Load, Outcome
@@ -78,14 +78,14 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
                 f"{before} processes and threads, afterwards {scene.tasks()}",
             )
         # From the kernel (getrusage(2)), not from the server's own output.
-        used = rusage_of_buried().total
+        used = rusage_of_reaped().total
         scene.end_by_itself(END_SECONDS)
         ended = scene.stop()
         counted = ended and ended.statistics and ended.statistics.requests
         if counted not in (None, REQUESTS) and failure is None:
             seen = f"{REQUESTS} requests from {CLIENTS} concurrent clients were answered"
             raise Failed("miscounts", f"{seen}; its statistics at the end counted {counted}")
-        took = rusage_of_buried().total - used
+        took = rusage_of_reaped().total - used
         return took / (answered or REQUESTS), failure
     finally:
         scene.stop()

@@ -21,7 +21,7 @@ from bench.load.client import request
 RACERS, ROUNDS, LEAVERS = 8, 2, 4
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
-MORE_PATIENCE = 2
+MORE_TIMEOUT = 2
 """A sanitizer slows the server down. A client still waits less than REQUEST_TIMEOUT: otherwise a
 server that answers with 408 only would use up the time of all checks here."""
 LONG_REMARK = 900
@@ -90,7 +90,7 @@ def sanitized(scene: Scene) -> str:
     slow = replace(
         scene.of(server),
         limits=Limits(address_space=None),
-        patience=MORE_PATIENCE * scene.patience,
+        timeout=MORE_TIMEOUT * scene.timeout,
         environment=OPTIONS,
     )
     note, grace = f"with {sanitizer.name}", RACE_SECONDS

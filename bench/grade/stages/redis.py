@@ -120,7 +120,7 @@ def stopped(scene: Scene) -> None:
     reply."""
     links = make_links(scene)
     first = next(iter(links))
-    scene.patience = REPLY_SECONDS
+    scene.timeout = REPLY_SECONDS
     several = 1 if scene.stalled_by == "one" else STUCK
     name = f"/go/{first}, requested while Redis does not reply,"
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)

@@ -50,16 +50,16 @@ def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Cha
 def cpu(subjects: Sequence[StudySubject]) -> base.Spec:
     """Return CPU per request, user and system, with the baseline of the same architecture."""
     parts = {"cpu_user": "user: its own code", "cpu_system": "system: the kernel"}
-    servers = "datum.kind !== 'floor'"
+    servers = "datum.kind !== 'baseline'"
     rows, bars = _two_parts(parts, "CPU time per request, µs", "cpu", servers)
-    floor = (
-        rows.transform_filter("isValid(datum.floor_cpu)")
-        .mark_tick(color="@floor", thickness=3, height={"band": 0.9}, opacity=1)
-        .encode(x="floor_cpu:Q", tooltip="id:N")
+    baseline = (
+        rows.transform_filter("isValid(datum.baseline_cpu)")
+        .mark_tick(color="@baseline", thickness=3, height={"band": 0.9}, opacity=1)
+        .encode(x="baseline_cpu:Q", tooltip="id:N")
     )
-    longer = "max(datum.cpu, isValid(datum.floor_cpu) ? datum.floor_cpu : 0)"
+    longer = "max(datum.cpu, isValid(datum.baseline_cpu) ? datum.baseline_cpu : 0)"
     said = rows.transform_filter(servers).transform_calculate(behind=longer)
-    return base.with_rows(subjects, bars, floor, *_behind(said, "behind", "cpu_said:N"))
+    return base.with_rows(subjects, bars, baseline, *_behind(said, "behind", "cpu_said:N"))
 
 
 def switches(subjects: Sequence[StudySubject]) -> base.Spec:
@@ -93,7 +93,7 @@ def order(subjects: Sequence[StudySubject]) -> base.Spec:
         room,
         words.encode(x="high:Q", text="words:N"),
     ).encode(y=y)
-    return base.finish(chart, height=base.ROW * sum(s.kind != "floor" for s in subjects))
+    return base.finish(chart, height=base.ROW * sum(s.kind != "baseline" for s in subjects))
 
 
 def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
@@ -119,11 +119,11 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
 # ---- The levels that each server passes, with the process at its limit: a tile for each ----
 
 STATUS = {
-    "server": ("@server", "", "held, server at its limit"),
-    "held": ("@held", "", "held"),
-    "load generator": ("@load", "≥", "≥ held, load generator at its limit"),
-    "Redis": ("@redis", "R", "R held, Redis at its limit"),
-    "nginx": ("@nginx", "N", "N held, nginx at its limit"),
+    "server": ("@server", "", "valid, server at its limit"),
+    "held": ("@held", "", "valid"),
+    "load generator": ("@load", "≥", "≥ valid, load generator at its limit"),
+    "Redis": ("@redis", "R", "R valid, Redis at its limit"),
+    "nginx": ("@nginx", "N", "N valid, nginx at its limit"),
     "failed": ("@failed", "×", "× failed"),
     "skipped": ("@skipped", "–", "– not tried"),
 }
@@ -166,7 +166,7 @@ def loops() -> base.Spec:
     """Return a group of rows for each server, one per loop, from the median to p99."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     axis = base.bare_axis(labelLimit=150, labelExpr="split(datum.label, '|')")
-    scale = alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@floor"])
+    scale = alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@baseline"])
     x = base.times_axis()
     chart = rows.transform_calculate(who="datum.subject + '|' + datum.asked").encode(
         y=alt.Y("who:N", title=None, axis=axis),
@@ -185,7 +185,7 @@ def loops() -> base.Spec:
 # ---- The cost of each server relative to its baseline, by workload ----
 
 
-def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec:
+def baselines(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec:
     """Return a table of ratios with a column for each workload and a row for each server."""
     axis = base.bare_axis(
         labelAngle=0,
@@ -195,11 +195,11 @@ def floors(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec
         labelFontSize=base.narrow(10, 12),
     )
     x = alt.X("workload:N", sort=list(labels), title=None, axis=axis)
-    cells = base.named("floors", base.SHOWN).encode(x=x, tooltip="said:N")
-    tiles = cells.mark_rect(color="@floor", cornerRadius=3, stroke="@paper", strokeWidth=2)
+    cells = base.named("baselines", base.SHOWN).encode(x=x, tooltip="said:N")
+    tiles = cells.mark_rect(color="@baseline", cornerRadius=3, stroke="@paper", strokeWidth=2)
     scale = alt.Scale(type="log", domain=[1, 8], range=[0.06, 0.6], clamp=True)
     return base.with_rows(
-        [s for s in subjects if s.kind != "floor"],
+        [s for s in subjects if s.kind != "baseline"],
         tiles.encode(opacity=alt.Opacity("ratio:Q", scale=scale, legend=None)),
         cells.mark_text(fontSize=13).encode(text="ratio_said:N"),
     )
@@ -238,7 +238,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     )
     scale = alt.Scale(domain=[0, len(names)], nice=False, zero=True)
     x = alt.X("place:Q", title=None, scale=scale, axis=axis)
-    colour = alt.Scale(domain=list(NAMES), range=["@user", "@floor"])
+    colour = alt.Scale(domain=list(NAMES), range=["@user", "@baseline"])
     legend = base.legend_above(2, 1, "square")
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
@@ -246,7 +246,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     plain = rows.transform_filter("!datum.limit").mark_text(align="left", dx=5, dy=-4)
     bold = rows.transform_filter("datum.limit")
     bold = bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold")
-    sign = rows.mark_text(align="left", dx=5, dy=9, color="@floor", fontWeight="bold")
+    sign = rows.mark_text(align="left", dx=5, dy=9, color="@baseline", fontWeight="bold")
     full = rows.mark_bar(color="@grid", height=16, yOffset=-4, cornerRadius=1.5)
     share = alt.Color("used:N", scale=colour, legend=legend)
     return base.with_rows(

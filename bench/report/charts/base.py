@@ -252,8 +252,8 @@ class Catalogue:
 
     def add(self, key: str, spec: Spec, say: Finding) -> None:
         """Add a chart with the titles that `say` returns, unless all of them are empty."""
-        told = ((k, in_its_slice(s.quota, say(self.study, s))) for s, k in self._chosen())
-        said = {key: words for key, words in told if words}
+        texts = ((k, in_its_slice(s.quota, say(self.study, s))) for s, k in self._chosen())
+        said = {key: words for key, words in texts if words}
         if said:
             self.exhibits[key] = Exhibit(key, spec, said)
 
@@ -262,8 +262,10 @@ class Catalogue:
         said: dict[str, dict[str, str]] = {}
         for scenario, name in self._chosen():
             levels = self.study.levels(scenario)
-            told = ((n, in_its_slice(scenario.quota, say(self.study, scenario, n))) for n in levels)
-            said[name] = {str(n): text for n, text in told if text}
+            texts = (
+                (n, in_its_slice(scenario.quota, say(self.study, scenario, n))) for n in levels
+            )
+            said[name] = {str(n): text for n, text in texts if text}
         if any(said.values()):
             self.exhibits[key] = Exhibit(key, spec, said)
 

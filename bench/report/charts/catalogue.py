@@ -67,14 +67,16 @@ def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
         made.add_at("switches", bars.switches(subjects), findings.switches)
     if study.has("memory"):
         made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
-    if ratios := across.floor_rows(study):
-        made.data["floors"] = ratios
-        chart = bars.floors(subjects, list(dict.fromkeys(str(row["workload"]) for row in ratios)))
-        made.add_always("floors", chart, across.floors_title(study), study.usual.quota)
+    if ratios := across.baseline_rows(study):
+        made.data["baselines"] = ratios
+        chart = bars.baselines(
+            subjects, list(dict.fromkeys(str(row["workload"]) for row in ratios))
+        )
+        made.add_always("baselines", chart, across.baselines_title(study), study.usual.quota)
 
 
 def _add_comparisons(made: Catalogue) -> None:
-    """Add the reference servers, the changed conditions, and the two loops."""
+    """Add the charts of reference servers, of changed conditions, and of both loops."""
     study, subjects = made.study, made.study.subjects
     dots = peers.dots(study)
     if title := peers.standing(dots):
@@ -82,7 +84,7 @@ def _add_comparisons(made: Catalogue) -> None:
         quotas = {dot.conditions.quota for dot in dots}
         quota = quotas.pop() if len(quotas) == 1 else 0.0
         made.add_always("standing", lines.standing(standing), title, quota)
-    names = [s.name for s in subjects if s.kind != "floor"]
+    names = [s.name for s in subjects if s.kind != "baseline"]
     for found in across.contrasts(study):
         kind, quota = found.kind, found.scenarios[-1].quota
         spec = lines.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)

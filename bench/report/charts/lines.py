@@ -105,7 +105,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
     said, legend = "way_said:N", base.legend_above(1, 1, "circle")
-    colours = {THROUGH[w]: c for w, c in (("keep", "@user"), ("close", "@floor")) if w in ways}
+    colours = {THROUGH[w]: c for w, c in (("keep", "@user"), ("close", "@baseline")) if w in ways}
     colour = alt.Color(
         said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
     )
@@ -147,7 +147,7 @@ def standing(rows: Sequence[Row]) -> base.Spec:
     )
     cost = base.bare_axis(values=TICKS, format=",~r", labelOverlap="greedy")
     colours = alt.Scale(domain=loads, range=[COLOURS[i % 8] for i in range(len(loads))])
-    shapes = alt.Scale(domain=["server", "stranger"], range=["diamond", "circle"])
+    shapes = alt.Scale(domain=["server", "reference"], range=["diamond", "circle"])
     marks = (
         base.named("standing", base.SHOWN)
         .mark_point(filled=True, size=95, opacity=0.9)

@@ -63,7 +63,7 @@ def cell_row(study: Study, point: Point, number: int) -> Row:
     switches = all_switches(point)
     if switches is not None:
         row |= {"switches": _short(switches), "switches_said": figure(switches)}
-    return row | _floor_of(study, point)
+    return row | _baseline_of(study, point)
 
 
 def _host(host: HostFigures) -> list[str]:
@@ -71,18 +71,22 @@ def _host(host: HostFigures) -> list[str]:
     words = [percent(host.cpu_share)]
     if host.throttled_share:
         words.append(f"throttled {percent(host.throttled_share)}")
-    return [limits.label(host.role, host.name), ", ".join([*words, *limits.trouble(host)])]
+    return [limits.label(host.role, host.name), ", ".join([*words, *limits.problems(host)])]
 
 
-def _floor_of(study: Study, point: Point) -> Row:
-    cpu, ratio = point.get("cpu"), study.floor_ratio(point)
+def _baseline_of(study: Study, point: Point) -> Row:
+    cpu, ratio = point.get("cpu"), study.baseline_ratio(point)
     if cpu is None:
         return {}
     said = figure(cpu, "µs")
     if ratio is None:
         return {"cpu_said": said}
-    beside = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
-    return {"cpu_said": beside, "floor_cpu": _short(cpu / ratio), "floor_ratio": round(ratio, 2)}
+    label = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
+    return {
+        "cpu_said": label,
+        "baseline_cpu": _short(cpu / ratio),
+        "baseline_ratio": round(ratio, 2),
+    }
 
 
 def status_of(point: Point) -> str:

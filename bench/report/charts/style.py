@@ -35,7 +35,7 @@ SHAPES = {
     "arrow": "M0-5L4 0H2V5H-2V0H-4z",
 }
 """Vega's names of the shapes, and their paths for the page's buttons."""
-DASHES: dict[str, list[int]] = {"server": [1, 0], "stranger": [7, 3], "floor": [2, 3]}
+DASHES: dict[str, list[int]] = {"server": [1, 0], "reference": [7, 3], "baseline": [2, 3]}
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 
@@ -46,7 +46,7 @@ COLOURS = {
     "paper": ("#FFFFFF", "#171B22"),
     "user": ("#2F6FB2", "#6FB1F2"),
     "system": ("#B9D3EC", "#2E5378"),
-    "floor": ("#B4402A", "#FF9B85"),
+    "baseline": ("#B4402A", "#FF9B85"),
     "held": ("#CFE3DC", "#2A4F46"),
     "server": ("#6FB39B", "#2F8A70"),
     "load": ("#F1D9A3", "#7A6024"),
@@ -68,7 +68,7 @@ def subject_colours(subjects: Sequence[StudySubject]) -> list[tuple[str, str]]:
     others = iter(OTHERS * len(subjects))
     found: dict[str | None, tuple[str, str]] = {}
     for subject in subjects:
-        kin = subject.architecture if subject.kind != "stranger" else None
+        kin = subject.architecture if subject.kind != "reference" else None
         own = SEVEN.get(subject.name) or SEVEN.get(kin or "") or found.get(kin)
         found[subject.name] = own or next(others)
     return [found[subject.name] for subject in subjects]

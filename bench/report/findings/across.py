@@ -26,12 +26,12 @@ from bench.records.words import (
     times,
     upper_first,
 )
-from bench.report.findings.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR, above_floor
+from bench.report.findings.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR, above_baseline
 from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""The base of comparison for waiting. A file or a sorted page has other costs than waiting."""
+"""The base for comparisons of waiting. A file or a sorted page would add costs of its own."""
 
 
 class ContrastKind(NamedTuple):
@@ -42,7 +42,7 @@ class ContrastKind(NamedTuple):
     """The name of the condition."""
     axis: str
     metrics: Sequence[str]
-    """The figures to compare: the first that was measured everywhere, or the last."""
+    """The figures that may be compared: the first that all have; if there is none, the last."""
     label: Callable[[Conditions], str]
     """The label of a value, with | between its lines."""
     words: str
@@ -169,9 +169,9 @@ def title(found: Contrast, names: Sequence[str]) -> str:
     """Return the effect of the change from the first condition to the last, and the level; the
     changed condition if there is no effect."""
     label = BY_KEY[found.metric].label
-    told = comparison(found, names) or upper_first(f"{label} by {found.kind.axis}")
+    title = comparison(found, names) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "
-    return f"{told} ({'' if found.kind.field == 'workload' else about}{connections(found.level)})"
+    return f"{title} ({'' if found.kind.field == 'workload' else about}{connections(found.level)})"
 
 
 def comparison(found: Contrast, names: Sequence[str]) -> str:
@@ -246,8 +246,8 @@ def loop_rows(study: Study) -> list[LoopRow]:
 
 
 def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
-    beside = point.conditions._replace(mode="closed", rate=None)
-    key = study.keys.get(beside, study.keys[point.conditions])
+    closed_loop = point.conditions._replace(mode="closed", rate=None)
+    key = study.keys.get(closed_loop, study.keys[point.conditions])
     name, asked = point.subject, f"{figure(point.conditions.rate)}/s"
 
     def row(way: str, p50: float, p99: float, p999: float | None) -> LoopRow:
@@ -262,7 +262,7 @@ def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
     run = point.typical
     if run and run.open_loop and (sent := run.open_loop.uncorrected):
         yield row(WAYS[1], sent.p50, sent.p99, sent.p999)
-    closed = [p for p in study.series(name, beside) if p.held and p.get("p99")]
+    closed = [p for p in study.series(name, closed_loop) if p.held and p.get("p99")]
     if closed:
         yield of(WAYS[0], min(closed, key=lambda p: abs(p.level - point.level)))
 
@@ -302,7 +302,7 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
 # ---- The cost of each server relative to its baseline, by workload ----
 
 
-def over_floors(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
+def over_baselines(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
     """Return the workloads with baselines (least waiting first) and the ratio of each server, at
     the level with the most ratios (the highest such level)."""
     found = []
@@ -310,7 +310,7 @@ def over_floors(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]
         if scenario._replace(workload="", keep_alive=False) != study.usual:
             continue
         by_level = [
-            [(r, p) for p in study.contenders(scenario, level) if (r := study.floor_ratio(p))]
+            [(r, p) for p in study.contenders(scenario, level) if (r := study.baseline_ratio(p))]
             for level in study.levels(scenario)
         ]
         if most := max(reversed(by_level), key=len, default=[]):
@@ -323,7 +323,7 @@ def column(scenario: Conditions) -> str:
     return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
 
 
-def floor_rows(study: Study) -> list[Row]:
+def baseline_rows(study: Study) -> list[Row]:
     """Return a row for each server in each workload."""
     return [
         {
@@ -335,14 +335,14 @@ def floor_rows(study: Study) -> list[Row]:
             f"request, its baseline {figure(point['cpu'] / ratio, 'µs')}, at "
             f"{connections(point.level)}",
         }
-        for scenario, ratios in over_floors(study)
+        for scenario, ratios in over_baselines(study)
         for ratio, point in ratios
     ]
 
 
-def floors_title(study: Study) -> str:
+def baselines_title(study: Study) -> str:
     """Return the lowest and the highest ratio to the baseline, with their workloads."""
-    every = [(ratio, p, s) for s, ratios in over_floors(study) for ratio, p in ratios]
+    every = [(ratio, p, s) for s, ratios in over_baselines(study) for ratio, p in ratios]
     if not every:
         return ""
     near, far = min(every, key=lambda e: e[0]), max(every, key=lambda e: e[0])
@@ -353,7 +353,7 @@ def floors_title(study: Study) -> str:
 def _placed(found: tuple[float, Point, Conditions]) -> str:
     ratio, point, scenario = found
     where = f"{column(scenario)}, {connections(point.level)}"
-    return f"{point.subject} is {above_floor(ratio)} ({where})"
+    return f"{point.subject} is {above_baseline(ratio)} ({where})"
 
 
 # ---- Several instances behind nginx ----
@@ -415,7 +415,7 @@ def one_instance(study: Study, point: Point) -> Point | None:
 def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
     """Return the rate of the most instances relative to one and to the ideal, and the
     bottleneck there."""
-    found = list(_beside_one(study, scenario, level, way))
+    found = list(_compared_with_one(study, scenario, level, way))
     known = [(one, p) for one, p in found if not one.lower_bound]
     if not known:
         words = f"{WITH[way]} {AT_LIMIT} with one instance already: the scaling is unknown"
@@ -439,7 +439,7 @@ def _times(point: Point, ratio: float) -> str:
     return times(ratio) if ratio >= NEAR else "no more"
 
 
-def _beside_one(
+def _compared_with_one(
     study: Study, scenario: Conditions, level: int, way: Balancer
 ) -> Iterator[tuple[Point, Point]]:
     """Yield pairs of points: one instance, several instances of the same server."""

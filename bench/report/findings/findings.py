@@ -112,13 +112,15 @@ def headline(study: Study, scenario: Conditions) -> str:
             first.setdefault(listed(sorted(names_of([order[0], *equal]))), []).append(words)
     if not first:
         return rates(study, scenario)
-    told = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
-    return f"At {connections(points[0].level)} {told}" + (f"; {FASTEST_UNKNOWN}" if unknown else "")
+    texts = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
+    return f"At {connections(points[0].level)} {texts}" + (
+        f"; {FASTEST_UNKNOWN}" if unknown else ""
+    )
 
 
 def holding(study: Study, scenario: Conditions) -> str:
     """Return the levels that the servers pass."""
-    found = [h for h in holdings(study, scenario) if h.kind != "floor"]
+    found = [h for h in holdings(study, scenario) if h.kind != "baseline"]
     tried = [p.level for p in study.of(scenario) if p.state != "skipped"]
     if not tried:
         return "This machine allowed none of the levels"
@@ -158,9 +160,9 @@ def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
     """Return the ratio of the last figure to the first, and the servers equal to the first."""
     equal, rest = told_apart(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
-    told = order[-1] in rest and ratio >= NEAR
+    significant = order[-1] in rest and ratio >= NEAR
     first, others = order[0].subject, listed(names_of(equal))
-    words = f"{sign}{times(ratio)} {as_what}" if told else ""
+    words = f"{sign}{times(ratio)} {as_what}" if significant else ""
     return words + (f"; not significantly different from {first}: {others}" if equal else "")
 
 
@@ -198,13 +200,13 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
     if len(order) > 1:
         words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
         words += _as_much(order, "cpu", ", ", "as much")
-    near = study.floor_ratio(low)
+    near = study.baseline_ratio(low)
     if near:
-        words += f"; {low.subject} is {above_floor(near)}"
+        words += f"; {low.subject} is {above_baseline(near)}"
     return words
 
 
-def above_floor(ratio: float) -> str:
+def above_baseline(ratio: float) -> str:
     """Return a server's CPU per request relative to its baseline, as the end of a sentence."""
     if ratio < NEAR:
         return "at its baseline, within the accuracy of these runs"

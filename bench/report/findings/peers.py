@@ -211,7 +211,7 @@ def standing(found: Iterable[Point]) -> str:
     order = list(dict.fromkeys(dot.subject for dot in found))
     kinds = {dot.subject: dot.kind for dot in found}
     seven = [name for name in order if kinds[name] == "server"]
-    others = [name for name in order if kinds[name] == "stranger"]
+    others = [name for name in order if kinds[name] == "reference"]
     if not seven or not others:
         return ""
     places = _places(found)

@@ -115,7 +115,7 @@ def _against(study: Study, scenario: Conditions, level: int, name: str) -> str:
         return STALLS[by]
     if by is None:
         return "the effect of a silent client is unknown"
-    held = {h.subject: h for h in holdings(study, scenario) if h.kind != "floor"}
+    held = {h.subject: h for h in holdings(study, scenario) if h.kind != "baseline"}
     top = max(h.highest or 0 for h in held.values())
     broken = held[name].broken_at if name in held else None
     if broken is not None and broken <= top:

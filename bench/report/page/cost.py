@@ -64,7 +64,7 @@ COLOURS = {
 LISTED = 0.01
 """The list next to a flame graph contains functions with at least this share."""
 FLAMES = [("of-server", "the server"), ("of-library", "C library"), ("of-kernel", "kernel")]
-BARS = [("kernel", "kernel"), ("user", "user"), ("floor", "the baseline")]
+BARS = [("kernel", "kernel"), ("user", "user"), ("baseline", "the baseline")]
 UNDIVIDED = ("both", "kernel and user together")
 """The colours of the drawings, with their names."""
 
@@ -98,10 +98,15 @@ def document(results: Results) -> Document:
 
 def _changes(results: Results) -> Iterator[Section]:
     """Yield the sections about optimisations and experiments that were measured."""
-    tricks = words.differences(results, "without")
+    optimisations = words.differences(results, "without")
     alone = "Each optimisation switched off alone"
     for key, title, about, found in (
-        ("tricks", alone, [words.ABOUT_TRICKS, words.brought(tricks)], tricks),
+        (
+            "optimisations",
+            alone,
+            [words.ABOUT_OPTIMISATIONS, words.brought(optimisations)],
+            optimisations,
+        ),
         (
             *("experiments", "Alternatives", [words.ABOUT_EXPERIMENTS]),
             words.differences(results, "change"),
@@ -159,7 +164,7 @@ def _bar(line: words.ServerCost, most: float) -> str:
         "bar",
         all=round(100 * line.cost.median / most, 2),
         user=-1 if line.user is None else round(100 * line.user / most, 2),
-        floor=round(100 * line.floor.median / most, 2) if line.floor else -1,
+        baseline=round(100 * line.baseline.median / most, 2) if line.baseline else -1,
     )
 
 

@@ -76,15 +76,15 @@ def _columns(study: Study) -> Iterator[tuple[Column, Callable[[Point], Field]]]:
         yield head, partial(_figure, metric)
         if metric.key == "rate":
             yield Column("state"), _state
-        if metric.key == "cpu" and any(s.kind == "floor" for s in study.subjects):
+        if metric.key == "cpu" and any(s.kind == "baseline" for s in study.subjects):
             head = Column("over baseline", "×", "CPU per request / the baseline's")
-            yield head, lambda point: _over_floor(study.floor_ratio(point))
+            yield head, lambda point: _over_baseline(study.baseline_ratio(point))
     about = "share of its CPU limit; small: throttling, queue overflows, retransmissions"
     for name in limits.names(study):
         yield Column(name, "% CPU", about), partial(_host_cell, name)
 
 
-def _over_floor(ratio: float | None) -> Field:
+def _over_baseline(ratio: float | None) -> Field:
     return Field(f"{ratio:.1f}", sort=round(ratio, 3)) if ratio else Field("–")
 
 
@@ -94,7 +94,7 @@ def _host_cell(name: str, point: Point) -> Field:
         return Field("–")
     held_up = host.throttled_share or 0
     words = [f"throttled {percent(held_up)}"] if held_up >= limits.THROTTLED else []
-    notes, title = [*words, *limits.trouble(host)], limits.host_words(host)
+    notes, title = [*words, *limits.problems(host)], limits.host_words(host)
     return Field(percent(host.cpu_share), notes, sort=host.cpu_share, title=title)
 
 
@@ -102,11 +102,11 @@ def _state(point: Point) -> Field:
     if point.reason:
         return Field(point.reason.label, sort=point.state, title=point.reason.text)
     status = status_of(point)
-    words = {"held": "held", "load generator": "≥ load at its limit"}
-    said = words.get(status, f"held, {status} at its limit")
+    words = {"held": "valid", "load generator": "≥ load at its limit"}
+    said = words.get(status, f"valid, {status} at its limit")
     limit = limits.limit_of(point)
     if limit:
-        sign = "≥ " if point.lower_bound else "held, "
+        sign = "≥ " if point.lower_bound else "valid, "
         said = f"{sign}{limits.label(limit.role, limit.name)} at its limit"
     flags = ["disturbed"] if point.disturbed else []
     flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
@@ -124,7 +124,7 @@ def _figure(metric: Metric, point: Point) -> Field:
 
 
 SCHEMA = "zerohttpd-seven/report"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 HEAD = {"started", "command", "machine", "versions", "settings"}
 """The parts of the sweep's record that the JSON export has, too."""
 
@@ -133,13 +133,13 @@ MARKDOWN = ("rate", "p50", "p99", "max", "cpu", "memory")
 
 def as_row(study: Study, point: Point) -> Row:
     """Return a data point as a flat row; values that were not measured are None."""
-    ratio = study.floor_ratio(point)
+    ratio = study.baseline_ratio(point)
     row: Row = named(point) | {name: getattr(point, name) for name in LIMITED}
     row |= {
         "runs": len(point.runs),
         "outliers": point.outliers,
         "limit": limits.limit_words(point) or None,
-        "floor_ratio": round(ratio, 3) if ratio else None,
+        "baseline_ratio": round(ratio, 3) if ratio else None,
         "memory_source": _memory_source(point),
     }
     for metric in METRICS:

@@ -161,7 +161,7 @@ def _missing(study: Study, charts: Catalogue) -> str:
         "memory of all processes": study.whole_memory(),
         "whether the machine was quiet": study.has("foreign_share"),
         "the bottleneck": any(p.bottleneck for p in study.points),
-        "the baselines": any(s.kind == "floor" for s in study.subjects),
+        "the baselines": any(s.kind == "baseline" for s in study.subjects),
         "the open loop": "loops" in charts.exhibits,
         "several workloads": "workloads" in charts.exhibits,
         "a slowed Redis": "delays" in charts.exhibits,

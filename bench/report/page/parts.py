@@ -18,7 +18,7 @@ from bench.report.study import Study, describe
 # ---- The top: the most important findings, and cautions ----
 
 SHORT = (
-    *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "floors"),
+    *("rates", "hosts", "instances-keep", "cpu", "latency", "holding", "baselines"),
     *("delays", "idles", "memory"),
 )
 """Charts whose titles follow the first finding, the most important first. If the first finding is

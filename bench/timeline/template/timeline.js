@@ -3,7 +3,7 @@
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
-const told = document.getElementById("told");
+const details = document.getElementById("details");
 const sections = [...document.querySelectorAll(".server")];
 const scroller = document.querySelector(".scroll");
 let scale = Number(document.querySelector("svg").getAttribute("width")) / data.length;
@@ -28,7 +28,7 @@ function text(name, content, parent) {
 
 function showSource([file, line, name]) {
   const lines = data.sources[file];
-  told.querySelector("pre")?.remove();
+  details.querySelector("pre")?.remove();
   if (!lines) return;
   const shown = document.createElement("pre");
   shown.setAttribute("aria-label", `${file}, line ${line}, ${name}`);
@@ -37,7 +37,7 @@ function showSource([file, line, name]) {
     const number = from + offset + 1;
     text(number === line ? "mark" : "span", `${String(number).padStart(4)}  ${content}\n`, shown);
   });
-  told.append(shown);
+  details.append(shown);
 }
 
 function tell(which, number, withSource) {
@@ -49,12 +49,12 @@ function tell(which, number, withSource) {
   sections[which].querySelector(`[data-n="${number}"]`).classList.add("now");
   server = which;
   current = number;
-  told.replaceChildren();
+  details.replaceChildren();
   const head = `${data.servers[which].name}, ${begin.toFixed(1)} to ${end.toFixed(1)} ms` +
     (request ? `, for client ${request}` : "") + (waitsFor ? `: it sleeps and waits for ${waitsFor}` : "");
-  text("p", head, told);
-  text("code", call, text("p", "", told));
-  const line = text("p", stack.length ? "Called from " : "", told);
+  text("p", head, details);
+  text("code", call, text("p", "", details));
+  const line = text("p", stack.length ? "Called from " : "", details);
   stack.forEach((place, depth) => {
     if (depth) line.append(" ← ");
     text("button", `${place[2]} (${place[0]}:${place[1]})`, line).onclick = () => showSource(place);

@@ -21,8 +21,8 @@
 struct redis_pool {
     const struct redis_server *server;
     bool threads; /* more than one uses it */
-    /* Tells the parent that this process keeps an unused connection: in shared
-       memory.  NULL: no parent needs it. */
+    /* Reports to the parent, in shared memory, that this process keeps an
+       unused connection.  NULL: no parent needs it. */
     _Atomic bool *keeps_idle;
     pthread_mutex_t lock; /* guards the rest */
     struct redis_client *idle;

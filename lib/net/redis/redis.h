@@ -65,9 +65,8 @@ unsigned redis_append_handshake(const struct redis_server *server,
    of all processes and threads may, every REDIS_RETRY. */
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
-/* Has it answered any call since REDIS_RETRY before the time `begun`?  Then a
-   connection that was begun at that time and failed does not show that Redis is
-   down. */
+/* Has Redis answered any call since REDIS_RETRY before the time `begun`?  If
+   so, Redis is not down, although a connection begun at that time failed. */
 bool redis_answers(const struct redis_server *server, int64_t begun);
 
 /* Each function reports an event to all processes and to the log.

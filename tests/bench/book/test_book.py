@@ -67,7 +67,7 @@ def test_what_is_new_and_what_is_the_same() -> None:
     [
         *("source", "picture of a cat", "function lib/net/readiness.c no_such"),
         *("source lib/no_such.c", "timeline no_such"),
-        "beside lib/net/blocking.c blocking_serve lib/net/readiness.c no_such",
+        "pair lib/net/blocking.c blocking_serve lib/net/readiness.c no_such",
     ],
 )
 def test_a_directive_that_cannot_be_followed_is_an_error(line: str) -> None:
@@ -75,8 +75,8 @@ def test_a_directive_that_cannot_be_followed_is_an_error(line: str) -> None:
         directive.html(line)
 
 
-def test_two_functions_stand_side_by_side_with_their_comments() -> None:
-    other = SOURCE.replace("return times; /* beside */", "return 3;")
+def test_two_functions_are_side_by_side_with_their_comments() -> None:
+    other = SOURCE.replace("return times; /* after it */", "return 3;")
     html = step(("a.c", "b.c"), (SOURCE, other), ("say", "say"))
     assert html.count('class="code gone"') == html.count('class="code new"') == 1
     assert ("Here." in html, "Says it." in html) == (True, False)
@@ -129,15 +129,15 @@ def test_the_sheets_command_is_taken(sheet: str) -> None:
     assert "--levels" in words
 
 
-def test_each_run_has_a_line_and_a_floor_is_the_first_of_its_architecture() -> None:
+def test_each_run_has_a_line_and_a_baseline_is_the_first_of_its_architecture() -> None:
     results = recorded("version3")
-    lines = table("1-floor", results).splitlines()[4:]
+    lines = table("1-baseline", results).splitlines()[4:]
     assert len(lines) == len(results.runs)
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     names = [name.partition(",")[0] for name, *_ in cells]
-    for floor in {name for name in names if name.startswith("floor-")}:
-        assert names.index(floor) < names.index(floor.removeprefix("floor-"))
-        first = cells[names.index(floor)]
+    for baseline in {name for name in names if name.startswith("baseline-")}:
+        assert names.index(baseline) < names.index(baseline.removeprefix("baseline-"))
+        first = cells[names.index(baseline)]
         assert first[1].startswith("no figure") or first[3] == "1.00"
 
 

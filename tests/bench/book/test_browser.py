@@ -80,7 +80,7 @@ def test_every_page_fits_and_asks_no_other_host(
 @pytest.mark.parametrize(
     "name", [f"{BOOK}/00-first", f"{BOOK}/06-poll", f"{BOOK}/10-curves", "reference/glossary"]
 )
-def test_a_page_hinders_no_reader(page: Page, address: str, name: str, width: int) -> None:
+def test_a_page_is_accessible(page: Page, address: str, name: str, width: int) -> None:
     page.goto(f"{address}/{name}.html")
     assert hindrances(page, OURS) == []
 

@@ -18,7 +18,7 @@ TEXTS = [
 ]
 """All but grading.md: its names are fields of JSON, and it has a test of its own."""
 SOURCES = (
-    *("lib/**/*.[ch]", "ops/*.[ch]", "[01][0-9]_*/*.[ch]", "floors/*.[ch]", "course/own/*.c"),
+    *("lib/**/*.[ch]", "ops/*.[ch]", "[01][0-9]_*/*.[ch]", "baselines/*.[ch]", "course/own/*.c"),
 )
 NOT_OURS = {
     "SA_RESTART",
@@ -101,7 +101,7 @@ def test_the_first_hour_has_time_for_its_reading() -> None:
     assert len(chapters) == 4
     words = "".join((ROOT / "docs/tutorial" / name).read_text() for name in chapters)
     servers = [
-        "floors/first.c",
+        "baselines/first.c",
         *(f"{name[5:-3].replace('-', '_')}/main.c" for name in chapters[1:]),
     ]
     lines = sum(len((ROOT / name).read_text().splitlines()) for name in servers)

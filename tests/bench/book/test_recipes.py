@@ -149,14 +149,14 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
 
 def test_the_first_server_lives_on_seven_system_calls() -> None:
     told = (
-        "`strace build/floor/first 8000` shows each of them as it happens. (Before them come the "
-        "calls that start any program, and two that only set something: setsockopt and, for "
+        "`strace build/baselines/first 8000` shows each of them as it happens. (Before them come "
+        "the calls that start any program, and two that only set something: setsockopt and, for "
         "signal(), rt_sigaction.)"
     )
-    assert told in comment_of("floors/first.c")
+    assert told in comment_of("baselines/first.c")
     skip_unless_straced()
     said = run(
-        f"strace build/floor/first 8000 & {WAIT}; "
+        f"strace build/baselines/first 8000 & {WAIT}; "
         "answer=$(curl -s -i http://localhost:8000/); sleep 0.3; "
         'kill -9 $(pgrep -x first); wait; echo "$answer"'
     )

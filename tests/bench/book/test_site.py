@@ -70,6 +70,16 @@ def test_the_list_of_commands_is_current() -> None:
     """Renew it: .venv/bin/python scripts/commands.py >docs/reference/commands.md"""
     made = run(sys.executable, "scripts/commands.py").stdout
     assert made == (ROOT / "docs" / "reference" / "commands.md").read_text()
+    rows = re.findall(r"^\| `\S+` \| (?:learn|teach|benchmark|contribute) \| (.*) \|$", made, re.M)
+    untimed = [
+        row for row in rows if not re.search(r"\((?:up to )?\d+ (?:s|min)\b|\((?:some|until)", row)
+    ]
+    assert len(rows) > 30, "the targets of the Makefile"
+    assert untimed == [], "without a duration"
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 700
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))

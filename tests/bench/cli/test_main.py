@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.cli.main import INTERRUPTED, NOBODY_READS, USAGE_ERROR, main
+from bench.cli.main import INTERRUPTED, READER_LEFT, USAGE_ERROR, main
 from bench.faults import copying
 from bench.host.project import ROOT
 
@@ -24,7 +24,7 @@ RESULTS = str(RECORDED / "version3.json")
 
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
-def test_who_reads_no_further_gets_no_traceback(words: tuple[str, ...]) -> None:
+def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
     """A closed pipe, as with `| head -1`, gives no traceback. The reader closes first, as the pipe
     holds all."""
     child = subprocess.Popen(
@@ -35,7 +35,7 @@ def test_who_reads_no_further_gets_no_traceback(words: tuple[str, ...]) -> None:
     child.stdout.close()
     said = child.stderr.read()
     child.stderr.close()
-    assert child.wait() == NOBODY_READS
+    assert child.wait() == READER_LEFT
     assert said == ""
 
 
@@ -55,7 +55,7 @@ def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
     )
 
 
-def test_ctrl_c_where_nobody_watches_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_without_a_signal_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_words: Sequence[str]) -> int:
         raise KeyboardInterrupt
 
@@ -82,6 +82,10 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
         ("targets nowhere", "report --targets nowhere"),
         ("capacity nowhere --fleets=5", "report nowhere --capacity=5"),
         ("expected 6-fault", "slides --expected 6-fault"),
+        (
+            "torture --servers floor-poll,floor-epoll",
+            "torture --servers baseline-poll,baseline-epoll",
+        ),
     ],
 )
 def test_former_commands_work_and_print_the_new_one(

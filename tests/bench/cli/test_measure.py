@@ -98,9 +98,9 @@ def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_whole_of_it(tmp_path: Path) -> None:
-    words = ["measure", "--only", "floor,syscalls", "--servers", "epoll", "--runs", "2"]
+    words = ["measure", "--only", "baseline,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
-    if not (ROOT / "build/floor/07_epoll").exists():
+    if not (ROOT / "build/baselines/07_epoll").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()
     done = bench(*words, status=None)
@@ -108,17 +108,17 @@ def test_the_whole_of_it(tmp_path: Path) -> None:
     assert "System calls per request" in done.stdout
     (folder,) = tmp_path.iterdir()
     found = load(folder)
-    assert {run.subject for run in found.runs} == {"epoll", "floor-epoll"}
+    assert {run.subject for run in found.runs} == {"epoll", "baseline-epoll"}
     assert len({(run.key, run.run) for run in found.runs}) == len(found.runs) == 4 + 4
     again = bench("report", "--targets", str(folder), status=None)
     assert again.returncode == done.returncode
     assert "System calls per request" in again.stdout
 
 
-def test_a_trick_switched_off(tmp_path: Path) -> None:
+def test_an_optimisation_switched_off(tmp_path: Path) -> None:
     """Without the optimisation the server makes one write per command to Redis, with it one per
     loop iteration. So the ablation was really applied to the server."""
-    if not (ROOT / "build/floor/without.so").exists():
+    if not (ROOT / "build/baselines/without.so").exists():
         pytest.skip("the baselines are not built")
     skip_unless_traceable()
     words = ["sweep", "--servers", "epoll", "--workloads", "guestbook", "--probe", "traced"]
@@ -161,7 +161,7 @@ def test_memory_of_a_crowd_that_asks_for_what_is_named(tmp_path: Path) -> None:
 
 needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk")
 NAME = "go-nginx-2013"
-"""The shortest study; epoll at least can be measured on any machine."""
+"""The shortest study. Any machine can measure its server epoll; others need packages."""
 SHORTER = {"requests = 20000": "requests = 4000", "timeout = 60": "timeout = 15"}
 """The study's own figures: with a short accept queue some runs end at their time limit only."""
 

@@ -9,14 +9,14 @@ import pytest
 
 from bench.cli.main import main
 from bench.host.project import ROOT
-from bench.records.conditions import CHANGES, TRICKS
+from bench.records.conditions import CHANGES, OPTIMISATIONS
 from bench.records.errors import UserError
 from bench.records.figures import Mode
 from bench.records.plan import Plan
 from bench.records.store import save
 from bench.stations.sampling import how_stacks
 from bench.studies.runs import Planned, plan_runs
-from bench.subjects.declared import LeftOut, Stranger
+from bench.subjects.declared import LeftOut, Reference
 from bench.subjects.subject import discover, select
 from bench.sweep.options import SweepOptions
 from bench.sweep.sweep import Done
@@ -33,23 +33,23 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     def sweep(options: SweepOptions) -> Done:
         results = results_of([of_memory(3_000_000)])
-        select(options.subjects, options.floors, options.programs, results.left_out)
+        select(options.subjects, options.baselines, options.programs, results.left_out)
         parts.extend(options.parts)
         save(results, tmp_path)
         return Done(0, tmp_path)
 
-    def prepare(stranger: Stranger) -> None:
-        if stranger.name == "h2o":
+    def prepare(reference: Reference) -> None:
+        if reference.name == "h2o":
             raise LeftOut("h2o is left out: install it")
 
     parts: list[Plan] = []
     for name in discover():
         (tmp_path / name).touch(mode=0o755)
-    for source in (ROOT / "floors").glob("*.c"):
+    for source in (ROOT / "baselines").glob("*.c"):
         (tmp_path / source.stem).touch(mode=0o755)
-    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
+    monkeypatch.setattr("bench.subjects.subject.BASELINE_BUILD", tmp_path)
     monkeypatch.setattr("bench.sweep.sweep.sweep", sweep)
-    monkeypatch.setattr(Stranger, "prepare", prepare)
+    monkeypatch.setattr(Reference, "prepare", prepare)
     return parts
 
 
@@ -80,9 +80,9 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--servers", "01_iterative", "--only")
-    assert measure(tmp_path, *words, "floor") == 0
-    assert measure(tmp_path, *words, "floor,idle") == 1
-    assert [(part.subjects, part.floors) for part in swept] == [(("iterative",), True)] * 2
+    assert measure(tmp_path, *words, "baseline") == 0
+    assert measure(tmp_path, *words, "baseline,idle") == 1
+    assert [(part.subjects, part.baselines) for part in swept] == [(("iterative",), True)] * 2
     assert "idle is left out: it is about poll, epoll, which" in capsys.readouterr().out
     assert measure(tmp_path, *words, "memory") == 1
     assert len(swept) == 2, "there is nothing to measure"
@@ -91,19 +91,21 @@ def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
     )
 
 
-def test_strangers_stand_beside_the_chosen_server(swept: list[Plan], tmp_path: Path) -> None:
+def test_reference_servers_are_measured_with_the_chosen_server(
+    swept: list[Plan], tmp_path: Path
+) -> None:
     """Reference servers are measured with the chosen server. The sweep leaves a missing one out,
     and the exit status says so."""
     assert measure(tmp_path, "--servers", "epoll", "--only", "guestbook") == 0
     assert measure(tmp_path, "--servers", "epoll", "--only", "small", "guestbook") == 1
     subjects = [part.subjects for part in swept[2:]]
-    strangers = ("nginx", "h2o", "lighttpd")
-    assert subjects == [("epoll", *strangers)] * 2 + [("epoll", "go", "fasthttp")] * 2
-    assert all(part.floors for part in swept), "the comparison of a missed target"
+    references = ("nginx", "h2o", "lighttpd")
+    assert subjects == [("epoll", *references)] * 2 + [("epoll", "go", "fasthttp")] * 2
+    assert all(part.baselines for part in swept), "the comparison of a missed target"
 
 
-def test_a_floor_that_is_not_built_is_left_out(swept: list[Plan], tmp_path: Path) -> None:
-    words = ("--servers", "poll,epoll", "--only", "idle", "floor")
+def test_a_baseline_that_is_not_built_is_left_out(swept: list[Plan], tmp_path: Path) -> None:
+    words = ("--servers", "poll,epoll", "--only", "idle", "baseline")
     assert measure(tmp_path, *words) == 0
     (tmp_path / "07_epoll").unlink()
     assert measure(tmp_path, *words) == 1
@@ -130,15 +132,15 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Planned]:
     return plan
 
 
-def test_every_trick_takes_turns_with_the_server_as_it_is(planned: Callable[..., Planned]) -> None:
+def test_each_ablation_alternates_with_the_usual_server(planned: Callable[..., Planned]) -> None:
     runs = planned("sampled").runs
-    assert {run.conditions.without for run in runs} == {"", *TRICKS}
+    assert {run.conditions.without for run in runs} == {"", *OPTIMISATIONS}
     assert {run.conditions.change for run in runs} == {"", *CHANGES}
     rated = [run for run in runs if run.conditions.rated]
     for run in rated:
         usual = run.conditions._replace(without="", change="")
-        beside = (run.subject, usual, run.run, run.requests, run.concurrency)
-        assert beside in {
+        usual_run = (run.subject, usual, run.run, run.requests, run.concurrency)
+        assert usual_run in {
             (one.subject, one.conditions, one.run, one.requests, one.concurrency) for one in rated
         }
     plain = [run.conditions._replace(without="", change="") for run in rated]
@@ -176,7 +178,7 @@ def test_counted_with_connections_that_are_kept(planned: Callable[..., Planned])
 
 
 def test_another_server_without_its_optimisations(planned: Callable[..., Planned]) -> None:
-    runs = planned("sampled", "--tricks-of", "poll", "--no-experiments").runs
+    runs = planned("sampled", "--optimisations-of", "poll", "--no-experiments").runs
     assert {run.subject for run in runs if run.conditions.without} == {"poll"}
 
 

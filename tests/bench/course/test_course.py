@@ -59,11 +59,11 @@ def _figure(pattern: re.Pattern[str], rows: dict[str, str], server: str, words: 
     return float(pattern.search(found)[1].replace(",", ""))
 
 
-def _floor(said: str) -> None:
+def _baseline(said: str) -> None:
     rows = _rows(said)
     for server in ("iterative", "epoll"):
         figure = float(CPU.search(rows[f"{server}: small"])[1])
-        assert figure < 3 * _figure(CPU, rows, f"floor-{server}", "small")
+        assert figure < 3 * _figure(CPU, rows, f"baseline-{server}", "small")
     assert "epoll: small, keep-alive" in rows
 
 
@@ -104,7 +104,7 @@ def _step(said: str) -> None:
 
 
 CHECKS: dict[str, Callable[[str], None]] = {
-    "1-floor": _floor,
+    "1-baseline": _baseline,
     "2-who-waits": _who_waits,
     "3-stall": _stall,
     "4-redis": _redis,
@@ -188,7 +188,7 @@ def test_slides_are_turned_with_the_keyboard(made: dict[str, Path], browser: Bro
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("which", ["slides", "notes", "sheets"])
-def test_they_hinder_nobody(
+def test_they_are_accessible(
     made: dict[str, Path], browser: Browser, which: str, width: int
 ) -> None:
     with opened(browser, viewport={"width": width, "height": 800}) as (page, _):
@@ -300,7 +300,7 @@ def _answers() -> set[str]:
     patterns = (
         "lib/**/*.[ch]",
         "ops/*.[ch]",
-        "floors/*.[ch]",
+        "baselines/*.[ch]",
         "[0-9][0-9]_*/*.[ch]",
         "course/own/main.c",
     )

@@ -36,7 +36,7 @@ SWEEP = (
     *("--servers", "epoll", "--levels", "20", "--requests", "4000"),
     *("--balancer", "none,close", "--runs", "2"),
 )
-PATIENCE = 600.0
+TIMEOUT = 600.0
 """Seconds; long enough for busy machines."""
 
 NEEDED = ("ansible-playbook", "sshd", "ssh", "nginx", "redis-server", "ab", "gcc", "make")
@@ -121,12 +121,12 @@ class Deployment:
         return Path(self._file.name).read_text(errors="replace")
 
     def wait_for(self, text: str) -> None:
-        wait_for(lambda: text in self.output or self.process.poll() is not None, seconds=PATIENCE)
+        wait_for(lambda: text in self.output or self.process.poll() is not None, seconds=TIMEOUT)
         assert text in self.output, self.output
 
     def end(self) -> int:
         """Wait for the end; return the exit status."""
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,7 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     running.wait_for("[1/4]")
     running.process.kill()
     running.end()
-    wait_for(lambda: hosts.running() == [], "processes are left", PATIENCE)
+    wait_for(lambda: hosts.running() == [], "processes are left", TIMEOUT)
     for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
         with contextlib.suppress(OSError):
             shutil.rmtree(scratch)

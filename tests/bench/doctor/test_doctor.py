@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.doctor.doctor import GROUPS_CURE, examine, show
+from bench.doctor.doctor import GROUPS_FIX, examine, show
 from bench.doctor.limits import Facts, assess, governors, look, why_impossible
 from bench.host.quota import own_folders, read_limits, usable_ports
 from bench.records.conditions import Conditions
@@ -59,7 +59,7 @@ def unwell(found: list[DoctorLine]) -> list[DoctorLine]:
 def test_a_good_machine() -> None:
     found = lines()
     assert unwell(found) == []
-    assert not any(line.cure for line in found)
+    assert not any(line.fix for line in found)
     assert all(line.have and line.need for line in found)
     topics = " ".join(line.topic for line in found)
     for word in (
@@ -70,7 +70,7 @@ def test_a_good_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "topic", "cure"),
+    ("facts", "topic", "fix"),
     [
         (
             {"governors": ("performance", "powersave")},
@@ -105,16 +105,16 @@ def test_a_good_machine() -> None:
         ),
     ],
 )
-def test_each_trouble_comes_with_its_cure(facts: dict[str, object], topic: str, cure: str) -> None:
+def test_each_problem_has_its_fix(facts: dict[str, object], topic: str, fix: str) -> None:
     (found,) = unwell(lines(**facts))
-    assert (found.topic, found.cure) == (topic, cure)
+    assert (found.topic, found.fix) == (topic, fix)
     assert found.state in ("warning", "impossible")
 
 
 def test_limits_are_judged_as_before_a_sweep() -> None:
     low = ROOMY.model_copy(update={"somaxconn": 128, "descriptors": 1000})
     found = {line.topic: line for line in unwell(lines(limits=low))}
-    assert found["accept queue (somaxconn)"].cure == "sudo sysctl -w net.core.somaxconn=65535"
+    assert found["accept queue (somaxconn)"].fix == "sudo sysctl -w net.core.somaxconn=65535"
     descriptors = found["open descriptors of a process"]
     assert (descriptors.state, descriptors.have) == ("impossible", "1,000")
 
@@ -128,7 +128,7 @@ def test_idle_connections_count() -> None:
 
 def test_the_open_loop_needs_its_tool() -> None:
     (found,) = unwell(lines(Plan(levels=(10,), varied={"rate": (100.0,)})))
-    assert (found.state, found.cure) == ("impossible", "scripts/setup.sh openloop")
+    assert (found.state, found.fix) == ("impossible", "scripts/setup.sh openloop")
 
 
 def test_room_for_ended_connections() -> None:
@@ -141,8 +141,8 @@ def test_room_for_ended_connections() -> None:
     assert note.state == "note", "no run needs more, but the third has to wait"
     assert note.have == "12 of 10,000"
     assert note.need.startswith("5,000 for a run; with 15,000 ")
-    assert note.cure == "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000"
-    assert (warning.state, warning.cure) == ("warning", note.cure)
+    assert note.fix == "sudo sysctl -w net.ipv4.tcp_max_tw_buckets=600000"
+    assert (warning.state, warning.fix) == ("warning", note.fix)
     assert found(15_000) == []
 
 
@@ -170,8 +170,8 @@ def test_it_is_shown_with_what_to_type() -> None:
     assert "fix: echo performance | sudo tee" in text
 
 
-def test_the_cure_for_groups_cures() -> None:
-    words = GROUPS_CURE.partition(" bash ")[0].split()
+def test_the_fix_for_groups_works() -> None:
+    words = GROUPS_FIX.partition(" bash ")[0].split()
     there = shutil.which(words[0])
     if there is None or subprocess.run([*words, "true"], capture_output=True).returncode != 0:
         pytest.skip("systemd makes no scopes for this user")
@@ -217,12 +217,12 @@ def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
         ((14_000,), {"ports": 28_232}),
     ],
 )
-def test_what_is_in_nobodys_way(levels: tuple[int, ...], limits: dict[str, int]) -> None:
+def test_limits_that_are_large_enough(levels: tuple[int, ...], limits: dict[str, int]) -> None:
     assert findings(levels, **limits) == []
 
 
 @pytest.mark.parametrize(
-    ("forbids", "limit", "enough", "beside", "cure"),
+    ("forbids", "limit", "enough", "others", "fix"),
     [
         (True, "ab_ceiling", 5000, {}, ""),
         (True, "descriptors", 5000 + 64, {}, "prlimit --pid $$ --nofile=5064:5064   (in this"),
@@ -233,19 +233,19 @@ def test_what_is_in_nobodys_way(levels: tuple[int, ...], limits: dict[str, int])
         # A quarter of it is reserved: 1,666.
         (False, "syn_backlog", 6666, {"syn_cookies": 0}, "net.ipv4.tcp_max_syn_backlog=65535"),
         (False, "time_wait_memory", 30_000, {}, "sysctl -w net.ipv4.tcp_max_tw_buckets=600000"),
-        (False, "tasks", 5000, {"tasks_cure": "echo max | sudo tee x"}, "echo max | sudo tee x"),
+        (False, "tasks", 5000, {"tasks_fix": "echo max | sudo tee x"}, "echo max | sudo tee x"),
     ],
 )
 def test_one_less_than_enough(
-    forbids: bool, limit: str, enough: int, beside: dict[str, object], cure: str
+    forbids: bool, limit: str, enough: int, others: dict[str, object], fix: str
 ) -> None:
     """A limit is just enough for 5,000 connections, or for 30,000 requests with one connection
     each. With one less, these runs are impossible, or there is a warning."""
-    assert not any(one.impossible for one in findings((20, 5000), **beside, **{limit: enough}))
-    (found,) = findings((20, 5000), **beside, **{limit: enough - 1})
+    assert not any(one.impossible for one in findings((20, 5000), **others, **{limit: enough}))
+    (found,) = findings((20, 5000), **others, **{limit: enough - 1})
     assert found.impossible == forbids
     assert 5000 in found.levels
-    assert cure in found.cure
+    assert fix in found.fix
     assert (why_impossible(spec(5000), [found]) is not None) == forbids
     assert why_impossible(spec(20), [found]) is None
 
@@ -315,7 +315,7 @@ def test_reading_a_machine(tmp_path: Path) -> None:
         time_wait_memory=8192,
         tasks=1234,
         tasks_name="kernel.threads-max",
-        tasks_cure=found.tasks_cure,
+        tasks_fix=found.tasks_fix,
         ab_ceiling=20_000,
     )
 

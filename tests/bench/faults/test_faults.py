@@ -20,7 +20,7 @@ from bench.cli.main import main
 from bench.faults import copying, give
 from bench.faults.copying import STAMP, Fault, apply, built, difference, fault, make_copy, numbers
 from bench.host.project import ROOT
-from bench.records.conditions import CHANGES, TRICKS
+from bench.records.conditions import CHANGES, OPTIMISATIONS
 from bench.records.errors import UserError
 from bench.studies.study import EXPERIMENTS, study
 from bench.subjects.running import changed
@@ -28,7 +28,7 @@ from bench.subjects.subject import discover
 
 from ..commands import run
 
-PATIENCE_SECONDS = "6"
+TIMEOUT_SECONDS = "6"
 TRIES = 3
 """Seconds for those tests: some fail only after they have waited that long."""
 
@@ -47,7 +47,7 @@ def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
     wanted = [f"tests/e2e/{test}" for test in (chosen.check.breaks, *chosen.check.still)]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
     options += ["--server", chosen.server, "--bin-dir", str(folder)]
-    environment = {**os.environ, "PATIENCE": PATIENCE_SECONDS}
+    environment = {**os.environ, "TEST_TIMEOUT": TIMEOUT_SECONDS}
     words = (sys.executable, "-m", "pytest", *options, *wanted)
     done = run(*words, status=None, env=environment)
     assert report.exists(), done.stdout + done.stderr
@@ -220,8 +220,8 @@ def test_what_is_known_of_them_is_there() -> None:
 
 
 def test_each_optimisation_can_be_switched_off() -> None:
-    library = (ROOT / "floors" / "without.c").read_text()
-    assert all(f'is_without("{name}")' in library for name in TRICKS if name != "control")
+    library = (ROOT / "baselines" / "without.c").read_text()
+    assert all(f'is_without("{name}")' in library for name in OPTIMISATIONS if name != "control")
 
 
 def test_the_list_of_them(capsys: pytest.CaptureFixture[str]) -> None:

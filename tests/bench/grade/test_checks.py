@@ -22,12 +22,12 @@ from bench.grade import trying
 from bench.grade.building import Expected, make_site
 from bench.grade.exam import BUILD_POINTS
 from bench.grade.faults import FAULTS, TEXTS, FaultFile
-from bench.grade.scene import PATIENCE
+from bench.grade.scene import TIMEOUT
 from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES
 from bench.grade.stages.comparing import Sent, composed, lines_of, require_same
 from bench.grade.stages.mixing import exchange, require_saved
-from bench.grade.stages.racing import MORE_PATIENCE
+from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.trying import Stage, Trial, World
 from bench.host.project import ROOT, declaration
 from bench.load.client import RESET, Client, NoAnswer, Response
@@ -103,7 +103,7 @@ def test_a_server_that_resets_the_connection_is_a_finding() -> None:
 
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
-        Client(listener.getsockname(), PATIENCE) as client,
+        Client(listener.getsockname(), TIMEOUT) as client,
         listener.accept()[0] as server,
     ):
         server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -118,7 +118,7 @@ def test_no_client_waits_as_long_as_the_server_may() -> None:
     answers nothing else would use up the time of all checks."""
     found = re.search(r"#define REQUEST_TIMEOUT +(\d+)", (ROOT / "lib/config.h").read_text())
     assert found
-    assert int(found[1]) / 1000 > PATIENCE * MORE_PATIENCE
+    assert int(found[1]) / 1000 > TIMEOUT * MORE_TIMEOUT
 
 
 @pytest.mark.parametrize(
@@ -230,14 +230,14 @@ def shell(text: str, folder: Path) -> str:
     return run("bash", "-c", MAKE.format(python=sys.executable) + text, cwd=folder).stdout
 
 
-def test_each_field_of_the_json_is_told() -> None:
+def test_each_field_of_the_json_is_documented() -> None:
     schema = Grade.model_json_schema()
     told = set(re.findall(r"`(\w+)`", TEXT.partition("| field |")[2].partition("\n\n")[0]))
     kinds = [schema, *schema["$defs"].values()]
     assert {name for kind in kinds for name in kind["properties"]} <= told
 
 
-def test_whoever_serves_no_file_gets_no_stage(tmp_path: Path) -> None:
+def test_a_server_without_files_gets_no_stage(tmp_path: Path) -> None:
     """A server that serves no file gets no stage: a program that only prints Hello once had 18 of
     18."""
     tmp_path.chmod(0o755)
@@ -334,7 +334,7 @@ def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> N
         dice=dice,
         get=lambda _: answer,
         ask=lambda _: answer,
-        stalled_by="nobody",
+        stalled_by="none",
     )
     words = [data.split(b"\r\n", 1)[0].split(b" ") for data in composed(scene)]
     assert {len(three) for three in words} == {3}

@@ -165,7 +165,7 @@ def sleeps(tasks: Path) -> int:
 @pytest.mark.slow
 @LOAD
 @pytest.mark.usefixtures("sanitized")
-def test_under_load_beside_the_seven() -> None:
+def test_under_load_with_the_seven_servers() -> None:
     found = grade("05_prethreading", "--only", "races", "load")
     assert found.faults == [], told(found)
     assert "place" in found.stages[2].checks[0].note

@@ -127,7 +127,7 @@ def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: s
     assert found.faults in (["never-serves"], ["does-not-compile"])
 
 
-def test_who_is_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
+def test_a_server_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
     """A server killed for an unlisted call before it listens is reported as such. The first thread
     of this one makes such a call before it is ready."""
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"

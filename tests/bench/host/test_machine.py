@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What identifies a machine and its version of the project; its sockets, and those in TIME_WAIT."""
+"""A machine: its description, the digest of its sources, its sockets, and those in TIME_WAIT."""
 
 import os
 import platform
@@ -94,7 +94,7 @@ def test_a_signal_ends_it(tmp_path: Path) -> None:
     assert kernel.slept == pytest.approx(LOOK_SECONDS)
 
 
-def test_the_kernel_and_the_text_tell_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_and_the_text_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=7) as listener:
         port = listener.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:
@@ -141,8 +141,8 @@ FILES = (
     "bench/report/study.py",
     "bench/load/wrk.lua",
     "bench/studies/now.toml",
-    "bench/strangers/go/main.go",
-    "floors/floor.h",
+    "bench/references/go/main.go",
+    "baselines/baseline.h",
     "lib/config.h",
     "lib/net/server.c",
     "07_epoll/main.c",
@@ -176,7 +176,7 @@ def test_what_python_compiled_is_no_other_version(project: Path) -> None:
     """Compiled Python files change no version: otherwise a host that has imported more would be
     refused."""
     before = source_digest(project)
-    for folder in ("bench", "bench/studies", "bench/strangers", "floors"):
+    for folder in ("bench", "bench/studies", "bench/references", "baselines"):
         (project / folder / "__pycache__").mkdir()
         (project / folder / "__pycache__" / "study.cpython-313.pyc").write_bytes(b"\0")
     assert source_digest(project) == before

@@ -28,16 +28,16 @@ time.sleep(60)
 """
 ADOPTS = f"""
 import sys, time
-from bench.host.accounting import adopt_orphans, rusage_of_buried
+from bench.host.accounting import adopt_orphans, rusage_of_reaped
 from bench.host.process import Child
 
 adopt_orphans()
 child = Child(["sh", "-c", '"$@" & wait', "sh", sys.executable, "-c", {USES!r}])
 while not child.stdout:
     time.sleep(0.01)
-before = rusage_of_buried().total
+before = rusage_of_reaped().total
 child.end()
-print(rusage_of_buried().total - before)
+print(rusage_of_reaped().total - before)
 """
 """A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
 for its child."""
@@ -80,16 +80,16 @@ def test_what_a_command_begins_with_finds_the_program_behind_it(
     assert child.stdout.startswith("/usr/bin:/bin:/usr/sbin:/usr/local/go/bin:")
 
 
-def test_one_that_does_not_obey_is_killed_with_its_children() -> None:
+def test_a_process_that_ignores_the_signal_is_killed_with_its_children() -> None:
     child = Child(["sh", "-c", "trap '' TERM; sleep 60 & echo $!; wait; wait"])
     while not child.stdout.endswith("\n"):
         time.sleep(0.01)
-    assert not child.end(patience=0.2)
+    assert not child.end(timeout=0.2)
     assert child.exit_status == -signal.SIGKILL
     assert gone(int(child.stdout))
 
 
-def test_what_a_child_has_used_whose_parent_does_not_wait_for_it_is_counted() -> None:
+def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
     done = run(sys.executable, "-c", ADOPTS)
     assert float(done.stdout) >= USED_SECONDS * 1e6
 

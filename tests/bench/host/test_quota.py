@@ -227,7 +227,7 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     assert gone(child)
 
 
-def test_what_the_kernel_and_systemd_are_told(tmp_path: Path) -> None:
+def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
     systemd. Version 1 takes it in files, which are in plain folders here."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"

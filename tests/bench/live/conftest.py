@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.timing import PATIENCE
+from tests.e2e.timing import TIMEOUT
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
@@ -37,14 +37,14 @@ class Served:
 
     def ask(self, path: str = "/files/small.txt") -> int:
         """Send one request to the server; return its status."""
-        client = http.client.HTTPConnection(*self.address, timeout=PATIENCE)
+        client = http.client.HTTPConnection(*self.address, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.request("GET", path, headers={"Connection": "close"})
             return client.getresponse().status
 
     def live_answer(self, method: str, path: str, **headers: str) -> int:
         """Send one request to the helper; return its status."""
-        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        client = http.client.HTTPConnection(*self.live, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.request(method, path, headers=headers)
             return client.getresponse().status
@@ -55,7 +55,7 @@ class Served:
 
     def every(self) -> Iterator[dict[str, Any]]:
         """Yield the events for the page while this is read."""
-        client = http.client.HTTPConnection(*self.live, timeout=PATIENCE)
+        client = http.client.HTTPConnection(*self.live, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.request("GET", "/live/events")
             response = client.getresponse()
@@ -66,7 +66,7 @@ class Served:
     def end(self) -> str:
         """Send Ctrl-C; return what it has printed."""
         self.program.send_signal(signal.SIGINT)
-        said, _ = self.program.communicate(timeout=PATIENCE)
+        said, _ = self.program.communicate(timeout=TIMEOUT)
         assert self.program.returncode == 0, said
         return said
 
@@ -76,7 +76,7 @@ Event = dict[str, Any]
 
 def seen(events: Iterator[Event], is_so: Callable[[Event], object]) -> Event:
     """Return the next event that is so; raise AssertionError if none is for a long time."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + TIMEOUT
     for told in events:
         if is_so(told):
             return told
@@ -115,4 +115,4 @@ def serve() -> Iterator[Serve]:
     for program in begun:
         if program.poll() is None:
             program.send_signal(signal.SIGINT)
-            program.communicate(timeout=PATIENCE)
+            program.communicate(timeout=TIMEOUT)

@@ -17,7 +17,7 @@ from bench.live.connections import Sockets, groups_of, look_at_sockets
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, cells_in, look
 from bench.live.verdict import verdict
 from bench.live.waits import TaskGroup, wait_of
-from tests.e2e.timing import PATIENCE, undisturbed, wait_until
+from tests.e2e.timing import TIMEOUT, undisturbed, wait_until
 
 from ..commands import run
 from .conftest import SERVERS, Serve, seen
@@ -45,7 +45,7 @@ alone slow file=0.9 | The only process waits for Redis, and all other clients
 alone slow page=0.1 |
 alone slow redis_is_slow=0 |
 """
-"""The groups, a slow Redis, and other values of Waits; the beginning of what is said."""
+"""Lines with the groups, a slow Redis and other values of Waits, and how the sentence begins."""
 
 
 @pytest.mark.parametrize("line", VERDICTS.splitlines())
@@ -63,7 +63,7 @@ def test_what_is_said(line: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_slow_redis_is_told_of_each_of_the_seven_and_taken_back(serve: Serve) -> None:
+def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None:
     """All seven at once; 8 s."""
     served = serve(" ".join(SERVERS))
     events = served.every()
@@ -195,7 +195,7 @@ def test_figures_for_prometheus(serve: Serve) -> None:
         url = f"http://127.0.0.1:{served.live[1]}/metrics"
 
         def figures() -> dict[tuple[str, ...], float]:
-            text = urllib.request.urlopen(url, timeout=PATIENCE).read().decode()
+            text = urllib.request.urlopen(url, timeout=TIMEOUT).read().decode()
             return {
                 (sample.name, *map(str, sample.labels.values())): sample.value
                 for family in text_string_to_metric_families(text)
@@ -225,7 +225,7 @@ WAITING_CALLS = {
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_it_counts_as_the_server_does_and_names_who_waits(serve: Serve, name: str) -> None:
+def test_it_counts_like_the_server_and_names_the_waiting_clients(serve: Serve, name: str) -> None:
     served = serve("07_epoll" if name == "epoll" else name)  # also named by its folder
     for _ in range(7):
         assert served.ask() == 200

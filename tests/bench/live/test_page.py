@@ -16,7 +16,7 @@ from bench.live.web import PAGES_MOST
 from tests.bench import accessible
 from tests.bench.accessible import hindrances
 from tests.e2e.sockets import free_port
-from tests.e2e.timing import PATIENCE, undisturbed, wait_until
+from tests.e2e.timing import TIMEOUT, undisturbed, wait_until
 
 from .conftest import Serve, Served
 
@@ -41,7 +41,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
 
 def answered_soon(served: Served) -> bool:
     """Return whether a request is answered within two seconds; a silent client has ten."""
-    with socket.create_connection(served.address, timeout=PATIENCE) as client:
+    with socket.create_connection(served.address, timeout=TIMEOUT) as client:
         client.sendall(b"GET /files/small.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
         return bool(select.select([client], [], [], 2.0)[0])
 
@@ -72,7 +72,7 @@ def test_one_silent_client_holds_the_iterative_server_up(
 
 
 @pytest.mark.browser
-def test_one_silent_client_holds_nobody_up_in_the_event_loop(
+def test_one_silent_client_delays_no_other_in_the_event_loop(
     serve: Serve, opened: Callable[..., Page]
 ) -> None:
     served = serve("epoll")
@@ -92,7 +92,7 @@ def test_one_silent_client_holds_nobody_up_in_the_event_loop(
 
 
 @pytest.mark.browser
-def test_who_gets_an_error_is_marked_as_the_page_explains(
+def test_a_client_with_an_error_is_marked_as_the_page_explains(
     serve: Serve, opened: Callable[..., Page]
 ) -> None:
     served = serve("epoll")
@@ -131,7 +131,7 @@ def test_a_page_left_open_becomes_that_of_the_next_server(serve: Serve, browser:
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_who_opens_one_page_too_many_is_told(serve: Serve, browser: Browser) -> None:
+def test_a_page_too_many_gets_an_error(serve: Serve, browser: Browser) -> None:
     served = serve("epoll")
     context = browser.new_context()
     pages = [context.new_page() for _ in range(PAGES_MOST + 1)]

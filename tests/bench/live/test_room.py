@@ -16,7 +16,7 @@ from bench.live.room import FROM_ADDRESS_MOST, PREDICTIONS_MOST, Room, questions
 from bench.live.room_page import ACCEPT_PAUSE, FROM_ADDRESS_AT_ONCE, REQUEST_BYTES_MOST, RoomPage
 from bench.records.errors import UserError
 from tests.bench.accessible import hindrances
-from tests.e2e.timing import PATIENCE, wait_until
+from tests.e2e.timing import TIMEOUT, wait_until
 
 from .conftest import Serve
 
@@ -36,7 +36,7 @@ def ask(
     page: RoomPage, method: str, path: str, body: str | None = None, cookie: str = BROWSER
 ) -> tuple[int, str, str]:
     """Send one request. Return the status, the cookie that is set, and the body."""
-    client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=PATIENCE)
+    client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=TIMEOUT)
     with contextlib.closing(client):
         client.request(method, path, body, {"Cookie": cookie} if cookie else {})
         response = client.getresponse()
@@ -127,7 +127,7 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
     assert predict(page, 1, cookie=f"room={script}") == 403
     assert predict(page, "1" * 2000) == 413
     for length in ("-1", "1e9", "99999", "\u00b2"):
-        client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=PATIENCE)
+        client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.putrequest("POST", "/")
             client.putheader("Content-Length", length)
@@ -146,7 +146,7 @@ def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.Mo
 
         def connected() -> socket.socket:
             where = (LOCAL, page.server_port)
-            return stack.enter_context(socket.create_connection(where, timeout=PATIENCE))
+            return stack.enter_context(socket.create_connection(where, timeout=TIMEOUT))
 
         slow = [connected() for _ in range(FROM_ADDRESS_AT_ONCE)]
         assert connected().recv(1) == b"", "one too many is closed at once"

@@ -249,7 +249,7 @@ def test_the_content_of_an_answer(workload: str, head: bytes, body: bytes, wrong
         require_content(answer, WORKLOADS[workload])
 
 
-def test_nobody_there() -> None:
+def test_no_server_listens() -> None:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))  # no other program can listen at this address
         with pytest.raises(ProbeError, match="refused"):

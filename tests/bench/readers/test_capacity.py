@@ -57,7 +57,7 @@ def test_the_slowest_host_limits_all(
 
 
 @pytest.mark.parametrize("generator", ["ab", "wrk"])
-def test_the_network_ends_it_whoever_asked(generator: str) -> None:
+def test_each_lost_connection_ends_it(generator: str) -> None:
     behind = Conditions("large", balancer="keep", generator=generator)
     (run,) = plain_runs(("epoll",), (100,), 1, **behind._asdict())
     both = {"seconds": 1.0, "transferred_bytes": 80_000_000}

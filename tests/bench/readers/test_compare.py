@@ -66,26 +66,26 @@ def test_only_what_is_beyond_the_noise_of_both(
     assert change.cpu is None
 
 
-FLOOR, SLOWED = (40.0, 41.0), (60.0, 72.0)
+BASELINE, SLOWED = (40.0, 41.0), (60.0, 72.0)
 
 
 @pytest.mark.parametrize(
-    ("floors", "cost", "said"),
+    ("baselines", "cost", "said"),
     [
-        ((FLOOR, SLOWED), (75.0, 90.0), "same"),
-        ((FLOOR, FLOOR), (75.0, 78.0), "worse"),
-        ((FLOOR, FLOOR), (30.0, 31.0), "better"),
+        ((BASELINE, SLOWED), (75.0, 90.0), "same"),
+        ((BASELINE, BASELINE), (75.0, 78.0), "worse"),
+        ((BASELINE, BASELINE), (30.0, 31.0), "better"),
         ((), (75.0, 90.0), "worse"),  # the machine may have become slower
-        ((FLOOR[:1], SLOWED[:1]), (75.0, 78.0), "worse"),
+        ((BASELINE[:1], SLOWED[:1]), (75.0, 78.0), "worse"),
     ],
 )
 def test_a_machine_that_became_slower_is_no_worse_server(
-    floors: Sequence[Sequence[float]], cost: Sequence[float], said: str
+    baselines: Sequence[Sequence[float]], cost: Sequence[float], said: str
 ) -> None:
     """Costs are compared with the baseline if both sweeps have one in the same runs."""
     costs = [{"epoll": (50.0, 52.0)}, {"epoll": cost}]
-    for side, floor in zip(costs, floors, strict=False):
-        side["floor_epoll"] = floor
+    for side, baseline in zip(costs, baselines, strict=False):
+        side["baseline_epoll"] = baseline
     old, new = (
         sweep(side, **{name: (1000.0, 1010.0)[: len(of)] for name, of in side.items()})
         for side in costs
@@ -144,7 +144,7 @@ def test_what_gives_no_rate_is_compared_by_what_it_costs(
     assert [change.rate for change in changes(*sides)] == [said]
 
 
-def test_sweeps_that_have_no_cell_in_common_say_why() -> None:
+def test_sweeps_without_a_common_data_point_show_the_reason() -> None:
     """Two sweeps without a common configuration, whose servers had a whole core before, say why."""
     former, today = (load(RECORDED / "orders" / f"{name}.json") for name in ("delay", "quota"))
     assert list(unmatched(changes(former, today))) == [
@@ -189,7 +189,7 @@ IN_ONE = "data points are in one sweep only. Values in one sweep only:"
         ),
     ],
 )
-def test_cells_of_one_side_say_what_the_other_has_not(
+def test_data_points_of_one_side_show_what_the_other_lacks(
     before: list[Run], after: list[Run], said: str
 ) -> None:
     found = unmatched(changes(results_of(before), results_of(after)))
@@ -230,27 +230,27 @@ def test_it_is_shown(tmp_path: Path) -> None:
     assert status == 1
     assert "+50.0%" in text
     assert "1 better, 0 worse beyond noise" in text
-    assert "--floors" not in text, "CPU time is unknown"
+    assert "--baselines" not in text, "CPU time is unknown"
     assert shown(before, before, tmp_path)[0] == 0
 
 
 RATIO, UNKNOWN, LOUD = (
     "compared as its ratio to the baseline",
-    "With --floors in both sweeps",
+    "With --baselines in both sweeps",
     "In 1 data point other programs used more than 10% of the server's CPU",
 )
 
 
 @pytest.mark.parametrize(
-    ("floor", "foreign", "said"), [(True, 0.0, RATIO), (False, 0.0, UNKNOWN), (False, 0.4, LOUD)]
+    ("baseline", "foreign", "said"), [(True, 0.0, RATIO), (False, 0.0, UNKNOWN), (False, 0.4, LOUD)]
 )
 def test_what_cpu_time_was_compared_with_is_said(
-    floor: bool, foreign: float, said: str, tmp_path: Path
+    baseline: bool, foreign: float, said: str, tmp_path: Path
 ) -> None:
-    rates = {"epoll": (1000.0, 1010.0), "floor_epoll": (1000.0, 1010.0)}
-    before = sweep({"epoll": (50.0, 52.0), "floor_epoll": FLOOR}, **rates)
-    after = sweep({"epoll": (75.0, 78.0), "floor_epoll": FLOOR}, **rates)
-    after.runs = after.runs if floor else after.runs[:2]
+    rates = {"epoll": (1000.0, 1010.0), "baseline_epoll": (1000.0, 1010.0)}
+    before = sweep({"epoll": (50.0, 52.0), "baseline_epoll": BASELINE}, **rates)
+    after = sweep({"epoll": (75.0, 78.0), "baseline_epoll": BASELINE}, **rates)
+    after.runs = after.runs if baseline else after.runs[:2]
     for run in after.runs:
         assert run.process
         run.process.foreign_share = foreign
@@ -262,7 +262,7 @@ def test_what_cpu_time_was_compared_with_is_said(
     assert f"{int(said != LOUD)} worse" in text.rpartition("CPU/request:")[2]
 
 
-def test_names_of_a_stranger_are_shown_as_they_are(tmp_path: Path) -> None:
+def test_names_of_a_reference_are_shown_as_they_are(tmp_path: Path) -> None:
     strange = sweep(**{"[/x]": (0,), "\x1b[2Jnginx": (1000.0,)})
     strange.runs[0].reason = Reason(label="[/]", text="[bold]")
     strange.versions.redis = "[/redis]"

@@ -75,7 +75,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
         ),
     ],
 )
-def test_a_place_is_shared_only_by_those_of_whom_no_two_can_be_told_apart(
+def test_a_rank_is_shared_only_without_significant_differences(
     rates: dict[str, Sequence[float]], expected: list[tuple[int, str, tuple[str, ...]]]
 ) -> None:
     found = ranking(*(runs(name, of) for name, of in rates.items()))
@@ -91,7 +91,7 @@ def test_a_place_is_shared_only_by_those_of_whom_no_two_can_be_told_apart(
     assert ("different" in last) == bool(close)
 
 
-def test_one_whose_load_was_the_limit_makes_it_an_order_by_cost_for_all() -> None:
+def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
     found = ranking(runs("a", (100, 101, 102)), runs("b", (90, 91, 92), "load"))
     assert found.by == "cpu"
     assert "what a full core could serve" in found.title
@@ -119,7 +119,7 @@ def test_other_programs_on_the_cpu_make_it_a_ranking_by_cost() -> None:
     ("slicing", "said"),
     [("", True), (None, False)],  # None: it was not recorded
 )
-def test_where_no_slice_could_be_given_it_says_so(slicing: str | None, said: bool) -> None:
+def test_a_missing_quota_is_reported(slicing: str | None, said: bool) -> None:
     cells = [runs("a", (100,), conditions=WHOLE), runs("b", (200,), "load", WHOLE)]
     found = ranking(*cells, slicing=slicing)
     assert found.by == "cpu"
@@ -156,7 +156,7 @@ def test_the_level_is_the_one_that_was_measured_most_often() -> None:
     assert found.level == 100
 
 
-def test_who_has_no_figure_is_named_and_the_tenth_place_is_in_line_with_the_first() -> None:
+def test_a_server_without_a_figure_is_named_and_ranks_are_aligned() -> None:
     failed = runs("z", (1, 2, 3))
     failed[1].state = "failed"
     cells = [runs(name, (100 * 2**i,)) for i, name in enumerate("abcdefghij")]

@@ -61,7 +61,7 @@ def changed(folder: Path, old: str = "", new: str = "") -> Path:
     return path
 
 
-VERSION = '"schema": "zerohttpd-seven/sweep",\n "schema_version": 3'
+VERSION = f'"schema": "zerohttpd-seven/sweep",\n "schema_version": {SCHEMA_VERSION}'
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ VERSION = '"schema": "zerohttpd-seven/sweep",\n "schema_version": 3'
     [
         *(("", text, "is not a result of a sweep") for text in ("{}", "[1]")),
         *(("", text, "cannot read .*results.json") for text in ("no JSON", "[" * 100_000)),
-        (VERSION, VERSION.replace("3", str(SCHEMA_VERSION + 1)), "newer version"),
-        (VERSION, VERSION.replace("3", '"new"'), "schema_version"),
+        (VERSION, VERSION.replace(str(SCHEMA_VERSION), str(SCHEMA_VERSION + 1)), "newer version"),
+        (VERSION, VERSION.replace(str(SCHEMA_VERSION), '"new"'), "schema_version"),
         (VERSION, VERSION.replace("sweep", "other"), "is not a result of a sweep"),
         ('"runs": [', '"runs": "none", "x": [', "runs: Input"),
         ('"started"', '"begun"', "started: Field required"),
@@ -103,7 +103,7 @@ def test_the_plan_of_an_older_sweep_has_its_servers() -> None:
     assert first.varied == {"keep_alive": (True,), "generator": ("wrk",)}
 
 
-def test_a_cell_is_the_median_of_its_runs() -> None:
+def test_a_data_point_is_the_median_of_its_runs() -> None:
     cell = Point([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
     assert cell.state == "held"
     assert cell.spread("rate") == Spread(1000, 900, 1250, 3)
@@ -126,7 +126,7 @@ def test_a_figure_that_a_run_lacks_is_no_figure_of_all() -> None:
     assert (cell.of_all("cpu_own"), cell.by_run("cpu_own")) == (None, {})
 
 
-def test_one_bad_run_takes_the_figure_from_the_cell() -> None:
+def test_one_bad_run_removes_the_figure_of_the_data_point() -> None:
     cell = Point([held(), broken(run=2)])
     assert (cell.state, cell.spread("rate")) == ("failed", None)
     assert cell.reason == broken().reason
@@ -142,7 +142,7 @@ def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
     ]
 
 
-def test_other_conditions_are_other_cells(tmp_path: Path) -> None:
+def test_other_conditions_are_other_data_points(tmp_path: Path) -> None:
     more = ({}, {"keep_alive": True}, {"idle": 1000}, {"instances": 2, "balancer": "keep"}, {})
     runs = [held(run=n) for n, _ in enumerate(more, 1)]
     for run, changes in zip(runs, more, strict=True):
@@ -191,7 +191,7 @@ def test_an_outlier_is_flagged_and_still_counts() -> None:
         ({20: 2, 100: 3}, "median of 2 runs, at 100 the median of 3"),
     ],
 )
-def test_how_often_cells_were_measured_is_said(runs: dict[int, int], words: str) -> None:
+def test_the_number_of_runs_is_shown(runs: dict[int, int], words: str) -> None:
     made = [held(level=level, run=n) for level, often in runs.items() for n in range(often)]
     assert runs_in_words(data_points(results_of(made)).values()) == words
 

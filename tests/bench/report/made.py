@@ -44,8 +44,8 @@ MODELS = {
     "poll": Model(45, 2, 4, 0.3, growth=0.5),
     "epoll": Model(40, 2, 4, 0.3, growth=0.02),
     "nginx": Model(25, 9, 1, 0.2),
-    "floor-poll": Model(22, 1, 0.1, 0.2, growth=0.4),
-    "floor-epoll": Model(20, 1, 0.1, 0.2),
+    "baseline-poll": Model(22, 1, 0.1, 0.2, growth=0.4),
+    "baseline-epoll": Model(20, 1, 0.1, 0.2),
 }
 STALLED_BY = {"iterative": "one", "preforking": "workers", "prethreading": "workers"}
 WORK = {"redirect": 0.5, "link": 0.7, "guestbook": 1.0, "sorted": 9.0}
@@ -78,7 +78,7 @@ def run_of(subject: str, conditions: Conditions, level: int, number: int = 1) ->
     run = Run(
         subject=subject,
         kind=kind_of(subject),
-        architecture=None if subject == "nginx" else subject.removeprefix("floor-"),
+        architecture=None if subject == "nginx" else subject.removeprefix("baseline-"),
         **conditions._asdict(),
         concurrency=level,
         run=number,
@@ -148,7 +148,7 @@ def several(subject: str, key: str, figures: Sequence[float], **more: object) ->
 
 def kind_of(subject: str) -> str:
     """Return a server's architecture, from its name."""
-    return "stranger" if subject == "nginx" else "floor" if "floor-" in subject else "server"
+    return "reference" if subject == "nginx" else "baseline" if "baseline-" in subject else "server"
 
 
 def latency_of(mean: float) -> Latency:
@@ -204,7 +204,7 @@ def results_of(runs: Sequence[Run], **more: object) -> Results:
         "servers": names,
         "levels": levels,
         "runs": list(runs),
-        "stalled_by": {name: STALLED_BY.get(name, "nobody") for name in names},
+        "stalled_by": {name: STALLED_BY.get(name, "none") for name in names},
     }
     return Results.model_validate(fields | more)
 
@@ -227,8 +227,8 @@ def everything() -> Results:
     servers = [name for name in MODELS if kind_of(name) == "server"]
     runs = plain_runs(servers)
     runs += plain_runs(MODELS, workload="redirect")
-    floors = [name for name in MODELS if kind_of(name) == "floor"]
-    runs += plain_runs([*servers, *floors], (100, 1000), 1, workload="link")
+    baselines = [name for name in MODELS if kind_of(name) == "baseline"]
+    runs += plain_runs([*servers, *baselines], (100, 1000), 1, workload="link")
     runs += plain_runs(servers, (100, 1000), 1, workload="sorted")
     for idle in (1000, 5000):
         runs += plain_runs(("poll", "epoll"), (100, 1000), 1, idle=idle)

@@ -154,7 +154,7 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [DESKTOP, PHONE], ids=["desktop", "phone"])
 @pytest.mark.parametrize("source", ["version1_failed", "version3"])
-def test_it_hinders_nobody(source: str, width: dict[str, int], visit: Open) -> None:
+def test_it_is_accessible(source: str, width: dict[str, int], visit: Open) -> None:
     assert hindrances(visit(source, width).page) == []
 
 
@@ -173,14 +173,14 @@ def test_the_legend_hides_and_shows(visit: Open) -> None:
     expect(lines).to_have_count(2)
 
 
-def test_floors_are_hidden_until_asked_for(visit: Open) -> None:
+def test_baselines_are_hidden_until_asked_for(visit: Open) -> None:
     seen = visit("version2")
-    chip = seen.page.locator('.chip[data-subject="floor-epoll"]')
+    chip = seen.page.locator('.chip[data-subject="baseline-epoll"]')
     expect(chip).to_have_attribute("aria-pressed", "false")
-    assert "floor-epoll" not in seen.column("server")
+    assert "baseline-epoll" not in seen.column("server")
     seen.page.select_option("#scenario", label="redirect, a connection per request")
     chip.click()
-    wait_for(lambda: "floor-epoll" in seen.column("server"))
+    wait_for(lambda: "baseline-epoll" in seen.column("server"))
 
 
 def test_the_table_sorts(visit: Open) -> None:
@@ -219,7 +219,7 @@ def test_the_scales_and_the_curves_of_2019(visit: Open) -> None:
     expect(lines).to_have_count(2)
 
 
-def test_a_cell_tells_everything_under_the_pointer(visit: Open) -> None:
+def test_a_data_point_shows_all_its_figures_under_the_pointer(visit: Open) -> None:
     seen = visit("version2")
     points = seen.page.locator("#figure-rates .chart .mark-symbol").last.locator("path")
     tip = seen.point_at(points.first)
@@ -235,7 +235,7 @@ def test_a_scroll_event_that_comes_late_hides_nothing(visit: Open) -> None:
     expect(seen.page.locator("#tip")).to_be_hidden()
 
 
-def test_a_failed_cell_tells_why(visit: Open) -> None:
+def test_a_failed_data_point_shows_the_reason(visit: Open) -> None:
     seen = visit("version1_failed")
     tiles = seen.page.locator("#figure-holding .chart .mark-rect path[aria-label*='failed']")
     expect(seen.point_at(tiles.first)).to_contain_text("timed out: not done after 2 s")

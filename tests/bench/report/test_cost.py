@@ -12,7 +12,7 @@ from bench.host.project import ROOT
 from bench.readers import cost as words
 from bench.readers.cost import Difference, Side, lines
 from bench.records import store
-from bench.records.conditions import CHANGES, TRICKS, Conditions
+from bench.records.conditions import CHANGES, OPTIMISATIONS, Conditions
 from bench.records.figures import Frame, StackFigures
 from bench.records.points import Spread
 from bench.records.results import Results
@@ -61,7 +61,7 @@ def results(*runs: Run) -> Results:
     return results_of(runs)
 
 
-def tricks(found: Results) -> list[words.Difference]:
+def optimisations(found: Results) -> list[words.Difference]:
     return words.differences(found, "without")
 
 
@@ -77,8 +77,8 @@ def kept() -> Results:
 def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     seven = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
     changed = {name for change in CHANGES for name in study(change).subjects}
-    assert {name for name in kept.servers if not name.startswith("floor-")} == {*seven, *changed}
-    for field, values in (("without", {*TRICKS}), ("change", {*CHANGES})):
+    assert {name for name in kept.servers if not name.startswith("baseline-")} == {*seven, *changed}
+    for field, values in (("without", {*OPTIMISATIONS}), ("change", {*CHANGES})):
         assert {getattr(run.conditions, field) for run in kept.runs} == {"", *values}
     for mode, figure in (("traced", "calls"), ("sampled", "stacks")):
         those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]
@@ -103,9 +103,9 @@ def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
 def test_the_headline_and_what_to_know_before_believing_it() -> None:
     """epoll needs 20 and 22 µs, its baseline 15 and 15.2; forking four times as much."""
     dear = of(REDIRECT, 80, 84, subject="forking")
-    dear += of(REDIRECT, 60, 61, subject="floor-forking")
-    lean, floor = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="floor-epoll")
-    found = results(*dear, *lean, *floor)
+    dear += of(REDIRECT, 60, 61, subject="baseline-forking")
+    lean, baseline = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="baseline-epoll")
+    found = results(*dear, *lean, *baseline)
     assert words.headline(found) == (
         "A redirect costs epoll 21.0 µs of CPU time, and the baseline of its architecture 15.1 µs"
     )
@@ -114,18 +114,18 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     for run, share in zip(lean, (0.10, 0.11), strict=True):
         assert run.process
         run.process.foreign_share = share
-    for run, cost in zip(floor, (20.6, 22.0), strict=True):  # 1.015
+    for run, cost in zip(baseline, (20.6, 22.0), strict=True):  # 1.015
         assert run.process
         run.process.cpu_us_per_request = cost
     (loud,) = words.cautions(found)
     assert loud.startswith("In 1 of 8 runs other programs used more than 10% of the server's CPU.")
-    assert floor[1].process
-    floor[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
+    assert baseline[1].process
+    baseline[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
     assert words.cautions(found)[1:] == [
         "The baseline costs more than the server itself: epoll (redirect). It shows only that "
         "the two are close."
     ]
-    floor[0].state, floor[0].reason = "failed", Reason(label="reset", text="it was reset")
+    baseline[0].state, baseline[0].reason = "failed", Reason(label="reset", text="it was reset")
     found.state = "interrupted"
     state, _, bad = words.cautions(found)
     assert state.startswith("The sweep was not completed")
@@ -134,25 +134,27 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     assert words.headline(results()).startswith("Where the microseconds")
 
 
-def test_a_trick_that_costs_something_was_seen() -> None:
-    def trick(name: str, *ratios: float) -> Difference:
+def test_an_optimisation_that_costs_time_is_reported() -> None:
+    def optimisation(name: str, *ratios: float) -> Difference:
         side = Side(None, None)
         return Difference(
             "epoll", Conditions("redirect"), name, side, side, Spread.of(ratios or (1.0,) * 3)
         )
 
-    said = words.brought([trick("more", 1.2, 1.3, 1.4), trick("gather", 0.7, 0.8, 0.9)])
+    said = words.brought(
+        [optimisation("more", 1.2, 1.3, 1.4), optimisation("gather", 0.7, 0.8, 0.9)]
+    )
     assert said == (
         "`more` saves most: without it redirect costs +30%. "
         "Cheaper without: `gather` (redirect: -20%)."
     )
-    assert words.brought([trick("defer")]) == "No significant difference: `defer`."
-    (row,) = words.difference_table([trick("more", 1.2, 1.3, 0.95)]).rows
+    assert words.brought([optimisation("defer")]) == "No significant difference: `defer`."
+    (row,) = words.difference_table([optimisation("more", 1.2, 1.3, 0.95)]).rows
     assert row[-2:] == ("not significant (+20%)", "-5% to +30%")
 
 
-def test_user_and_kernel_are_shown_where_they_were_told_apart() -> None:
-    pair = [*of(REDIRECT, 20), *of(REDIRECT, 15, subject="floor-epoll")]
+def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
+    pair = [*of(REDIRECT, 20), *of(REDIRECT, 15, subject="baseline-epoll")]
     (row,) = words.cost_table(lines(results(*pair))).rows
     assert row[1:5] == ("20.0", "-", "-", "15.0")
     assert 'class="both"' in document(results(*pair)).html()
@@ -229,20 +231,20 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["cost", "--read", str(folder), "--markdown", "/nowhere/cost.md"]) == 2
 
 
-def test_a_server_beside_its_floor() -> None:
-    (line,) = words.lines(results(run("forking", 80), run("floor-forking", 60)))
+def test_a_server_and_its_baseline() -> None:
+    (line,) = words.lines(results(run("forking", 80), run("baseline-forking", 60)))
     assert line.cost
-    assert line.floor
+    assert line.baseline
     assert line.share
     assert (line.subject, line.cost.median) == ("forking", 80)
-    assert (line.floor.median, line.share.median) == (60, 0.75)
+    assert (line.baseline.median, line.share.median) == (60, 0.75)
     assert [line.get(key) for key in OTHERS] == [0.5, 0.25, 63]
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
     """User time comes from samples, not from the kernel's tick: in a run of a few ticks all may be
     in the kernel."""
-    pair = [run("epoll", 10), run("floor-epoll", 9)]
+    pair = [run("epoll", 10), run("baseline-epoll", 9)]
     sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})
     (line,) = words.lines(results(*pair, sampled))
@@ -256,36 +258,38 @@ def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
 
 
 def test_what_does_not_hold_has_no_figure() -> None:
-    (line,) = words.lines(results(run("epoll", 20), run("floor-epoll", 15, state="failed")))
-    assert (line.floor, line.share) == (None, None)
+    (line,) = words.lines(results(run("epoll", 20), run("baseline-epoll", 15, state="failed")))
+    assert (line.baseline, line.share) == (None, None)
     (line,) = words.lines(
         results(
-            *of(REDIRECT, 20), run("epoll", 90, state="failed", number=2), run("floor-epoll", 15)
+            *of(REDIRECT, 20), run("epoll", 90, state="failed", number=2), run("baseline-epoll", 15)
         )
     )
     assert [line.cost, *map(line.get, OTHERS)] == [None] * 4
-    (trick,) = tricks(results(run("epoll", 20, state="failed"), run("epoll", 25, MORE)))
-    assert (trick.ratio, trick.verdict) == (None, "no figure")
-    assert trick.usual.words() == ("-", "", "")
+    (optimisation,) = optimisations(
+        results(run("epoll", 20, state="failed"), run("epoll", 25, MORE))
+    )
+    assert (optimisation.ratio, optimisation.verdict) == (None, "no figure")
+    assert optimisation.usual.words() == ("-", "", "")
 
 
-def test_a_trick_brings_something_where_all_runs_say_so() -> None:
+def test_an_optimisation_counts_if_all_runs_agree() -> None:
     usual = of(REDIRECT, 18, 20, 40)
-    (trick,) = tricks(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert trick.verdict == "+10%", "run by run: both were disturbed in the third"
-    (trick,) = tricks(results(*usual, *of(MORE, 17, 25, 44)))
-    assert trick.verdict == "not significant (+10%)"
-    (trick,) = tricks(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
-    assert trick.verdict == "not significant (+1%)"
-    (trick,) = tricks(results(*usual[:2], *of(MORE, 27, 30)))
-    assert trick.verdict == "too few runs (+50%)"
+    (optimisation,) = optimisations(results(*usual, *of(MORE, 19.8, 25, 44)))
+    assert optimisation.verdict == "+10%", "run by run: both were disturbed in the third"
+    (optimisation,) = optimisations(results(*usual, *of(MORE, 17, 25, 44)))
+    assert optimisation.verdict == "not significant (+10%)"
+    (optimisation,) = optimisations(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))
+    assert optimisation.verdict == "not significant (+1%)"
+    (optimisation,) = optimisations(results(*usual[:2], *of(MORE, 27, 30)))
+    assert optimisation.verdict == "too few runs (+50%)"
 
 
-def test_experiments_are_no_tricks() -> None:
+def test_experiments_are_no_ablations() -> None:
     edge = REDIRECT._replace(change="edge")
     found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
     assert [(d.name, d.verdict) for d in words.differences(found, "change")] == [("edge", "-50%")]
-    assert [(d.name, d.verdict) for d in tricks(found)] == [("more", "+50%")]
+    assert [(d.name, d.verdict) for d in optimisations(found)] == [("more", "+50%")]
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

@@ -54,7 +54,7 @@ def test_a_cell_without_a_figure_is_empty_and_not_nought() -> None:
     assert "timed out: not done after 2 s" in export.as_markdown(study)
 
 
-def test_a_strange_name_stays_in_its_cell_of_the_table() -> None:
+def test_a_strange_name_stays_in_its_field_of_the_table() -> None:
     run, *_ = plain_runs(("epoll",), (100,), 1, workload="/<b>")
     run.subject = "<img src=x>|epoll\n## A heading"
     text = export.as_markdown(Study(results_of([run])))
@@ -87,14 +87,14 @@ def test_every_chart_has_its_place_in_the_page(source: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_the_command_line_with_all_beside_it(
+def test_the_page_of_the_command_line_and_its_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "results.json").write_text((RECORDED / "version1.json").read_text())
     assert main(["report", str(tmp_path)]) == 0
-    last, beside = capsys.readouterr().out.splitlines()[-2:]
+    last, others = capsys.readouterr().out.splitlines()[-2:]
     assert last == f"Open {tmp_path / 'report.html'} in a browser."
-    assert beside == "In the same folder: charts/, report.csv, report.json, report.md"
+    assert others == "In the same folder: charts/, report.csv, report.json, report.md"
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     names = {path.name for path in written}
     assert {"report.html", "report.json", "report.csv", "report.md"} <= names
@@ -208,11 +208,11 @@ def test_the_table_has_every_figure_once() -> None:
     pair = [
         made_run(name, level, rate=40_000, cpu=cpu, p99=3, workload="redirect")
         for level in (20, 100)
-        for name, cpu in (("epoll", 10.5), ("floor-epoll", 5))
+        for name, cpu in (("epoll", 10.5), ("baseline-epoll", 5))
     ]
     rows = export.rows(Study(results_of(pair)))
     names = [(point.subject, cells[1].sort) for _, point, cells in rows]
-    assert names == [(name, n) for n in (20, 100) for name in ("epoll", "floor-epoll")]
+    assert names == [(name, n) for n in (20, 100) for name in ("epoll", "baseline-epoll")]
     units = {column.label: column.unit for column in export.columns(Study(results_of(pair)))}
     measured = ("requests/s", "p99", "CPU/request", "memory, peak")
     assert [units[name] for name in measured] == ["", "ms", "µs", "MB"]
@@ -221,13 +221,13 @@ def test_the_table_has_every_figure_once() -> None:
         "server": "epoll",
         "connections": "100",
         "requests/s": "40,000",
-        "state": "held, server at its limit",
+        "state": "valid, server at its limit",
         "p99": "3",
         "CPU/request": "10.5",
         "over baseline": "2.1",
     }
     assert {name: row[name] for name in expected} == {n: (x, "") for n, x in expected.items()}
-    assert table_of(*pair[2:], subject="floor-epoll")["over baseline"] == ("–", "")
+    assert table_of(*pair[2:], subject="baseline-epoll")["over baseline"] == ("–", "")
     assert "nginx' CPU" not in row, "it was not measured"
     assert "over baseline" not in table_of(pair[2])
 
@@ -242,7 +242,7 @@ def test_what_others_used_is_marked_where_it_took_something(
     run = made_run("epoll", quota=quota)
     assert run.process
     run.process.foreign_share = others
-    assert table_of(run)["state"] == ("held, server at its limit", flags)
+    assert table_of(run)["state"] == ("valid, server at its limit", flags)
 
 
 def test_the_table_of_several_runs() -> None:
@@ -368,7 +368,7 @@ def test_the_exports_have_the_hosts(study: Study) -> None:
 @pytest.mark.parametrize(
     ("resent", "words"), [(None, ""), (0, ", no queue problems"), (2, ", 2 resent segments")]
 )
-def test_queues_are_in_order_only_where_somebody_looked(resent: int | None, words: str) -> None:
+def test_queues_are_in_order_only_if_they_were_observed(resent: int | None, words: str) -> None:
     host = HostFigures(role="redis", name="redis", cpu_share=0.5, retransmits=resent)
     assert limits.host_words(host) == f"50 % of its CPU{words}"
     assert limits.label("server", "zerohttpd2") == "zerohttpd2"

@@ -102,7 +102,7 @@ def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
     assert "others on its CPU" in [c.label for c in export.columns(study)]
 
 
-def test_nothing_is_said_of_others_where_the_machine_was_quiet_or_nobody_looked(
+def test_other_programs_are_reported_only_if_they_disturbed(
     pages: Callable[[str], Path],
 ) -> None:
     quiet = disturbed()
@@ -158,7 +158,7 @@ def test_a_hostile_command_stays_on_its_line() -> None:
 @pytest.mark.parametrize(
     ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
 )
-def test_no_heading_stands_above_nothing(subject: str, level: int, shown: bool) -> None:
+def test_no_section_is_empty(subject: str, level: int, shown: bool) -> None:
     """One level has no growth, and failed configurations have no figures."""
     study = Study(results_of(plain_runs([subject], [level])))
     text = render(study, catalogue(study))

@@ -147,7 +147,7 @@ def test_twice_as_much_or_half_is_elsewhere(
     assert PeerRow("nginx", published, carries=now).differs == differs
 
 
-def test_a_table_has_whom_its_load_was_for_and_comes_once() -> None:
+def test_a_table_names_its_server_and_is_printed_once() -> None:
     found = results()
     study = found.studies[0]
     study.published[2].requests_per_second = None
@@ -255,7 +255,7 @@ def test_the_leanest_in_a_sentence(costs: dict[str, float], words: str) -> None:
     """Compared with epoll, which needs 10."""
     runs = [made_run(name, cpu=cpu, under=MOVED) for name, cpu in (costs | {"epoll": 10.0}).items()]
     for one in runs[:-1]:
-        one.kind = "stranger"
+        one.kind = "reference"
     assert words in peers.standing([Point([one]) for one in runs])
     assert peers.standing([Point([runs[-1]])]) == "", "nothing else is there"
 
@@ -298,7 +298,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
     assert section_of(results_of([run("epoll", MOVED, 10.0, 12_000.0)]), tmp_path) == ""
 
 
-def test_nobody_was_the_limit_only_where_that_is_known() -> None:
+def test_no_limit_is_reported_only_if_that_is_known() -> None:
     found = results()
     nginx, _, poll, *_ = found.runs
     nginx.bottleneck, poll.bottleneck = None, "none"

@@ -18,7 +18,7 @@ from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
 from bench.report.charts.catalogue import catalogue, pictures
 from bench.report.findings import across, findings, recommendation
-from bench.report.findings.across import LoopRow, contrasts, floor_rows
+from bench.report.findings.across import LoopRow, baseline_rows, contrasts
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
 
@@ -71,7 +71,7 @@ def test_figures_and_lists(said: str, expected: str) -> None:
 def comparison(study: Study) -> str:
     found = {one.kind.key: one for one in across.contrasts(study)}
     first = found.get("delays") or found.get("workloads") or found["idles"]
-    return across.comparison(first, [s.name for s in study.subjects if s.kind != "floor"])
+    return across.comparison(first, [s.name for s in study.subjects if s.kind != "baseline"])
 
 
 def levels(study: Study, scenario: Conditions) -> str:
@@ -103,7 +103,7 @@ SAY: dict[str, Callable[[Study, Conditions], str]] = {
     "recommended": lambda study, scenario: advice(study, scenario).answer,
     "because": lambda study, scenario: advice(study, scenario).because,
 }
-"""What is said of a study."""
+"""The sentences of a report, each by its function."""
 
 
 def value(word: str) -> str | float:
@@ -239,13 +239,13 @@ def test_an_event_loop_is_recommended_of_the_seven(name: str) -> None:
         assert found.level == study.reference(scenario)
 
 
-def test_who_is_out_is_shown_in_his_place_with_the_reason() -> None:
+def test_an_excluded_server_is_shown_in_its_rank_with_the_reason() -> None:
     said = advice(sweep("redirect"), Conditions("redirect", quota=0.2))
     assert "In order: iterative, epoll and poll; preforking" in said.because
     assert said.because.endswith("Excluded: iterative (one silent client stops it).")
 
 
-def test_beside_idle_connections_poll_is_not_as_good_as_epoll() -> None:
+def test_with_idle_connections_poll_is_not_as_good_as_epoll() -> None:
     study = sweep("idle")
     found = advice(study, next(s for s in study.scenarios if s.idle))
     out = "Excluded: forking, preforking, threading and prethreading (fails at 50 conn"
@@ -305,7 +305,7 @@ def point_of(study: Study, subject: str, level: int, scenario: Conditions = GUES
     return found
 
 
-def test_version_1_has_what_the_server_and_ab_said() -> None:
+def test_version_1_has_the_output_of_server_and_ab() -> None:
     study = Study(recorded("version1"))
     assert study.scenarios == [GUESTBOOK]
     point = point_of(study, "epoll", 20)
@@ -321,7 +321,7 @@ def test_version_1_has_what_the_server_and_ab_said() -> None:
 def test_version_2_has_what_was_measured() -> None:
     study = Study(recorded("version2"))
     assert study.whole_memory()
-    assert {s.kind for s in study.subjects} == {"server", "floor"}
+    assert {s.kind for s in study.subjects} == {"server", "baseline"}
     point = point_of(study, "epoll", 100)
     assert point.typical
     assert point.typical.process
@@ -334,25 +334,25 @@ def test_the_reference_is_the_highest_level_that_most_hold() -> None:
     assert study.reference(GUESTBOOK) == 2000  # forking breaks at 5,000
 
 
-def test_a_floor_counts_under_the_same_conditions_only() -> None:
+def test_a_baseline_counts_under_the_same_conditions_only() -> None:
     study = Study(everything())
     redirect = point_of(study, "poll", 1000, Conditions("redirect"))
-    assert study.floor_ratio(redirect) == pytest.approx(45 * 1.5 / (22 * 1.4), rel=0.05)
-    assert study.floor_ratio(point_of(study, "poll", 1000)) is None
+    assert study.baseline_ratio(redirect) == pytest.approx(45 * 1.5 / (22 * 1.4), rel=0.05)
+    assert study.baseline_ratio(point_of(study, "poll", 1000)) is None
 
 
 def test_the_guestbook_is_shown_first_and_the_open_loop_is_no_choice() -> None:
     study = Study(everything())
     assert study.scenarios[0] == GUESTBOOK
     assert all(s.mode == "closed" for s in study.scenarios)
-    assert [s.kind for s in study.subjects][-1] == "floor"
+    assert [s.kind for s in study.subjects][-1] == "baseline"
 
 
-def test_what_was_measured_in_a_slice_of_a_core_is_compared_too() -> None:
+def test_figures_under_a_quota_are_compared_too() -> None:
     """The short ladder gives each server a quota."""
     sliced = [Conditions(name, quota=0.2) for name in ("redirect", "guestbook")]
-    names = ("epoll", "floor-epoll")
+    names = ("epoll", "baseline-epoll")
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
     (work,) = contrasts(study)
     assert [*work.labels] == ["redirect", "guestbook"]
-    assert [row["workload"] for row in floor_rows(study)] == ["redirect", "guestbook"]
+    assert [row["workload"] for row in baseline_rows(study)] == ["redirect", "guestbook"]

@@ -75,7 +75,7 @@ def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
     return station
 
 
-def nobody_listens(url: str) -> bool:
+def nothing_listens(url: str) -> bool:
     parts = urlsplit(url)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
@@ -124,12 +124,12 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     assert [end.statistics and end.statistics.requests for end in stopped.servers] == [1, 1]
     assert stopped.life.cpu.total > 0
     assert station.stop_run().servers == []
-    assert nobody_listens(urls[0])
+    assert nothing_listens(urls[0])
     assert connect(urls[2]).get("visitor_count") == b"2", "Redis is kept for the next run"
     station.begin()
     assert station.end().servers is None, "a host without servers has nothing to observe"
     station.close()
-    assert nobody_listens(urls[2])
+    assert nothing_listens(urls[2])
     assert strays(mark, os.getpid()) == []
 
 
@@ -180,7 +180,7 @@ def test_nothing_is_left(mark: str, number: int | None) -> None:
         station._process.send_signal(number)
     station._process.wait(30)
     assert strays(mark, os.getpid()) == []
-    assert all(nobody_listens(url) for url in urls)
+    assert all(nothing_listens(url) for url in urls)
     with pytest.raises(HostLost, match="far"):
         station.begin()
     assert station.stop_run().servers == []
@@ -188,7 +188,7 @@ def test_nothing_is_left(mark: str, number: int | None) -> None:
     station.close()
 
 
-def test_errors_of_the_host_are_told(station: RemoteStation) -> None:
+def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
     with pytest.raises(UserError, match=r"far: unknown server: nobody"):
         station.survey(["nobody"])
     with pytest.raises(StartError, match=r"far: preforking did not start: .*--redis"):
@@ -218,7 +218,7 @@ def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         greeted(["sleep", "60"])
 
 
-def test_another_version_is_found_out() -> None:
+def test_another_version_is_detected() -> None:
     answer = '{"number": 1, "result": "0123456789abcdef"}'
     with pytest.raises(HostLost, match="far has another version of this project"):
         greeted([sys.executable, "-c", f"print('{answer}'); input()"])

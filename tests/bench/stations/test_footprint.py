@@ -39,7 +39,7 @@ from bench.stations.footprint import TaskUse, look_at, rollup, switches_between,
 from bench.stations.orders import ServerOrder, Switches, Weight
 from bench.stations.sampling import Sampler, stacks_of, why_no_perf
 from bench.stations.station import LocalStation
-from bench.subjects.subject import stranger_subject
+from bench.subjects.subject import reference_subject
 from tests.e2e.tracing import skip_unless_traceable
 
 from ..measuring import measured_of
@@ -342,7 +342,7 @@ def test_why_perf_may_not_is_said_in_its_words() -> None:
 @pytest.mark.parametrize("name", ["go", "fasthttp"])
 def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
     conditions = Conditions("hello", keep_alive=True, mode="sampled", generator="wrk")
-    run = measured_of(stranger_subject(name), conditions, requests=60_000)
+    run = measured_of(reference_subject(name), conditions, requests=60_000)
     assert run.reason is None
     assert (run.stacks.how, run.stacks.unit, run.stacks.kernel) == ("pprof", "samples", False)
     assert run.stacks.count > 10
@@ -362,7 +362,7 @@ def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
         ("/srv/zerohttpd/epoll", "server"),
     ],
 )
-def test_whose_a_function_is(place: str, owner: Owner) -> None:
+def test_the_origin_of_a_function(place: str, owner: Owner) -> None:
     """A function of a kernel module does not count as user space."""
     assert owner_of(place) == owner
 
@@ -381,7 +381,7 @@ def test_system_calls_are_counted_once_each() -> None:
     assert sampling.count([]) == {}
 
 
-def test_a_process_is_watched_and_let_go() -> None:
+def test_a_process_is_watched_and_then_released() -> None:
     skip_unless_traceable()
     child = Child(["sh", "-c", "while :; do sleep 0.01; echo x; done"])
     watch = SignalWatch()
@@ -404,7 +404,7 @@ exit 1
 
 
 @pytest.mark.parametrize(("scope", "is_cured"), [("0", False), ("1", True), ("3", False)])
-def test_who_is_refused_is_told_what_cures_it(
+def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user who may not trace gets the fix, as on Ubuntu without root. With 3 the kernel accepts

@@ -110,7 +110,7 @@ def test_much_is_asked_for(
         assert "Not fetched" in machine.said[-1]
 
 
-def test_who_wants_it_installs_and_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user who wants it installs and measures nothing: .ci/run does this, to test most reference
     servers."""
     machine = Machine(monkeypatch, {"ruby": 180_000_000})
@@ -159,32 +159,32 @@ def test_what_builds_fetch_is_asked_for(
     assert (reason in machine.said) != fetched
 
 
-def test_who_is_built_already_fetches_nothing(tmp_path: Path) -> None:
-    one = declared.stranger("go")
+def test_a_server_that_is_built_already_downloads_nothing(tmp_path: Path) -> None:
+    one = declared.reference("go")
     known = [{"what": "a", "megabytes": 1, "there": ["test", "-e", "a"]},
              {"what": "b", "megabytes": 2.5, "there": ["no-such-program"]}]  # fmt: skip
     said = declared.Declaration.model_validate({**one.said.model_dump(), "fetches": known})
-    stranger = declared.Stranger("one", said, tmp_path)
-    assert stranger.to_fetch() == {"a": 1, "b": 2.5}
+    reference = declared.Reference("one", said, tmp_path)
+    assert reference.to_fetch() == {"a": 1, "b": 2.5}
     (tmp_path / "a").touch()
-    assert stranger.to_fetch() == {"b": 2.5}
+    assert reference.to_fetch() == {"b": 2.5}
 
 
-def test_who_cannot_be_built_fetches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(declared.Stranger, "to_fetch", lambda one: {"all": 1.0})
-    monkeypatch.setattr(declared.Stranger, "lacks", lambda one: one.name != "go")
+def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared.Reference, "to_fetch", lambda one: {"all": 1.0})
+    monkeypatch.setattr(declared.Reference, "lacks", lambda one: one.name != "go")
     subjects = ["epoll", "nginx", "go", "node", "java"]
     assert set(installing.builds(subjects, {"java"})) == {"go", "java"}
 
 
 @pytest.mark.parametrize("name", declared.names())
-def test_whose_build_has_a_list_of_what_it_fetches_says_how_much(name: str) -> None:
+def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
     """A build with a list of downloads states their size; Traefik, without one, is built only on
     request."""
-    said = declared.stranger(name).said
+    said = declared.reference(name).said
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
-    folder = declared.STRANGERS / (where[1] if where else name)
+    folder = declared.REFERENCES / (where[1] if where else name)
     lists = [
         each for each in ("go.sum", "package-lock.json", "pom.xml") if (folder / each).exists()
     ]
@@ -195,11 +195,11 @@ class Asked(Exception):
     """Records which servers under test a sweep would look for, and build."""
 
 
-def test_who_is_not_wanted_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_requested_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[sweep.SweepOptions] = []
 
     class Here:
-        def survey(self, names: list[str], floors: bool, some: bool) -> None:
+        def survey(self, names: list[str], baselines: bool, some: bool) -> None:
             raise Asked(*names)
 
     def keep(options: sweep.SweepOptions) -> sweep.Done:

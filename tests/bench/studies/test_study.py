@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Studies are declared completely, and become parts of a sweep.
 
-The chapter about reference servers agrees with their files; tests/bench/subjects/test_strangers.py
+The chapter about reference servers agrees with their files; tests/bench/subjects/test_references.py
 checks what is visible while they serve.
 """
 
@@ -13,7 +13,7 @@ import pytest
 
 from bench.cli.main import main
 from bench.host.project import ROOT
-from bench.records.conditions import CHANGES, TRICKS, Conditions
+from bench.records.conditions import CHANGES, OPTIMISATIONS, Conditions
 from bench.records.errors import UserError
 from bench.studies.runs import conditions_of
 from bench.studies.study import STUDIES, names, published, study
@@ -50,7 +50,9 @@ def test_each_is_declared_completely(name: str) -> None:
     found = study(name)
     for measure in found.measure:
         for subject in set(measure.servers) & set(declared.names()):
-            assert set(measure.workloads) <= set(declared.stranger(subject).said.workloads), subject
+            assert set(measure.workloads) <= set(declared.reference(subject).said.workloads), (
+                subject
+            )
     record = found.record()
     assert not record.reference or record.reference in found.subjects
     for row in record.published:
@@ -100,7 +102,7 @@ def test_a_probe_has_numbers_of_its_own() -> None:
 
 def test_each_optimisation_is_disabled_alone_where_it_has_an_effect() -> None:
     found = {x for one in study("cost").measure for x in one.varied.get("without", ())}
-    assert found == {"", *TRICKS}
+    assert found == {"", *OPTIMISATIONS}
     for name in CHANGES:
         (entry,) = study(name).measure
         assert entry.varied["change"] == ("", name)
@@ -164,7 +166,7 @@ def test_what_is_declared_of_a_peer_is_kept() -> None:
     assert nginx.language == "C"
     assert nginx.resembles == ["epoll"]
     assert nginx.settings
-    assert (ROOT / "bench" / "strangers" / "nginx").is_dir()
+    assert (ROOT / "bench" / "references" / "nginx").is_dir()
 
 
 CHAPTER = (ROOT / "docs" / "reference" / "reference-servers.md").read_text()
@@ -177,7 +179,7 @@ def span(at_least: int, at_most: int) -> str:
 
 @pytest.mark.parametrize("name", declared.names())
 def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
-    said = declared.stranger(name).said
+    said = declared.reference(name).said
     assert said.serving
     cells = (
         name,
@@ -191,12 +193,12 @@ def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
 
 
 def test_the_table_has_no_other_peer() -> None:
-    table = CHAPTER.split("| peer |", 1)[1].split("\n\n", 1)[0]
+    table = CHAPTER.split("| reference server |", 1)[1].split("\n\n", 1)[0]
     rows = [line.split(" | ")[0].removeprefix("| ") for line in table.splitlines()[2:]]
     assert rows == declared.names()
 
 
 @pytest.mark.parametrize("name", published())
-def test_each_study_is_told_of(name: str) -> None:
+def test_each_study_is_documented(name: str) -> None:
     assert f"| `{name}` |" in CHAPTER
     assert study(name).title

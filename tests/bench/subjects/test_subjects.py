@@ -15,13 +15,13 @@ from bench.subjects import declared
 from bench.subjects.declared import LeftOut, fill, limits_of
 from bench.subjects.running import statistics_in, url_in
 from bench.subjects.subject import (
-    FLOOR_ASKS,
+    BASELINE_ASKS,
     Place,
     Subject,
+    baseline_subject,
     discover,
-    floor_subject,
     known_names,
-    redis_for_floor,
+    redis_for_baseline,
     select,
     server_subject,
 )
@@ -32,18 +32,18 @@ def place(**more: object) -> Place:
 
 
 @pytest.fixture
-def floor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
+def baseline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Subject:
     """Return the baseline of epoll, as if it were built."""
     (tmp_path / "07_epoll").touch(mode=0o755)
-    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
-    return floor_subject("epoll")
+    monkeypatch.setattr("bench.subjects.subject.BASELINE_BUILD", tmp_path)
+    return baseline_subject("epoll")
 
 
 def option(words: list[str], name: str) -> list[str]:
     return [after for word, after in pairwise(words) if word == name]
 
 
-def test_servers_are_told_where_to_listen() -> None:
+def test_servers_get_their_address() -> None:
     server = server_subject("epoll", Path("/x/epoll"))
     words = server.command(place(address="10.77.0.3"))
     assert words[0] == "/x/epoll"
@@ -52,9 +52,9 @@ def test_servers_are_told_where_to_listen() -> None:
     assert option(words, "--redis") == ["redis://h:1/0"]
 
 
-def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
-    for name, asks in FLOOR_ASKS.items():
-        words = floor.command(place(conditions=Conditions(name), answer_bytes=900))
+def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> None:
+    for name, asks in BASELINE_ASKS.items():
+        words = baseline.command(place(conditions=Conditions(name), answer_bytes=900))
         assert option(words, "--ask") == list(asks)
         assert option(words, "--redis") == (["h:1"] if asks else [])
         assert option(words, "--bytes") == ["900"]
@@ -63,16 +63,16 @@ def test_a_floor_asks_redis_what_the_workload_wants(floor: Subject) -> None:
         assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
 
 
-def test_what_a_floor_can(floor: Subject) -> None:
-    assert floor.can(Conditions("guestbook", keep_alive=True))
-    assert not floor.can(Conditions("sorted")), "pure CPU has no baseline"
-    assert not floor.can(Conditions("/any"))
-    assert not floor.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not floor.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
-    assert not floor.can(Conditions("redirect", change="lock")), "it is none of the changed sources"
+def test_what_a_baseline_can(baseline: Subject) -> None:
+    assert baseline.can(Conditions("guestbook", keep_alive=True))
+    assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
+    assert not baseline.can(Conditions("/any"))
+    assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
+    assert not baseline.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
+    assert not baseline.can(Conditions("redirect", change="lock")), "its source is not changed"
 
 
-def test_who_always_closes_holds_no_idle_connections() -> None:
+def test_a_server_that_always_closes_has_no_idle_connections() -> None:
     by_name = {name: server_subject(name, ROOT / name) for name in discover()}
     assert by_name["epoll"].can(Conditions("guestbook", idle=1000))
     assert by_name["iterative"].can(Conditions("guestbook"))
@@ -80,7 +80,7 @@ def test_who_always_closes_holds_no_idle_connections() -> None:
     assert not by_name["iterative"].can(Conditions("guestbook", idle=1000))
 
 
-def test_workers_are_varied_only_of_those_who_have_some() -> None:
+def test_workers_vary_only_for_servers_with_workers() -> None:
     ten = Conditions("guestbook", workers=10)
     able = [name for name in discover() if server_subject(name, ROOT / name).can(ten)]
     assert able == ["preforking", "prethreading", "multicore"]
@@ -97,28 +97,28 @@ def test_workers_are_varied_only_of_those_who_have_some() -> None:
         ("unix:///run/redis.sock", "unix:/run/redis.sock", []),
     ],
 )
-def test_redis_for_floors(url: str, where: str, greetings: list[str]) -> None:
-    assert redis_for_floor(url) == (where, greetings)
+def test_redis_for_baselines(url: str, where: str, greetings: list[str]) -> None:
+    assert redis_for_baseline(url) == (where, greetings)
 
 
 def test_a_password_with_blanks_is_refused() -> None:
-    with pytest.raises(UserError, match="omit --floors"):
-        redis_for_floor("redis://:a%20b@h:1")
+    with pytest.raises(UserError, match="omit --baselines"):
+        redis_for_baseline("redis://:a%20b@h:1")
 
 
-def test_a_floor_that_is_not_there_or_not_built(
+def test_a_baseline_that_is_not_there_or_not_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", tmp_path)
-    with pytest.raises(LeftOut, match="Run: `make floor`"):
-        floor_subject("epoll")
+    monkeypatch.setattr("bench.subjects.subject.BASELINE_BUILD", tmp_path)
+    with pytest.raises(LeftOut, match="Run: `make baselines`"):
+        baseline_subject("epoll")
     with pytest.raises(LeftOut, match="apache has no baseline"):
-        floor_subject("apache")
+        baseline_subject("apache")
 
 
 def test_names() -> None:
     names = known_names(["epoll", "my-own"])
-    assert names[:5] == ["epoll", "my-own", "plain-epoll", "plain-my-own", "floor-epoll"]
+    assert names[:5] == ["epoll", "my-own", "plain-epoll", "plain-my-own", "baseline-epoll"]
     assert {"nginx", "go"} <= set(names)
 
 
@@ -171,38 +171,38 @@ TOML = (Path(__file__).parent / "my-own.toml").read_text()
 
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
-    folder = tmp_path / "strangers" / "my-own"
+    folder = tmp_path / "references" / "my-own"
     folder.mkdir(parents=True)
-    (folder / "stranger.toml").write_text(TOML)
+    (folder / "reference.toml").write_text(TOML)
     (folder / "run").write_text("backlog @DEFAULT_BACKLOG@ for a@b.example")
     return folder.parent
 
 
-def test_a_stranger_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
-    stranger = declared.stranger("my-own", parent)
-    stranger.prepare()
-    assert stranger.said.workloads == ("redirect",)
-    assert stranger.said.architecture == "epoll"
+def test_a_reference_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
+    reference = declared.reference("my-own", parent)
+    reference.prepare()
+    assert reference.said.workloads == ("redirect",)
+    assert reference.said.architecture == "epoll"
     words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
-    program, *rest = stranger.command_line(tmp_path, words)
+    program, *rest = reference.command_line(tmp_path, words)
     assert program.endswith("/sh")
     assert rest == [f"{tmp_path}/run", "10.0.0.1:80", "redis://h", "@UNKNOWN@"]
     assert (tmp_path / "run").read_text() == "backlog 65535 for a@b.example"
 
 
-def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
-    file = parent / "my-own" / "stranger.toml"
+def test_a_reference_server_that_is_not_available(parent: Path) -> None:
+    file = parent / "my-own" / "reference.toml"
     file.write_text(TOML.replace('["sh"]', '["no-such-program"]'))
     with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-        declared.stranger("my-own", parent).prepare()
+        declared.reference("my-own", parent).prepare()
     file.write_text(TOML.replace('["sh"]', f'["sh", "{file.parent}/no-such-*.so"]'))
     with pytest.raises(LeftOut, match="my-own is left out: install a shell"):
-        declared.stranger("my-own", parent).prepare()
+        declared.reference("my-own", parent).prepare()
     (file.parent / "no-such-module.so").touch()
-    declared.stranger("my-own", parent).prepare()
+    declared.reference("my-own", parent).prepare()
     file.write_text(TOML + 'build = ["sh", "-c", "echo no luck >&2; exit 3"]\n')
     with pytest.raises(LeftOut, match=r"its build failed \(no luck\); it needs a shell"):
-        declared.stranger("my-own", parent).prepare()
+        declared.reference("my-own", parent).prepare()
 
 
 @pytest.mark.parametrize(
@@ -219,24 +219,24 @@ def test_a_stranger_that_cannot_be_had(parent: Path) -> None:
 def test_a_declaration_that_is_not_complete(
     parent: Path, before: str, after: str, complaint: str
 ) -> None:
-    file = parent / "my-own" / "stranger.toml"
+    file = parent / "my-own" / "reference.toml"
     assert before in TOML
     file.write_text(TOML.replace(before, after))
     with pytest.raises(UserError, match=complaint):
-        declared.stranger("my-own", parent)
+        declared.reference("my-own", parent)
 
 
 @pytest.mark.parametrize("name", declared.names())
-def test_each_stranger_of_ours_is_declared_completely(name: str) -> None:
-    stranger = declared.stranger(name)
-    said = stranger.said
+def test_each_reference_server_is_declared_completely(name: str) -> None:
+    reference = declared.reference(name)
+    said = reference.said
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
     assert said.settings, "a line on each setting that was changed, or that none was"
     assert said.serving, "what the kernel shows of it"
     for file in said.files:
-        assert (stranger.folder / file).is_file()
+        assert (reference.folder / file).is_file()
 
 
 def test_limits_of_the_servers_are_words() -> None:

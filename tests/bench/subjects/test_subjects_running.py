@@ -21,9 +21,9 @@ from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import PrivateRedis, connect
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import (
-    FLOOR_ASKS,
-    FLOORS,
-    floor_subject,
+    BASELINE_ASKS,
+    BASELINES,
+    baseline_subject,
     server_subject,
 )
 
@@ -31,11 +31,11 @@ from ..commands import run
 from ..measuring import started
 
 pytestmark = [
-    pytest.mark.xdist_group("floors"),
+    pytest.mark.xdist_group("baselines"),
     pytest.mark.skipif(not shutil.which("redis-server"), reason="needs redis-server"),
 ]
 
-ARCHITECTURES = sorted(file.stem.partition("_")[2] for file in FLOORS.glob("[0-9]*.c"))
+ARCHITECTURES = sorted(file.stem.partition("_")[2] for file in BASELINES.glob("[0-9]*.c"))
 PASSWORD = "se:cret"
 REQUEST = b"GET /any HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 SECONDS = 30.0
@@ -43,14 +43,14 @@ SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("floor")
-    run("make", "--silent", "floor", f"FLOOR={folder}", "CFLAGS=-O1 -g -Werror")
+    folder = tmp_path_factory.mktemp("baseline")
+    run("make", "--silent", "baselines", f"BASELINE={folder}", "CFLAGS=-O1 -g -Werror")
     return folder
 
 
 @pytest.fixture(autouse=True)
 def ours(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.subjects.subject.FLOOR_BUILD", built)
+    monkeypatch.setattr("bench.subjects.subject.BASELINE_BUILD", built)
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,9 @@ def store() -> Iterator[tuple[redis.Redis, str]]:
         server.end()
 
 
-def floor(architecture: str, **place: object) -> AbstractContextManager[RunningServer]:
+def baseline(architecture: str, **place: object) -> AbstractContextManager[RunningServer]:
     """Start a baseline."""
-    return started(floor_subject(architecture), **place)
+    return started(baseline_subject(architecture), **place)
 
 
 def client_of(server: RunningServer, receive: int = 0) -> Client:
@@ -93,8 +93,8 @@ def visitors(client: redis.Redis) -> int:
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_floor_answers_as_long_as_it_is_told(architecture: str) -> None:
-    with floor(architecture, answer_bytes=700, address="127.0.0.2") as server:
+def test_a_baseline_sends_the_requested_length(architecture: str) -> None:
+    with baseline(architecture, answer_bytes=700, address="127.0.0.2") as server:
         answer = ask(server)
         assert urlsplit(server.url).hostname == "127.0.0.2"
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -115,7 +115,7 @@ def test_it_asks_redis_for_each_request_over_few_connections(
     before, opened = visitors(client), client.info("stats")["total_connections_received"]
     requests = 150
     place = {"redis_url": url, "conditions": GUESTBOOK, "answer_bytes": 3000}
-    with floor(architecture, **place) as server:
+    with baseline(architecture, **place) as server:
         assert all(len(ask(server)) == 3000 for _ in range(requests))
         assert visitors(client) - before == requests
         opened = client.info("stats")["total_connections_received"] - opened
@@ -123,11 +123,11 @@ def test_it_asks_redis_for_each_request_over_few_connections(
 
 
 @pytest.mark.parametrize("architecture", [a for a in ARCHITECTURES if a != "iterative"])
-def test_it_keeps_connections_and_mixes_nobody_up(architecture: str, store: Store) -> None:
+def test_it_keeps_connections_and_confuses_no_clients(architecture: str, store: Store) -> None:
     client, url = store
     before = visitors(client)
     kept = GUESTBOOK._replace(keep_alive=True)
-    with floor(architecture, redis_url=url, conditions=kept, answer_bytes=900) as server:
+    with baseline(architecture, redis_url=url, conditions=kept, answer_bytes=900) as server:
         clients = [client_of(server) for _ in range(20)]
         for _ in range(3):
             for one in clients:
@@ -142,7 +142,7 @@ def test_it_keeps_connections_and_mixes_nobody_up(architecture: str, store: Stor
 def test_a_long_answer_arrives_at_a_slow_client(architecture: str) -> None:
     size = 6_000_000  # more than the kernel takes at once
     with (
-        floor(architecture, answer_bytes=size) as server,
+        baseline(architecture, answer_bytes=size) as server,
         client_of(server, receive=65536) as client,
     ):
         client.send(REQUEST)
@@ -152,7 +152,7 @@ def test_a_long_answer_arrives_at_a_slow_client(architecture: str) -> None:
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_clients_that_leave_do_no_harm(architecture: str, store: Store) -> None:
     place = {"redis_url": store[1], "conditions": GUESTBOOK, "answer_bytes": 100_000}
-    with floor(architecture, **place) as server:
+    with baseline(architecture, **place) as server:
         for _ in range(30):
             with client_of(server) as client:
                 client.send(REQUEST)
@@ -160,14 +160,14 @@ def test_clients_that_leave_do_no_harm(architecture: str, store: Store) -> None:
         assert server.running()
 
 
-def test_every_workload_with_a_floor_leaves_in_redis_what_the_server_leaves(store: Store) -> None:
+def test_a_baseline_leaves_the_same_in_redis_as_the_server(store: Store) -> None:
     client, url = store
     for workload in WORKLOADS.values():
         conditions = Conditions(workload.name)
-        if not floor_subject("epoll").can(conditions):
+        if not baseline_subject("epoll").can(conditions):
             continue
         before = visitors(client), client.llen("guestbook_remarks")
-        with floor("epoll", redis_url=url, conditions=conditions) as server:
+        with baseline("epoll", redis_url=url, conditions=conditions) as server:
             ask(server)
         after = visitors(client), client.llen("guestbook_remarks")
         rise = after[0] - before[0], after[1] - before[1]
@@ -179,7 +179,7 @@ def test_the_commands_are_those_of_the_server(store: Store) -> None:
     """Its commands are those of the server, as Redis sees them; the first request, with the login,
     is ignored."""
     _, url = store
-    for one in (floor_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
+    for one in (baseline_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):
             path, waits = WORKLOADS[name].path, WORKLOADS[name].waits
             with started(one, redis_url=url, conditions=Conditions(name)) as server:
@@ -187,14 +187,14 @@ def test_the_commands_are_those_of_the_server(store: Store) -> None:
                 with connect(url) as watcher, watcher.monitor() as monitor:
                     ask(server, path)
                     words = [monitor.next_command()["command"] for _ in range(waits)]
-            assert words == list(FLOOR_ASKS[name]), (one.name, name)
+            assert words == list(BASELINE_ASKS[name]), (one.name, name)
 
 
-def test_a_floor_that_redis_refuses_says_so(store: Store) -> None:
+def test_a_baseline_reports_that_redis_refuses_it(store: Store) -> None:
     """It prints its address before it connects, so it may end a moment later."""
     wrong = store[1].replace("se%3Acret", "wrong")
     try:
-        with floor("epoll", redis_url=wrong, conditions=Conditions("link")) as server:
+        with baseline("epoll", redis_url=wrong, conditions=Conditions("link")) as server:
             with contextlib.suppress(OSError):
                 assert ask(server) == b""
             ended = server.stop()

@@ -59,7 +59,7 @@ FAULTS = {
     "mode", [pytest.param(m, marks=[pytest.mark.slow] * (m not in ONE_EACH)) for m in MODES]
 )
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
+def test_a_broken_server_is_detected(fault: str, mode: str) -> None:
     run = measured(fault, MODES[mode])
     assert (run.state, run.requests_per_second) == ("failed", None)
     assert run.reason.label
@@ -67,7 +67,7 @@ def test_a_broken_one_is_found_out(fault: str, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["closed", "kept", "by wrk", "by wrk, kept"])
-def test_who_answers_now_and_then_twice_is_found_out(mode: str) -> None:
+def test_a_server_that_sometimes_answers_twice_is_detected(mode: str) -> None:
     """A server that sometimes answers twice is detected, with a page of known length. No other
     length is accepted. (Over a kept connection the second answer may be read as the next one, all
     the time: see TWICE.)"""
@@ -79,18 +79,18 @@ def test_who_answers_now_and_then_twice_is_found_out(mode: str) -> None:
 
 
 @pytest.mark.parametrize("generator", ["ab", "wrk"])
-def test_who_closes_though_asked_to_keep_is_found_out(generator: str) -> None:
+def test_a_server_that_closes_in_spite_of_keep_alive_is_detected(generator: str) -> None:
     run = measured("closes", Conditions("/any", keep_alive=True, generator=generator))  # type: ignore[arg-type]
     assert run.reason.text == f"only 0 of {REQUESTS} responses kept the connection"
 
 
 @pytest.mark.skipif(bool(why_no_perf()), reason=why_no_perf())
-def test_who_closes_is_found_out_also_while_it_is_sampled() -> None:
+def test_a_server_that_closes_is_detected_also_while_it_is_sampled() -> None:
     run = measured("closes", MODES["kept"]._replace(mode="sampled"), timeout=20.0)
     assert run.reason.label == "closes"
 
 
-def test_visitors_that_nobody_counted_are_missed() -> None:
+def test_uncounted_visitors_are_missed() -> None:
     """Visits that were not counted are detected: a server that answers from its own cache looks
     fast."""
     run = measured("good", Conditions("guestbook"), timeout=6.0)

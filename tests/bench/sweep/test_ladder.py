@@ -93,7 +93,7 @@ def test_the_default_sweep_has_the_runs_that_an_order_takes(can: bool) -> None:
 @pytest.mark.parametrize(
     "words", [["--full"], ["--levels", "10"], ["--runs", "2"], ["--idle", "5"], ["--quota", "0"]]
 )
-def test_who_says_how_to_measure_gets_what_was_said(words: list[str]) -> None:
+def test_explicit_options_replace_the_defaults(words: list[str]) -> None:
     options = chosen_options(sweep_parser().parse_args(words))
     assert options.answering(True) == options
     assert not options.values("quota") - {0.0}
@@ -119,7 +119,7 @@ def test_a_path_however_long_has_a_name_of_a_file() -> None:
     assert len(Conditions(long, keep_alive=True).slug()) < 100
 
 
-def test_who_cannot_is_not_asked() -> None:
+def test_an_unsuitable_server_is_not_measured() -> None:
     plan = Plan(workloads=("redirect", "guestbook"), levels=(10,))
     runs = runs_in_order(plan, ["epoll", "nginx"], lambda s, c: s == "epoll" or c[0] == "redirect")
     assert [(r.subject, r.conditions.workload) for r in runs] == [
@@ -168,7 +168,7 @@ def test_connections_end_where_they_are_not_kept(
     assert run.ended_connections() == servers + nginx
 
 
-def test_who_waits_for_a_slowed_redis_one_by_one_is_given_the_time() -> None:
+def test_a_server_that_waits_for_a_slow_redis_gets_more_time() -> None:
     delays = (0.0, 5.0)
     runs = runs_in_order(
         Plan(levels=(20,), requests=2000, varied={"redis_delay_ms": delays}), ["iterative"]

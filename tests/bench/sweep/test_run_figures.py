@@ -324,8 +324,8 @@ def test_what_a_run_is_held_against() -> None:
     by_wrk = gathered(kept, outcome=Outcome(tool="wrk"))
     assert (by_wrk.slack, by_wrk.keep_alive) == (0, True)
     idle = IdleReport(asked=10, held=10, reopened=0, requests=1900, requests_during=1000)
-    beside = gathered(USUAL._replace(idle=10), idle=idle)
-    assert (beside.least_requests, beside.slack) == (6000, 10)
+    with_idle = gathered(USUAL._replace(idle=10), idle=idle)
+    assert (with_idle.least_requests, with_idle.slack) == (6000, 10)
 
 
 def test_what_redis_must_have_counted() -> None:
@@ -345,8 +345,8 @@ def test_how_the_servers_ended() -> None:
     assert died == "ended with status 3, instance 2 of 2"
     late = gathered(ended=[end(-9, obeyed=False)])
     assert late.stopped == "did not end after SIGTERM and had to be killed"
-    stranger = gathered(kind="stranger", ended=[end(4)])
-    assert (stranger.stopped, stranger.silent) == ("", True)
+    reference = gathered(kind="reference", ended=[end(4)])
+    assert (reference.stopped, reference.silent) == ("", True)
     backlogs = [gathered(servers=use(own_backlog=own)).own_backlog for own in (49, 50)]
     assert backlogs == [49, None], "enough for all"
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from bench.cli.main import NOBODY_READS
+from bench.cli.main import READER_LEFT
 from bench.host.accounting import Slicing, find_slicing
 from bench.host.project import ROOT
 from bench.records.conditions import Conditions
@@ -111,11 +111,11 @@ def test_no_room_for_the_results(tmp_path: Path) -> None:
     assert latest_unfinished(tmp_path) == file.parent
 
 
-def test_nobody_reads_any_more(tmp_path: Path) -> None:
+def test_the_reader_of_the_output_leaves(tmp_path: Path) -> None:
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
     sweep.process.stdout.close()
-    assert sweep.process.wait(SECONDS) == NOBODY_READS
+    assert sweep.process.wait(SECONDS) == READER_LEFT
     assert strays(sweep.mark) == []
     assert results_in(tmp_path)["state"] == "interrupted"
 
@@ -188,7 +188,7 @@ def slicing() -> Slicing:
 
 
 @pytest.mark.slow
-def test_a_sweep_in_slices_ends_with_an_order(tmp_path: Path, slicing: Slicing) -> None:
+def test_a_sweep_with_quotas_ends_with_a_ranking(tmp_path: Path, slicing: Slicing) -> None:
     """A sweep with CPU quotas ends with a ranking. The quota is a tenth of a core for a server and
     its children."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
@@ -369,7 +369,7 @@ def test_a_sweep_over_hosts_is_stopped(tmp_path: Path, number: int, server: str)
         ({"agent": ["sh", "-c", "echo no route >&2; exit 255"]}, "agent on redis has ended"),
     ],
 )
-def test_what_stands_in_the_way_is_said_at_once(
+def test_obstacles_are_reported_at_the_start(
     tmp_path: Path, change: dict[str, Any], words: str
 ) -> None:
     hosts = hosts_file(tmp_path)

@@ -44,15 +44,15 @@ def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterat
 
 def told(page: Page) -> str:
     """Return the text below about the selected call."""
-    return page.locator("#told").inner_text()
+    return page.locator("#details").inner_text()
 
 
 @pytest.mark.slow
-def test_it_hinders_nobody(page: Page) -> None:
+def test_it_is_accessible(page: Page) -> None:
     assert hindrances(page) == []
 
 
-def test_a_label_stands_where_its_bar_has_room_for_it(page: Page) -> None:
+def test_a_label_is_inside_its_bar_if_it_fits(page: Page) -> None:
     counts = []
     for factor in ("", "-", "+", "+", "+"):
         if factor:
@@ -105,17 +105,17 @@ def test_keys_step_from_call_to_call_and_change_the_server(page: Page) -> None:
     expect(page.locator("svg").first).not_to_have_attribute("width", width or "")
 
 
-def test_a_bar_tells_its_call_and_leads_to_the_line_of_source(page: Page) -> None:
+def test_a_bar_shows_its_call_and_links_to_the_line_of_source(page: Page) -> None:
     bars = page.locator('[data-server="0"] .bar.waits')
     bar = bars.nth(bars.evaluate_all(WIDEST))
     bar.hover(position={"x": 5, "y": 3})
-    expect(page.locator("#told")).to_contain_text("waits for client 2, to send")
-    expect(page.locator("#told code")).to_contain_text("recvfrom(")
+    expect(page.locator("#details")).to_contain_text("waits for client 2, to send")
+    expect(page.locator("#details code")).to_contain_text("recvfrom(")
     bar.click(position={"x": 5, "y": 3})
-    mark = page.locator("#told pre mark")
+    mark = page.locator("#details pre mark")
     shown = re.fullmatch(r"\s*(\d+)\s+(.*\S)\s*", mark.inner_text())
     assert shown
-    label = page.locator("#told pre").get_attribute("aria-label") or ""
+    label = page.locator("#details pre").get_attribute("aria-label") or ""
     name, _, rest = label.partition(", line ")
     lines = (ROOT / name).read_text().splitlines()
     assert lines[int(shown[1]) - 1].strip() == shown[2]
@@ -161,7 +161,7 @@ def test_the_legend_keeps_its_colours(page: Page) -> None:
     assert len({*swatches, page.locator("body").evaluate(colour)}) == 4
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    line = page.locator("#told mark")
+    line = page.locator("#details mark")
     assert line.evaluate(colour) == "rgb(255, 255, 0)", "black letters may be on black"
     border = "all => new Set(all.map(one => getComputedStyle(one).borderLeftColor)).size"
     assert page.locator("h2 span").evaluate_all(border) == 2, "the server is not visible"

@@ -54,7 +54,7 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
         assert {Kind.ACCEPT, Kind.RECEIVE, Kind.SEND, Kind.CLOSE} <= kinds, request
 
 
-def test_the_slow_client_delays_nobody_but_in_01(told: Recording) -> None:
+def test_the_slow_client_delays_others_only_in_01(told: Recording) -> None:
     """The slow client delays only 01, as the book says. Traces of a busy machine do not show it."""
     slow = next(request for request in told.requests if "stops" in request.what)
     behind = [request for request in told.requests if request.begin > slow.begin]
@@ -157,7 +157,7 @@ def test_a_server_named_by_its_folder_is_traced(tmp_path: Path) -> None:
     assert {Kind.ACCEPT, Kind.RECEIVE, Kind.REDIS, Kind.SEND, Kind.WATCH} <= kinds
 
 
-def test_where_nobody_may_be_traced_recorded_ones_are_shown(
+def test_without_the_right_to_trace_recorded_traces_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -167,7 +167,7 @@ def test_where_nobody_may_be_traced_recorded_ones_are_shown(
 
 
 @pytest.mark.parametrize("server", ["forking", "preforking"])
-def test_who_is_killed_does_nothing_more_and_loses_one_answer(server: str) -> None:
+def test_a_killed_agent_does_nothing_more_and_loses_one_answer(server: str) -> None:
     told = picture(kept([server], "child-killed")[0])
     killed = [lane for lane in told.lanes if lane.ended == "killed by SIGKILL"]
     assert len(killed) == 1
@@ -212,7 +212,7 @@ def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
 
 @pytest.mark.parametrize("eyes", SEEN)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_clients_are_told_apart_by_colour_blind_people(eyes: str, scheme: str) -> None:
+def test_colour_blind_readers_can_distinguish_the_clients(eyes: str, scheme: str) -> None:
     light, dark = (
         dict(re.findall(r"--(c\d|sleep): (#\w{6})", part))
         for part in picture_style().split("prefers-color-scheme: dark")

@@ -74,7 +74,7 @@ def phase(rate: float = 800.0, **outcomes: int) -> Phase:
 def made_cell(
     subject: str = "epoll", attack: str = "connect-only", **fields: object
 ) -> TortureCell:
-    """Return a result in which all went well, except `fields`."""
+    """Return a test in which all went well, with these fields replaced."""
     usual: dict[str, object] = {
         "before": phase(),
         "during": phase(),
@@ -88,7 +88,7 @@ def made_cell(
         "remarks": Remarks(answered=100),
         "ended": [Ending(obeyed=True, well=True, words="ended with status 0")],
     }
-    kind = "stranger" if subject in ("nginx", "go") else "server"
+    kind = "reference" if subject in ("nginx", "go") else "server"
     return TortureCell(subject=subject, kind=kind, attack=attack, **{**usual, **fields})  # type: ignore
 
 
@@ -119,11 +119,11 @@ def eventful() -> Record:
         made_cell("epoll", "redis-killed", remarks=lost, after=phase(800.0, good=9, failed=1)),
         made_cell("iterative", "redis-killed", during=phase(300.0, good=90, unavailable=77)),
         TortureCell(
-            subject="nginx", kind="stranger", attack="redis-killed", reason="uses no Redis"
+            subject="nginx", kind="reference", attack="redis-killed", reason="uses no Redis"
         ),
         made_cell("epoll", "sigterm", crowd=crowd, back_after_s=0.7),
         made_cell("iterative", "sigterm", before=phase(100.0)),
         TortureCell(
-            subject="nginx", kind="stranger", attack="sigterm", reached=False, reason="too late"
+            subject="nginx", kind="reference", attack="sigterm", reached=False, reason="too late"
         ),
     )

@@ -155,13 +155,13 @@ def test_large_pages(ground: Ground) -> None:
     assert "kept" in ground.redis.remarks()
 
 
-def test_who_cannot_take_part() -> None:
-    stranger = subject("epoll")
-    nginx = type(stranger)("nginx", "stranger", stranger.command, workloads=frozenset({"small"}))
+def test_servers_that_cannot_take_part() -> None:
+    reference = subject("epoll")
+    nginx = type(reference)("nginx", "reference", reference.command, workloads=frozenset({"small"}))
     assert ATTACKS["redis-killed"].why_not(nginx) == "does not use Redis"
     assert ATTACKS["sigterm"].why_not(nginx)
     assert not ATTACKS["flood"].why_not(nginx)
-    assert not any(attack.why_not(stranger) for attack in ATTACKS.values())
+    assert not any(attack.why_not(reference) for attack in ATTACKS.values())
 
 
 def test_who_is_rated() -> None:
@@ -218,8 +218,8 @@ def opens_more(of: AttackScene, kind: str, count: int, than: int) -> bool:
 
 
 def test_heads_that_do_not_end_are_replaced_when_cut(scene: Start) -> None:
-    """A head that does not end is sent again after it was cut: the iterative server closes the idle
-    at once."""
+    """A connection with an endless head is opened again when the server closes it. The iterative
+    server closes idle connections at once."""
     assert opens_more(scene("iterative"), "idle", 5, than=5)
 
 

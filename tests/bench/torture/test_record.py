@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser
 from rich.console import Console
 
-from bench.load.crowd import Exchange, Late, Outcome, Page, judge, told
+from bench.load.crowd import Exchange, Late, Outcome, Page, exchanges_of, judge
 from bench.records.errors import UserError
 from bench.records.torture import (
     CrowdTally,
@@ -65,9 +65,9 @@ def test_verdicts(rate: float, word: str) -> None:
     assert not broken(cell, SILENT), "a delay is no broken promise"
 
 
-def test_cells_without_figures() -> None:
+def test_data_points_without_figures() -> None:
     out = TortureCell(
-        subject="nginx", kind="stranger", attack="redis-killed", reason="uses no Redis"
+        subject="nginx", kind="reference", attack="redis-killed", reason="uses no Redis"
     )
     assert verdict(out, KILLED) == "left out"
     assert verdict(out.model_copy(update={"reached": False}), KILLED) == "not reached"
@@ -141,7 +141,7 @@ def test_a_promise_is_broken(fields: dict[str, object], words: str) -> None:
     cell = made_cell(**fields)
     assert words in broken(cell, SILENT)
     assert verdict(cell, SILENT) == "broken"
-    strange = cell.model_copy(update={"kind": "stranger"})
+    strange = cell.model_copy(update={"kind": "reference"})
     assert not broken(strange, SILENT), "reference servers promise nothing"
 
 
@@ -216,7 +216,7 @@ def test_judge(received: bytes, outcome: Outcome, detail: str) -> None:
     assert judge(received, FILE, b"hello") == (outcome, detail)
 
 
-def test_a_body_that_nobody_knows_may_be_any() -> None:
+def test_a_body_without_an_expectation_may_have_any_content() -> None:
     assert judge(HEAD % (b"200 OK", 3) + b"abc", FILE)[0] == "good"
     assert judge(HEAD % (b"303 See Other", 0), REMARK)[0] == "good"
 
@@ -237,8 +237,8 @@ def test_lines_come_back() -> None:
         Exchange(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
     ]
     text = "0\n" + "".join(json.dumps(one) + "\n" for one in done)
-    assert told(text) == done
-    assert told(text + "[3.0, 4.0, ") == done, "half a line is left for later"
+    assert exchanges_of(text) == done
+    assert exchanges_of(text + "[3.0, 4.0, ") == done, "half a line is left for later"
 
 
 def every(
@@ -350,9 +350,7 @@ def test_an_outcome_of_another_version_is_shown_as_it_is_called() -> None:
         ({"before": None}, "–", []),
     ],
 )
-def test_what_is_said_beside_a_figure(
-    fields: dict[str, object], back: str, asides: list[str]
-) -> None:
+def test_the_text_next_to_a_figure(fields: dict[str, object], back: str, asides: list[str]) -> None:
     cell = made_cell(**fields)
     assert words.back(cell) == back
     assert words.asides(cell, ATTACKS["connect-only"]) == asides
@@ -445,7 +443,7 @@ def test_a_record_with_nothing_in_it() -> None:
         assert "No server" in text
 
 
-def test_the_report_knows_a_torture(tmp_path: Path) -> None:
+def test_the_report_reads_a_robustness_test(tmp_path: Path) -> None:
     save(eventful(), tmp_path)
     made = build(tmp_path)
     assert [path.name for path in made] == ["torture.html", "torture.md"]

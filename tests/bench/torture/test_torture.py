@@ -35,7 +35,7 @@ class Torture(Marked):
 
 
 @pytest.mark.slow
-def test_a_torture_keeps_what_it_saw(tmp_path: Path) -> None:
+def test_a_robustness_test_stores_its_results(tmp_path: Path) -> None:
     words = ("--servers", "epoll,iterative", "--attacks", "connect-only,children-killed")
     table = tmp_path / "table.md"
     torture = Torture(tmp_path / "r", *words, "--seconds", "0.3", "--markdown", str(table))
@@ -70,7 +70,7 @@ def test_ctrl_c_ends_everything_and_keeps_what_there_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_it_leaves_nobody(tmp_path: Path) -> None:
+def test_a_killed_test_leaves_no_process(tmp_path: Path) -> None:
     torture = Torture(tmp_path, "--servers", "epoll", "--attacks", "slow-heads", "--seconds", "9")
     wait_for(lambda: is_serving(torture.mark), "it has not begun")
     torture.process.kill()

@@ -210,7 +210,7 @@ def _finds_link(server: Server, number: int) -> bool:
 @pytest.mark.redis_code
 @pytest.mark.slow
 @pytest.mark.waits
-def test_late_replies_go_to_nobody_else(start: Start, own: PrivateRedis) -> None:
+def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> None:
     """A reply that arrives after its request timed out is never used for another request."""
     server = start(redis=own.url())
     _set_links(own)
@@ -310,7 +310,7 @@ def test_reply_that_came_while_suspended(start: Start, own: PrivateRedis) -> Non
             assert client.read().status == 200
 
 
-def test_who_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
+def test_a_client_that_sends_more_while_redis_is_silent(start: Start, own: PrivateRedis) -> None:
     """A pipelined request that waits unread wakes no event loop again while Redis is silent."""
     server = start(redis=own.url())
     assert fetch(server, "/guestbook").status == 200

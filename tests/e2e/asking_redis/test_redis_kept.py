@@ -79,7 +79,7 @@ def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @of("iterative", "forking", "prethreading")
 @pytest.mark.waits
-def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
+def test_an_idle_client_is_closed(start: Start, own: PrivateRedis) -> None:
     """A connection that is idle for REDIS_IDLE is closed, because other programs may need one."""
     server = start("--workers", "3", redis=own.url())
     _warm_up(server, 3)
@@ -92,7 +92,7 @@ def test_who_rests_is_closed(start: Start, own: PrivateRedis) -> None:
 @pytest.mark.slow
 @of("prethreading")
 @pytest.mark.waits
-def test_who_rests_beside_others_is_closed(start: Start, own: PrivateRedis) -> None:
+def test_an_idle_client_among_others_is_closed(start: Start, own: PrivateRedis) -> None:
     """Connections that many clients left idle are closed although one client goes on."""
     server = start("--workers", "3", redis=own.url())
     client = own.client()

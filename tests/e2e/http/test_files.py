@@ -59,7 +59,7 @@ def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("instead", ["nothing", "folder", "link that leads out", "another file"])
-def test_deleted_file_is_let_go(server: Server, file: Path, instead: str) -> None:
+def test_deleted_file_is_released(server: Server, file: Path, instead: str) -> None:
     """A request for a deleted file is 404, and its space on the disk is free again. A file in its
     place has another ETag."""
     file.write_bytes(eighty_kilobytes())

@@ -231,7 +231,7 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
 
 @pytest.mark.parametrize(("late", "stops"), [(b"\r\n", False), (KEPT, False), (KEPT, True)])
 @undisturbed_test(REDIS_TIME)
-def test_bytes_that_nobody_reads(start: Start, late: bytes, stops: bool) -> None:
+def test_bytes_that_the_server_does_not_read(start: Start, late: bytes, stops: bool) -> None:
     """A client that sends more after its last request, even an empty line (RFC 9112, section 2.2),
     resets its connection, but only after the response. The request is the last because it asks for
     close, or because the server stops; then the client cannot know it."""

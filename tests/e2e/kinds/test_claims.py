@@ -36,7 +36,7 @@ from ..faults import FaultyServer
 from ..harness import REPOSITORY, Server
 from ..redisbox import PrivateRedis
 from ..site import wait_until_settled
-from ..timing import PATIENCE, deadline_in, undisturbed_test, wait_until
+from ..timing import TIMEOUT, deadline_in, undisturbed_test, wait_until
 from ..tracing import Trace, call_of, native, skip_unless_traceable, skip_unless_visible, waiting
 
 HERE = Path(__file__).parent
@@ -119,12 +119,12 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
 
 
 @of("poll", "epoll")
-def test_loop_sleeps_for_nobody_alone(start: Start) -> None:
+def test_loop_sleeps_for_no_client_alone(start: Start) -> None:
     """06, 07: a silent client keeps the loop in no other call."""
     skip_unless_visible()
     server = start("--time-scale", "20")
     slept: Counter[str] = Counter()
-    end = deadline_in(PATIENCE)
+    end = deadline_in(TIMEOUT)
     with crowd(server, 2, b"") as silent:
         while any(client.is_quiet(0.005) for client in silent):
             assert time.monotonic() < end, "their time does not end"

@@ -196,7 +196,7 @@ def test_intruder_unconfined(binary: Path, site: Path, redis: PrivateRedis) -> N
 
 
 @pytest.mark.shared_code
-def test_crash_tells_what_it_is(binary: Path, site: Path, redis: PrivateRedis) -> None:
+def test_crash_reports_its_kind(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The message of the C library about a corrupt heap is printed."""
     server = _intruded(binary, site, redis.url(), FREE_TWICE="1").start()
     try:

@@ -17,7 +17,7 @@ from ..conftest import SECOND_STOREY, Start
 from ..harness import REPOSITORY, Server, architecture, run_to_end
 from ..redisbox import PrivateRedis
 from ..sockets import can_listen, free_port
-from ..timing import PATIENCE
+from ..timing import TIMEOUT
 
 
 def _fails(binary: Path, *arguments: str) -> str:
@@ -47,7 +47,7 @@ def test_banner(server: Server) -> None:
 
 
 def test_help_and_version(binary: Path) -> None:
-    """Help names all options; the version is one line, and the project's."""
+    """--help names all options. --version prints one line, with the project's version."""
     status, out, err = run_to_end(binary, "--help")
     assert (status, err) == (0, "")
     assert run_to_end(binary, "-h") == (status, out, err)
@@ -176,7 +176,7 @@ def test_addresses(start: Start, address: str, host: str | None, reached: tuple[
     server = start("--address", address)
     assert host is None or server.url == f"http://{host}:{server.port}/"
     for local in reached:
-        with socket.create_connection((local, server.port), PATIENCE) as connection:
+        with socket.create_connection((local, server.port), TIMEOUT) as connection:
             connection.sendall(request("GET", "/t/digits.txt", CLOSE))
             assert connection.recv(15) == b"HTTP/1.1 200 OK"
     assert fetch(server, "/t/digits.txt").status == 200

@@ -13,7 +13,7 @@ from ..harness import Server
 from ..redisbox import RedisClient
 from ..site import eighty_kilobytes
 from ..sockets import forgotten_connections
-from ..timing import PACE, PATIENCE, TRIES, undisturbed
+from ..timing import PACE, TIMEOUT, TRIES, undisturbed
 
 # Slightly less than the time for which a server reads on after an early error.
 LINGER = 1.5
@@ -26,7 +26,7 @@ hold all workers at its end, and the other connections wait for the idle timeout
 
 def _run(*command: str, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     done = subprocess.run(
-        command, input=stdin, capture_output=True, timeout=5 * PATIENCE * PACE.slowness, check=False
+        command, input=stdin, capture_output=True, timeout=5 * TIMEOUT * PACE.slowness, check=False
     )
     assert done.returncode == 0, done.stderr.decode(errors="replace")
     return done
@@ -109,10 +109,10 @@ def apache_bench(server: Server, target: str, count: int, *options: str) -> dict
     differ: the count grows. With much other traffic the kernel may have reset a client. Such a
     failure is not the server's, and ab is run again."""
     url = server.url.rstrip("/") + target
-    patience = str(int(PATIENCE * PACE.slowness))
+    timeout = str(int(TIMEOUT * PACE.slowness))
     for _ in range(TRIES):
         before = forgotten_connections()
-        command = ("ab", "-q", "-l", "-n", str(count), "-c", "50", "-s", patience, *options, url)
+        command = ("ab", "-q", "-l", "-n", str(count), "-c", "50", "-s", timeout, *options, url)
         out = _run(*command).stdout.decode()
         if re.search(r"^Failed requests: +0$", out, re.M) or forgotten_connections() == before:
             break

@@ -175,7 +175,7 @@ def test_a_first_send_that_finds_no_room(faulty: FaultyServer) -> None:
     assert plan.disarm()
 
 
-def test_a_rename_beside_a_file_that_is_opened(faulty: FaultyServer) -> None:
+def test_a_rename_while_a_file_is_opened(faulty: FaultyServer) -> None:
     """A link with ".." cannot be followed safely during a rename: openat2(2) is called again."""
     plan = faulty.plan
     changed = faulty.root / "public" / "t" / "changed.txt"

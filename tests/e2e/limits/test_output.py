@@ -27,7 +27,7 @@ from ..harness import Server
 from ..processes import has_signal
 from ..redisbox import PrivateRedis
 from ..small import redirected
-from ..timing import PACE, PATIENCE, wait_until
+from ..timing import PACE, TIMEOUT, wait_until
 
 # A server of processes, one of threads, one with an event loop: the code of the output is shared.
 pytestmark = of("preforking", "prethreading", "epoll")
@@ -166,7 +166,7 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
 
 
 @of("preforking", "epoll", "multicore")
-def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
+def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
     """The statistics wait one second for their reader, not longer."""
     server = start("--workers", "2", prefix=("sh", "-c", 'exec "$0" "$@"'))
     server.finish()
@@ -177,7 +177,7 @@ def test_end_while_nobody_reads(start: Start, pipe: Pipe) -> None:
         has_handler = partial(has_signal, process.pid, "SigCgt", signal.SIGTERM)
         wait_until(has_handler, "the server has its handler")
         process.terminate()
-        assert process.wait(PATIENCE * PACE.slowness) == 0
+        assert process.wait(TIMEOUT * PACE.slowness) == 0
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_memory_does_not_grow(start: Start) -> None:
 
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @pytest.mark.waits
-def test_who_has_nothing_to_do_sleeps(start: Start) -> None:
+def test_an_idle_server_sleeps(start: Start) -> None:
     """After the memory was given back, no thread wakes up to check again."""
     server = start("--workers", "4")
     apache_bench(server, "/redirect", 500)

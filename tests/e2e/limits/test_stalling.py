@@ -28,7 +28,7 @@ def _assert_waits(client: Client, holders: list[Client]) -> None:
 @undisturbed_test(REQUEST_TIME / 4)
 def test_clients_that_say_nothing(binary: Path, start: Start) -> None:
     """Silent clients hold no worker while others wait: the kernel waits for the first byte."""
-    if architecture(binary.name).stalled_by == "nobody":
+    if architecture(binary.name).stalled_by == "none":
         pytest.skip("it serves all of them at once")
     server, other = (start("--workers", "2", "--time-scale", "4") for _ in range(2))
     with crowd(server, 12, b"") as quiet:

@@ -21,7 +21,7 @@ from ..conftest import Start
 from ..harness import Server, is_sanitized
 from ..redisbox import PrivateRedis
 from ..small import cpu_seconds
-from ..timing import PACE, PATIENCE, undisturbed_test, wait_until
+from ..timing import PACE, TIMEOUT, undisturbed_test, wait_until
 
 POST = request("POST", "/guestbook", (FORM, *CLOSE), form(guest_name="A", guest_remarks="B"))
 
@@ -131,7 +131,7 @@ def test_statistics_wait_for_their_reader(binary: Path, site: Path) -> None:
         server.send_signal(signal.SIGTERM)
         time.sleep(0.5)
         assert b"requests  " in output.read()
-        assert server.wait(PATIENCE * PACE.slowness) == 0
+        assert server.wait(TIMEOUT * PACE.slowness) == 0
 
 
 @pytest.mark.shared_code

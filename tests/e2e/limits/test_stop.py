@@ -69,7 +69,7 @@ def test_next_request_behind_a_download_in_flight(start: Start) -> None:
 
 
 @undisturbed_test(REDIS_TIME)
-def test_who_waits_is_served(start: Start) -> None:
+def test_a_waiting_client_is_served(start: Start) -> None:
     """Clients that wait in the backlog, or in a server's queue, at the signal are served."""
     with PrivateRedis() as redis, contextlib.ExitStack() as stack:
         server = start("--workers", "4", redis=redis.url(0))
@@ -116,7 +116,7 @@ def _is_left_alone(client: socket.socket) -> bool:
 
 
 @of_kind("not is_stalled_by_one")
-def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
+def test_no_accepted_client_is_left_unserved(start: Start) -> None:
     """A server that accepts no more closes its listening socket, also during a slow request."""
     server = start()
     wait_until(lambda: server.is_at_rest(4), "it has all its workers")
@@ -133,7 +133,7 @@ def test_nobody_is_let_in_and_left_alone(start: Start) -> None:
 
 
 @of("preforking", "multicore")
-def test_who_leaves_shuts_the_door(start: Start) -> None:
+def test_a_leaving_client_closes_its_connection(start: Start) -> None:
     """Each process that leaves shuts the socket down, because the parent may be late."""
     server = start("--workers", "2")
     wait_until(lambda: server.is_at_rest(2), "it has all its workers")

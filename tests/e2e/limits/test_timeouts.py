@@ -25,7 +25,7 @@ from ..client import FORM, Client, form, request, split_responses
 from ..conftest import Start
 from ..harness import Server
 from ..redisbox import PrivateRedis
-from ..timing import PATIENCE, deadline_in, undisturbed, undisturbed_test
+from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
 TIME_SCALE = 4
@@ -137,7 +137,7 @@ def trickling_head(server: Server) -> None:
     begun = time.monotonic()
     with Client(server) as client:
         client.send(b"GET / HTTP/1.1\r\nHost: a\r\nX-Slow: ")
-        end = deadline_in(PATIENCE)
+        end = deadline_in(TIMEOUT)
         while client.is_quiet(0.2):
             assert time.monotonic() < end, "each byte prolongs the timeout"
             client.send_if_open(b"y")
@@ -149,7 +149,7 @@ def trickling_empty_lines(server: Server) -> None:
     """Empty lines begin no request: they do not prolong the idle timeout, not even in halves."""
     with Client(server) as client:
         client.exchange(KEPT)
-        end = deadline_in(PATIENCE)
+        end = deadline_in(TIMEOUT)
         halves = itertools.cycle((b"\r", b"\n"))
         while client.is_quiet(0.2):
             assert time.monotonic() < end, "empty lines prolong the timeout"
@@ -172,7 +172,7 @@ def reader_that_stops(server: Server) -> None:
 @case()
 def ten_at_once(server: Server) -> None:
     """After the timeouts of many half requests, the server is as before."""
-    count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "nobody" else 1
+    count = 2 if server.kind.worker_per_client else 10 if server.kind.stalled_by == "none" else 1
     with crowd(server, count, b"GET / HT") as clients:
         assert [client.read().status for client in clients] == [408] * count
     with Client(server) as client:
@@ -297,7 +297,7 @@ def test_refusal_reaches_a_slow_sender(
     body.write_bytes(bytes(SIZE))
     inside = tuple(f"ip netns exec {near}".split())
     with Server(binary, site, redis.url(0), ("--address", "10.77.0.1"), prefix=inside) as server:
-        command = f"ip netns exec {far} curl -s -m {PATIENCE} -o /dev/null -w %{{http_code}}"
+        command = f"ip netns exec {far} curl -s -m {TIMEOUT} -o /dev/null -w %{{http_code}}"
         command += f" -H Expect: --data-binary @{body} {server.url}guestbook"
         words = command.split(" ")
         done = subprocess.run(guarded(words), capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from tests.bench.accessible import opened
 from ..harness import REPOSITORY, Server
 from ..redisbox import RedisClient
 from ..site import build_project_site
-from ..timing import PACE, PATIENCE
+from ..timing import PACE, TIMEOUT
 
 pytestmark = [pytest.mark.browser, pytest.mark.of_servers("epoll")]
 """All servers send the same bytes: http/test_cases.py."""
@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def page(browser: Browser, server: Server, store: RedisClient) -> Iterator[Page]:
     """Yield the page of an empty guestbook. It has no error, and asks no other host."""
     with opened(browser, viewport={"width": 1100, "height": 900}) as (page, events):
-        page.set_default_timeout(PATIENCE * 1000 * PACE.slowness)
+        page.set_default_timeout(TIMEOUT * 1000 * PACE.slowness)
         page.goto(f"{server.url}guestbook")
         yield page
     # A refused form is a 400 on purpose, and Chromium reports it.

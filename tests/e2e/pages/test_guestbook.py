@@ -83,7 +83,7 @@ def test_count(server: Server, store: RedisClient, before: str, shown: str) -> N
     assert part(fetch(server, "/guestbook").text, "count") == shown
 
 
-def test_each_visitor_has_his_own_number(server: Server, store: RedisClient) -> None:
+def test_each_visitor_has_a_number_of_its_own(server: Server, store: RedisClient) -> None:
     """Simultaneous visitors get different numbers, and no number is left out."""
     target = request("GET", "/guestbook", (("Connection", "close"),))
 

@@ -10,7 +10,7 @@
   const state = {
     scenario: data.scenario,
     level: data.reference[data.scenario],
-    hidden: data.subjects.filter((s) => s.kind === "floor").map((s) => s.name),
+    hidden: data.subjects.filter((s) => s.kind === "baseline").map((s) => s.name),
     then2019: false,
     scaled2019: false,
     scale: { x: "log", y: "linear" },
@@ -126,7 +126,7 @@
       const unit = m.unit.startsWith("/") ? m.unit : ` ${m.unit}`;
       return element("tr", "", element("td", m.label), element("td", value + unit), element("td", "", element("small", spread)));
     });
-    if (cell.floor_ratio) rows.push(element("tr", "", element("td", "CPU over baseline"), element("td", `${cell.floor_ratio} ×`)));
+    if (cell.baseline_ratio) rows.push(element("tr", "", element("td", "CPU over baseline"), element("td", `${cell.baseline_ratio} ×`)));
     for (const [name, words] of cell.hosts ?? []) {
       const wide = element("td", words);
       wide.colSpan = 2;

@@ -17,9 +17,9 @@ void all_calls(struct blocking_conn *conn) {
     ssize_t count = recv(conn->client->socket, room, size, 0);
     cached_time_set(&conn->cached_time, time(NULL));
     connection_received(&conn->connection, (size_t)count);
-    enum timeout patience = connection_timeout(connection);
+    enum timeout kind = connection_timeout(connection);
     int whole =
-        options_time(&conn->server->options, timeout_milliseconds(patience));
+        options_time(&conn->server->options, timeout_milliseconds(kind));
     if (clock_milliseconds() - begun > whole + SEND_TIMEOUT)
         connection_timed_out(connection);
     count = transmit(conn->client->socket, connection_pending(connection));

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The baseline of 01_iterative: one process, one connection after another.  It
+   closes after each answer, as the server does; with --keep-alive it would
+   serve only the first client until that one leaves. */
+#include "baseline.h"
+
+int main(int argc, char **argv) {
+    struct baseline baseline;
+
+    baseline_start(&baseline, argc, argv);
+    int redis = baseline_connect(&baseline.redis);
+    for (;;) {
+        int client = accept4(baseline.listener, NULL, NULL, SOCK_CLOEXEC);
+        if (client >= 0)
+            baseline_serve(&baseline, client, redis);
+    }
+}

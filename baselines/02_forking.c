@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* The baseline of 02_forking: a child for each connection.  The parent reaps
+   after each accept, so an idle server may keep its last children as zombies.
+
+   Connections to Redis outlive the children.  The parent lends one to each
+   child, which inherits its descriptor.  It is free again when the child has
+   ended; when all are lent, the parent opens another. */
+#include "baseline.h"
+
+#include <sys/wait.h>
+
+/* One slot for each connection to Redis. */
+static struct {
+    int redis;
+    pid_t child; /* 0: it is not lent */
+} places[CHILDREN_LIMIT];
+static size_t count;
+
+static void reap(int flags) {
+    pid_t child;
+
+    while ((child = waitpid(-1, NULL, flags)) > 0) {
+        for (size_t i = 0; i < count; i++)
+            if (places[i].child == child)
+                places[i].child = 0;
+        flags = WNOHANG;
+    }
+}
+
+/* Returns a slot whose connection is free. */
+static size_t borrow(const struct baseline_redis *redis) {
+    for (;;) {
+        for (size_t i = 0; i < count; i++)
+            if (places[i].child == 0)
+                return i;
+        if (count < CHILDREN_LIMIT) {
+            places[count].redis = baseline_connect(redis);
+            return count++;
+        }
+        reap(0); /* sleeps until one ends */
+    }
+}
+
+int main(int argc, char **argv) {
+    struct baseline baseline;
+
+    baseline_start(&baseline, argc, argv);
+    bool asks = baseline.redis.asks.count > 0;
+    pid_t parent = getpid();
+    for (;;) {
+        int client = accept4(baseline.listener, NULL, NULL, SOCK_CLOEXEC);
+        reap(WNOHANG);
+        if (client < 0)
+            continue;
+        size_t place = asks ? borrow(&baseline.redis) : 0;
+        pid_t child = fork();
+        if (child == 0) {
+            baseline_die_with(parent);
+            baseline_serve(&baseline, client, places[place].redis);
+            _exit(EXIT_SUCCESS);
+        }
+        if (asks && child > 0) /* if fork fails, the client is rejected */
+            places[place].child = child;
+        close(client);
+    }
+}

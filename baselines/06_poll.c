@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* The baseline of 06_poll: one loop over all connections, asleep in poll(). */
+#include "evented.h"
+
+#include <poll.h>
+
+enum { LISTENER, REDIS, FIRST_CLIENT };
+
+static struct pollfd *watched;
+static nfds_t count;
+static nfds_t *places; /* by descriptor; 0: not watched */
+
+static void watch(int descriptor, enum interest interest) {
+    if (places[descriptor] == 0) {
+        places[descriptor] = count;
+        watched[count++] = (struct pollfd){.fd = descriptor};
+    }
+    watched[places[descriptor]].events = interest == TO_READ ? POLLIN : POLLOUT;
+}
+
+static void stop_watching(int descriptor) {
+    nfds_t place = places[descriptor];
+
+    if (place == 0)
+        return;
+    watched[place] = watched[--count];
+    places[watched[place].fd] = place;
+    places[descriptor] = 0;
+}
+
+int main(int argc, char **argv) {
+    loop_start(argc, argv);
+    watched = calloc(loop.limit + FIRST_CLIENT, sizeof watched[0]);
+    places = calloc(loop.limit, sizeof places[0]);
+    if (watched == NULL || places == NULL)
+        baseline_give_up("calloc");
+    watched[LISTENER] =
+        (struct pollfd){.fd = loop.baseline.listener, .events = POLLIN};
+    watched[REDIS] = (struct pollfd){.fd = loop.redis, .events = POLLIN};
+    count = FIRST_CLIENT;
+    for (;;) {
+        poll(watched, count, -1);
+        /* Backwards: the last entry takes the place of a removed one, and has
+           been checked already. */
+        for (nfds_t i = count; i-- > FIRST_CLIENT;)
+            if (watched[i].revents != 0)
+                loop_serve(watched[i].fd);
+        if (watched[REDIS].revents != 0)
+            loop_receive_redis();
+        if (watched[LISTENER].revents != 0)
+            loop_accept();
+        loop_send_redis();
+    }
+}

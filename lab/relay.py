@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: MIT
+"""Pass open connections to a lab's hosts to ssh on this machine.
+
+The hosts' network has no connection to other networks. The keeper, which is in this network,
+connects on request and passes the open connection through a Unix socket in the lab's folder. As a
+program (the ProxyCommand in ssh_config) this file requests a connection and passes it to ssh:
+
+    python3 -I lab/relay.py SOCKET ADDRESS
+
+Each user who may open the folder can use ssh without sudo, and no byte is copied.
+"""
+
+import os
+import socket
+import socketserver
+import sys
+import threading
+from pathlib import Path
+
+SSH_PORT = 22
+SECONDS = 10.0
+
+
+class Relay(socketserver.ThreadingUnixStreamServer):
+    """A server on a Unix socket that passes connections to ssh (port 22) on the lab's hosts."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, file: Path, addresses: set[str]) -> None:
+        self.addresses = addresses
+        super().__init__(str(file), _Visit)
+
+
+class _Visit(socketserver.StreamRequestHandler):
+    """One request: the line ADDRESS. The answer: an empty line with the connection, or an error."""
+
+    timeout = SECONDS
+    server: Relay
+
+    def handle(self) -> None:
+        address = self.rfile.readline(100).decode(errors="replace").strip()
+        if address not in self.server.addresses:
+            self.wfile.write(f"no host {address} in this lab\n".encode())
+            return
+        try:
+            with socket.create_connection((address, SSH_PORT), SECONDS) as connection:
+                connection.setblocking(True)
+                socket.send_fds(self.connection, [b"\n"], [connection.fileno()])
+        except OSError as error:
+            self.wfile.write(f"no connection to {address}: {error}\n".encode())
+
+
+def open_relay(file: Path, addresses: set[str]) -> Relay:
+    """Return a server on this socket, for the owner of its folder; it runs in its own thread."""
+    relay = Relay(file, addresses)
+    folder = file.parent.stat()
+    os.chown(file, folder.st_uid, folder.st_gid)
+    threading.Thread(
+        target=relay.serve_forever, kwargs={"poll_interval": 3600}, daemon=True
+    ).start()
+    return relay
+
+
+def fetch(file: str, address: str) -> int:
+    """Request a connection to port 22 of a host. Return its descriptor."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(2 * SECONDS)
+        client.connect(file)
+        client.sendall(f"{address}\n".encode())
+        answer, descriptors, _, _ = socket.recv_fds(client, 200, 1)
+    if not descriptors:
+        raise OSError(answer.decode(errors="replace").strip() or "no answer")
+    return descriptors[0]
+
+
+def main() -> int:
+    """Request a connection and pass it to ssh, which reads our standard output (a socket)."""
+    _, file, address = sys.argv
+    try:
+        descriptor = fetch(file, address)
+    except OSError as error:
+        print(f"lab: {file}: {error}", file=sys.stderr)
+        return 1
+    with socket.socket(fileno=os.dup(1)) as ssh:
+        socket.send_fds(ssh, [b"\0"], [descriptor])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -87,18 +87,11 @@ static void free_entry(struct entry *entry) {
 
 /* ---- Making the page ---- */
 
-/* Returns the bytes that the remarks need as HTML, if any of them is long.
-   Only then is each character checked: most text needs no escape. */
-static size_t room_for(const struct view *remarks, size_t count) {
-    size_t plain = 0, escaped = 0;
-
-    for (size_t i = 0; i < count; i++)
-        plain += remarks[i].length + sizeof "<li class=\"remark\"><p></p></li>";
-    if (plain <= LARGE_RESPONSE / HTML_GROWTH)
-        return plain;
-    for (size_t i = 0; i < count; i++)
-        escaped += html_length(remarks[i]) - remarks[i].length;
-    return plain + escaped;
+/* Twice the remarks, and the template: for a short time the remarks and the
+   page are both in memory. */
+static bool reserve_page(struct exchange *exchange, size_t remarks) {
+    bool large = remarks > LARGE_RESPONSE / 2;
+    return exchange_reserve(exchange, large ? 2 * remarks + LARGE_RESPONSE : 0);
 }
 
 /* Redis keeps the newest remark last; the page shows it first.  Returns false
@@ -109,15 +102,13 @@ static bool append_remarks(struct exchange *exchange) {
     struct view items = exchange->reply->items;
     struct buffer *html = &exchange->kept;
     struct resp_reply item;
-    size_t count = 0;
+    size_t count = 0, room = 0; /* room: enough if no byte is escaped */
 
-    while (count < REMARKS_SHOWN && resp_next(&items, &item))
+    while (count < REMARKS_SHOWN && resp_next(&items, &item)) {
         newest_last[count++] = item.text;
-    size_t room = room_for(newest_last, count);
-    /* Twice the remarks, and the template: for a short time the remarks and the
-       page are both in memory. */
-    bool large = room > LARGE_RESPONSE / 2;
-    if (!exchange_reserve(exchange, large ? 2 * room + LARGE_RESPONSE : 0))
+        room += item.text.length + sizeof "<li class=\"remark\"><p></p></li>";
+    }
+    if (!reserve_page(exchange, room))
         return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
@@ -129,7 +120,10 @@ static bool append_remarks(struct exchange *exchange) {
         html_append_text(html, newest_last[count]);
         buffer_append(html, VIEW("</p></li>\n"));
     }
-    return true;
+    if (reserve_page(exchange, html->capacity))
+        return true;
+    buffer_free(html);
+    return false;
 }
 
 /* 1234567 becomes 1,234,567. */

@@ -8,36 +8,25 @@
 
 /* ---- Which bytes are allowed where ---- */
 
-static bool is_in_token(char byte) {
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte >= '0' && byte <= '9') ||
-           (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
-}
+#define LETTERS_AND_DIGITS BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z')
+
+/* RFC 9110, section 5.6.2: letters, digits and !#$%&'*+-.^_`|~ */
+BYTE_SET token_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('#', '\''),
+                         BYTES('*', '+'), BYTES('-', '.'), BYTES('^', '`'),
+                         BYTES('|', '|'), BYTES('~', '~')}};
 
 /* RFC 9110, section 5.5: no control byte but HTAB. */
-static bool is_in_value(char byte) {
-    return (byte & 0x80) != 0 || (byte >= 0x20 && byte != 0x7f) || byte == '\t';
-}
+BYTE_SET value_bytes = {
+    {BYTES('\t', '\t'), BYTES(' ', '~'), BYTES(0x80, 0xff)}};
 
-static bool is_in_target(char byte) {
-    return byte > 0x20 && byte < 0x7f && byte != '#';
-}
+/* Printable ASCII, except the space and #. */
+BYTE_SET target_bytes = {{BYTES('!', '"'), BYTES('$', '~')}};
 
-/* RFC 3986, section 3.2.2, except escapes. */
-static bool is_in_host(char byte) {
-    return byte != '\0' && strchr("%^`|#", byte) == NULL &&
-           (is_in_token(byte) || strchr("(),;=", byte) != NULL);
-}
-
-static struct byte_set token_bytes, value_bytes, target_bytes, host_bytes;
-
-/* Before main(), once: a head has hundreds of bytes, and each is looked up. */
-__attribute__((constructor)) static void fill_sets(void) {
-    byte_set_fill(&token_bytes, is_in_token);
-    byte_set_fill(&value_bytes, is_in_value);
-    byte_set_fill(&target_bytes, is_in_target);
-    byte_set_fill(&host_bytes, is_in_host);
-}
+/* RFC 3986, section 3.2.2, except escapes: letters, digits and
+   !$&'()*+,-.;=_~ */
+BYTE_SET host_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('$', '$'),
+                        BYTES('&', '.'), BYTES(';', ';'), BYTES('=', '='),
+                        BYTES('_', '_'), BYTES('~', '~')}};
 
 bool http_is_token_byte(char byte) {
     return token_bytes.has[(unsigned char)byte];

@@ -48,8 +48,7 @@ static void end_exchange(struct exchange *exchange) {
     response_free(&exchange->response);
     if (exchange->reserved > 0)
         (void)exchange_reserve(exchange, 0); /* which cannot fail */
-    free(exchange->path.text);
-    exchange->path.text = NULL;
+    buffer_free(&exchange->path);
     exchange->head = exchange->body = 0;
     exchange->unread = exchange->continued = false;
     exchange->sent = 0;

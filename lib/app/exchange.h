@@ -29,7 +29,6 @@
 #include "app/response.h"
 #include "proto/http.h"
 #include "proto/http_chunks.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 struct exchange;
@@ -38,7 +37,7 @@ typedef void handler(struct exchange *exchange);
 struct exchange {
     const struct app *app;
     struct http_request request; /* points into the connection's input */
-    struct path path;            /* decoded and safe; its text is owned here */
+    struct buffer path;          /* decoded and safe: path_decode() */
     struct view content;         /* the body, for the handler */
     struct response response;
 

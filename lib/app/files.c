@@ -166,7 +166,7 @@ static void append_encoded(struct buffer *buffer, struct view path) {
 }
 
 static void redirect_to_folder(struct exchange *exchange) {
-    append_encoded(&exchange->kept, path_view(&exchange->path));
+    append_encoded(&exchange->kept, buffer_view(&exchange->path));
     buffer_append(&exchange->kept, VIEW("/"));
     if (exchange->request.query.length > 0) {
         buffer_append(&exchange->kept, VIEW("?"));
@@ -177,24 +177,26 @@ static void redirect_to_folder(struct exchange *exchange) {
 
 void files_page(struct exchange *exchange) {
     static const char index_name[] = "index.html";
-    char name[PATH_SIZE + sizeof index_name];
-    size_t length = exchange->path.length - 1; /* without the first slash */
+    struct buffer *path = &exchange->path;
+    bool is_folder = path->data[path->length - 1] == '/';
 
-    memcpy(name, exchange->path.text + 1, length);
-    if (length == 0 || name[length - 1] == '/') {
-        memcpy(name + length, index_name, sizeof index_name - 1);
-        length += sizeof index_name - 1;
+    if (is_folder) {
+        buffer_append(path, (struct view){index_name, sizeof index_name});
+        path->length--; /* the NUL follows it */
     }
-    name[length] = '\0';
-    struct file *file = cache_borrow(exchange->app->public, name,
+    if (path->failed) {
+        response_unavailable(&exchange->response, "Memory is short.");
+        return;
+    }
+    struct file *file = cache_borrow(exchange->app->public, path->data + 1,
                                      exchange->response.cached_time->round);
     if (file != NULL) {
-        serve(exchange, file, (struct view){name, length});
+        serve(exchange, file, buffer_view(path));
         return;
     }
     switch (errno) {
     case EISDIR:
-        if (exchange->path.text[exchange->path.length - 1] != '/') {
+        if (!is_folder) {
             redirect_to_folder(exchange);
             return;
         }

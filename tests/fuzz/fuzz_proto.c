@@ -37,8 +37,7 @@ static void must_lack(struct view view, const char *bytes) {
 /* ---- The head ---- */
 
 static void must_be_good(const struct http_request *request) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
 
     must(request->complaint == NULL);
     must(view_starts_with(request->path, VIEW("/")) ||
@@ -60,6 +59,7 @@ static void must_be_good(const struct http_request *request) {
         must(view_find(values[i], '\0') == values[i].length);
     }
     (void)path_decode(request->path, &path);
+    buffer_free(&path);
 }
 
 static void fuzz_head(struct view input) {
@@ -231,21 +231,23 @@ static void fuzz_html(struct view input) {
 }
 
 static void fuzz_path(struct view input) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
     int result = path_decode(input, &path);
 
     must(result == 0 || result == -400 || result == -414);
-    if (result != 0)
+    if (result != 0) {
+        buffer_free(&path);
         return;
+    }
     must(path.length > 0 && path.length < PATH_SIZE);
-    must(strlen(path.text) == path.length && path.text[0] == '/');
-    struct view rest = view_skip(path_view(&path), 1);
+    must(strlen(path.data) == path.length && path.data[0] == '/');
+    struct view rest = view_skip(buffer_view(&path), 1);
     while (rest.length > 0) {
         struct view segment = view_cut(&rest, '/');
         must(segment.length > 0 && !view_equal(segment, VIEW(".")) &&
              !view_equal(segment, VIEW("..")));
     }
+    buffer_free(&path);
 }
 
 static void fuzz_template(struct view input) {

@@ -141,14 +141,14 @@ static void run_etags(FILE *out, struct view input) {
 }
 
 static void run_path(FILE *out, struct view input) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
     int result = path_decode(input, &path);
 
     if (result < 0)
         fprintf(out, "%d", result);
     else
-        print_hex(out, path_view(&path));
+        print_hex(out, buffer_view(&path));
+    buffer_free(&path);
 }
 
 static void run_html(FILE *out, struct view input) {

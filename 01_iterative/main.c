@@ -57,7 +57,7 @@ int main(int argc, char **argv) {
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_pool_init(&redis, &server.redis, false);
+    redis_pool_init(&redis, &server.redis);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .redis = &redis,

@@ -139,7 +139,7 @@ int main(int argc, char **argv) {
     /* Ctrl-C goes to all processes of the group.  All workers may have handled
        it and ended before the parent: it serves clients that came since then.
    */
-    redis_pool_init(&redis, &server.redis, false);
+    redis_pool_init(&redis, &server.redis);
     work(&server, 0, &redis);
     redis_pool_destroy(&redis);
     return server_end(&server);

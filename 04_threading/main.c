@@ -178,7 +178,7 @@ int main(int argc, char **argv) {
     room =
         server_room_in_memory(room, THREAD_STACK + THREAD_HEAP, THREAD_MEMORY);
     sem_init(&room_for_threads, 0, (unsigned)room);
-    redis_pool_init(&redis, &server.redis, true);
+    redis_pool_init(&redis, &server.redis);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);

@@ -232,7 +232,7 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    redis_pool_init(&redis, &server.redis, true);
+    redis_pool_init(&redis, &server.redis);
     struct thread *threads = start_threads(&server, count);
 
     server_ready(&server);

@@ -117,7 +117,7 @@ int main(int argc, char **argv) {
                              .others_wait = others_wait};
     server_accept_without_waiting(&server);
     coroutines_begin(room, &worker.cached_time);
-    redis_pool_init(&redis, &server.redis, true);
+    redis_pool_init(&redis, &server.redis);
 
     server_ready(&server);
     /* As in 04.  While blocking_accept() waits, the event loop runs. */

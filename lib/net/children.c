@@ -118,7 +118,7 @@ static void open_pool(const struct children *children, size_t slot,
                       struct redis_pool *redis) {
     struct child *self = &children->slots[slot];
 
-    redis_pool_init(redis, children->redis, false);
+    redis_pool_init(redis, children->redis);
     redis->keeps_idle = &self->keeps_idle;
     if (self->client != NULL)
         redis_pool_return(redis, self->client);

@@ -117,16 +117,16 @@ static void continue_call(struct redis_pipeline *redis) {
 /* Connecting, the login and the reply have one time limit together: a worker
    waits for them.  After a refusal the pipeline would try again, but another
    thread may return a connection. */
-enum redis_answer redis_client_call(struct redis_client *client,
-                                    struct view command,
-                                    struct resp_reply *reply) {
+enum redis_outcome redis_client_call(struct redis_client *client,
+                                     struct view command,
+                                     struct resp_reply *reply) {
     struct redis_pipeline *redis = &client->pipeline;
     int64_t begun = clock_milliseconds();
 
     if (redis_client_is_open(client) && is_stale(client))
         redis_client_close(client);
     if (!redis_pipeline_append(redis, command, NULL, begun))
-        return REDIS_FAILS;
+        return REDIS_FAILED;
     while (redis_client_is_open(client) && !server_is_out_of_time()) {
         if (redis->deadline > begun + REDIS_REPLY_TIMEOUT)
             redis->deadline = begun + REDIS_REPLY_TIMEOUT;
@@ -137,7 +137,7 @@ enum redis_answer redis_client_call(struct redis_client *client,
     }
     bool refused = redis->state == PIPELINE_PAUSES;
     redis_client_close(client); /* with the command */
-    return refused ? REDIS_REFUSES : REDIS_FAILS;
+    return refused ? REDIS_REJECTED : REDIS_FAILED;
 }
 
 void redis_client_shrink(struct redis_client *client) {

@@ -132,23 +132,23 @@ static void walk(const struct resp_reply *reply, struct view input) {
     must(count == reply->count && items.length == 0);
 }
 
-/* Skipped byte by byte, a reply ends where the parser sees its end. */
-static void must_skip_alike(struct view input, ssize_t parsed) {
-    struct resp_skip skip = {.replies = 1};
+/* Scanned byte by byte, a reply ends where the parser sees its end. */
+static void must_scan_alike(struct view input, ssize_t parsed) {
+    struct resp_scan scan = {.replies = 1};
     size_t at = 0;
     ssize_t used = 0;
 
-    for (size_t end = 1; used >= 0 && skip.replies > 0 && end <= input.length;
+    for (size_t end = 1; used >= 0 && scan.replies > 0 && end <= input.length;
          end++) {
-        used = resp_skip(&skip, view_slice(input, at, end - at));
+        used = resp_scan(&scan, view_slice(input, at, end - at));
         at += used > 0 ? (size_t)used : 0;
     }
     if (parsed > 0)
-        must(skip.replies == 0 && at == (size_t)parsed);
-    if (parsed == 0) /* resp_skip() may reject a line that has not ended */
-        must(used < 0 || skip.replies > 0);
+        must(scan.replies == 0 && at == (size_t)parsed);
+    if (parsed == 0) /* resp_scan() may reject a line that has not ended */
+        must(used < 0 || scan.replies > 0);
     if (parsed == RESP_MALFORMED)
-        must(used < 0 || skip.replies > 0);
+        must(used < 0 || scan.replies > 0);
 }
 
 static void fuzz_resp(struct view input) {
@@ -172,7 +172,7 @@ static void fuzz_resp(struct view input) {
         free(prefix);
     }
     must(result == whole);
-    must_skip_alike(input, whole);
+    must_scan_alike(input, whole);
 
     struct buffer command = {0};
     resp_append_command(&command, &input, 1);

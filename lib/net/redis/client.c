@@ -110,7 +110,7 @@ static void continue_call(struct redis_pipeline *redis) {
     flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
-    if (late && !(received && redis->skip.replies == 0))
+    if (late && !(received && !redis->scan.skips))
         redis_pipeline_check(redis, clock_milliseconds());
 }
 

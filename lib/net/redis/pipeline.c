@@ -44,7 +44,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->has_replied = false;
     pipeline->handshake = 0;
     pipeline->due = pipeline->expected = 0;
-    pipeline->skip = (struct resp_skip){0};
+    pipeline->scan = (struct resp_scan){0};
     pipeline->gone = pipeline->taken = 0;
     buffer_free(&pipeline->output);
     buffer_free(&pipeline->input);
@@ -255,8 +255,8 @@ char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size) {
 
     buffer_consume(input, pipeline->taken);
     pipeline->taken = 0;
-    char *room = buffer_reserve(
-        input, pipeline->skip.replies > 0 ? 65536 : pipeline->room);
+    char *room =
+        buffer_reserve(input, pipeline->scan.skips ? 65536 : pipeline->room);
     *size = input->capacity - input->length;
     return room;
 }
@@ -342,7 +342,7 @@ bool redis_pipeline_next(struct redis_pipeline *pipeline,
         struct view rest =
             view_skip(buffer_view(&pipeline->input), pipeline->taken);
         size_t used;
-        int result = resp_read(&pipeline->skip, rest, &used, reply);
+        int result = resp_read(&pipeline->scan, rest, &used, reply);
         pipeline->taken += used;
         if (result < 0)
             fail_alone(pipeline, REDIS_UNEXPECTED, now);

@@ -96,7 +96,7 @@ int main(int argc, char **argv) {
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    server_accept_without_waiting(&server);
+    server_make_listener_nonblocking(&server);
     size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
     children_init(&children, &server, limit, true);
     children_watch_exits(&children);

@@ -115,7 +115,7 @@ int main(int argc, char **argv) {
                              .counters = server.counters,
                              .redis = &redis,
                              .others_wait = others_wait};
-    server_accept_without_waiting(&server);
+    server_make_listener_nonblocking(&server);
     coroutines_begin(room, &worker.cached_time);
     redis_pool_init(&redis, &server.redis);
 

@@ -162,8 +162,8 @@ struct resp_reply;
 /* If Redis says with this first reply on a connection that it has no free
    connection (maxclients), logs that and returns true.  Redis then closes, and
    has executed nothing. */
-bool redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *reply, int64_t now);
+bool redis_report_rejection(const struct redis_server *server,
+                            const struct resp_reply *reply, int64_t now);
 
 /* If errno of redis_connect_start() shows a shortage on our side, perhaps a
    short one, logs that and returns true: descriptors, ports, memory, or the

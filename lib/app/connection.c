@@ -100,7 +100,7 @@ static void send_response(struct connection *connection) {
 
 static void reject(struct connection *connection, int status,
                    const char *sentence) {
-    exchange_refuse(&connection->exchange, status, sentence);
+    exchange_reject(&connection->exchange, status, sentence);
     send_response(connection);
 }
 
@@ -125,7 +125,7 @@ void connection_replied(struct connection *connection,
     struct exchange *exchange = &connection->exchange;
 
     assert(connection->state == STATE_REDIS);
-    if (!exchange_takes_reply(exchange, reply)) {
+    if (!exchange_check_reply(exchange, reply)) {
         send_response(connection);
         return;
     }

@@ -72,7 +72,7 @@ char *connection_room(struct connection *connection, size_t *size);
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Redis has replied, or is unavailable: NULL; see exchange_takes_reply().  The
+/* Redis has replied, or is unavailable: NULL; see exchange_check_reply().  The
    reply is no longer needed when this returns. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);

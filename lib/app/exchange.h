@@ -77,14 +77,14 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 /* ---- Called by the connection ---- */
 
 /* Answers with an error before all of the request was read. */
-void exchange_refuse(struct exchange *exchange, int status,
+void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
 /* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
    that exchange_accepts() rejects is answered 502; or 503, if Redis itself
    reports that it will accept commands soon.  Returns false if the response is
    such an error. */
-bool exchange_takes_reply(struct exchange *exchange,
+bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
 /* ---- Questions of the driver ---- */

@@ -64,12 +64,13 @@ static struct view content_type_of(struct view name) {
     return VIEW("application/octet-stream");
 }
 
-static bool lists(const struct http_request *request, struct view name,
-                  const struct file *file, enum http_comparison comparison) {
+static bool field_lists_etag(const struct http_request *request,
+                             struct view name, const struct file *file,
+                             enum http_comparison comparison) {
     struct view fields = request->fields;
     struct view value;
 
-    while (http_next_line(&fields, name, &value))
+    while (http_next_field_line(&fields, name, &value))
         if (http_lists_etag(value, file->etag, comparison))
             return true;
     return false;
@@ -82,7 +83,7 @@ static bool precondition_fails(const struct http_request *request,
     time_t since;
 
     if (request->if_match.data != NULL)
-        return !lists(request, VIEW("If-Match"), file, HTTP_STRONG);
+        return !field_lists_etag(request, VIEW("If-Match"), file, HTTP_STRONG);
     return http_parse_date(request->if_unmodified_since, &since) &&
            file->modified > since;
 }
@@ -92,7 +93,8 @@ static bool is_not_modified(const struct http_request *request,
     time_t since;
 
     if (request->if_none_match.data != NULL)
-        return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
+        return field_lists_etag(request, VIEW("If-None-Match"), file,
+                                HTTP_WEAK);
     return http_parse_date(request->if_modified_since, &since) &&
            file->modified <= since;
 }
@@ -110,8 +112,8 @@ static bool wants_range(const struct http_request *request,
            view_equal(request->if_range, file->etag);
 }
 
-static void serve(struct exchange *exchange, struct file *file,
-                  struct view name) {
+static void serve_file(struct exchange *exchange, struct file *file,
+                       struct view name) {
     const struct http_request *request = &exchange->request;
     struct response *response = &exchange->response;
     struct cache *cache = exchange->app->public;
@@ -191,7 +193,7 @@ void files_page(struct exchange *exchange) {
     struct file *file = cache_borrow(exchange->app->public, path->data + 1,
                                      exchange->response.cached_time->round);
     if (file != NULL) {
-        serve(exchange, file, buffer_view(path));
+        serve_file(exchange, file, buffer_view(path));
         return;
     }
     switch (errno) {

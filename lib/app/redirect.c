@@ -22,7 +22,8 @@ struct redirect {
     char text[]; /* the path, which is the key, and the target */
 };
 
-static struct redirect *find(struct redirect *table, struct view path) {
+static struct redirect *find_redirect(struct redirect *table,
+                                      struct view path) {
     struct redirect *redirect;
     HASH_FIND(hh, table, path.data, path.length, redirect);
     return redirect;
@@ -68,9 +69,9 @@ static bool parse_status(struct view word, int *status) {
     return true;
 }
 
-static const char *add(struct redirect **table, struct view path,
-                       struct view target, int status) {
-    if (find(*table, path) != NULL)
+static const char *add_redirect(struct redirect **table, struct view path,
+                                struct view target, int status) {
+    if (find_redirect(*table, path) != NULL)
         return "this path is in the table already; remove one of the two";
     struct redirect *redirect =
         calloc(1, sizeof *redirect + path.length + target.length);
@@ -117,7 +118,7 @@ static const char *load_line(struct redirect **table, struct view line,
         return "the target must start with /, http:// or https://";
     if (code.length > 0 && !parse_status(code, &status))
         return "the status must be 301, 302, 303, 307 or 308";
-    return add(table, buffer_view(path), target, status);
+    return add_redirect(table, buffer_view(path), target, status);
 }
 
 struct redirect *redirects_load(const char *file) {
@@ -160,12 +161,13 @@ void redirects_free(struct redirect *redirects) {
 }
 
 bool redirect_exists(const struct app *app, struct view path) {
-    return app->redirects != NULL && find(app->redirects, path) != NULL;
+    return app->redirects != NULL &&
+           find_redirect(app->redirects, path) != NULL;
 }
 
 void redirect_page(struct exchange *exchange) {
     const struct redirect *redirect =
-        find(exchange->app->redirects, buffer_view(&exchange->path));
+        find_redirect(exchange->app->redirects, buffer_view(&exchange->path));
     response_redirect(&exchange->response, redirect->status, redirect->target);
 }
 

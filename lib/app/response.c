@@ -9,7 +9,7 @@
 /* RFC 9110, section 15; and RFC 6585 for 431. */
 static const struct {
     int status;
-    struct view name;
+    struct view reason; /* phrase */
 } statuses[] = {
     {200, VIEW_INITIALIZER("OK")},
     {204, VIEW_INITIALIZER("No Content")},
@@ -39,17 +39,17 @@ static const struct {
     {505, VIEW_INITIALIZER("HTTP Version Not Supported")},
 };
 
-static struct view name_of(int status) {
+static struct view reason_phrase_of(int status) {
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
         if (statuses[i].status == status)
-            return statuses[i].name;
+            return statuses[i].reason;
     return VIEW("Unknown");
 }
 
 static void append_status(struct buffer *buffer, int status) {
     buffer_append_number(buffer, status);
     buffer_append(buffer, VIEW(" "));
-    buffer_append(buffer, name_of(status));
+    buffer_append(buffer, reason_phrase_of(status));
 }
 
 static void forget_body(struct response *response) {
@@ -116,7 +116,7 @@ static void start_page(struct response *response) {
     append_status(body, response->status);
     buffer_append(body, VIEW("</title>\n<link rel=\"stylesheet\" "
                              "href=\"/style.css\">\n<h1>"));
-    buffer_append(body, name_of(response->status));
+    buffer_append(body, reason_phrase_of(response->status));
     buffer_append(body, VIEW("</h1>\n<p>"));
 }
 

@@ -26,7 +26,7 @@ static const struct route routes[] = {
 static const struct route redirected = {VIEW_INITIALIZER("/"), redirect_page,
                                         redirect_page};
 
-static bool fits(const struct route *route, struct view path) {
+static bool route_matches(const struct route *route, struct view path) {
     if (route->path.data[route->path.length - 1] == '/')
         return view_starts_with(path, route->path);
     return view_equal(path, route->path);
@@ -37,7 +37,7 @@ static const struct route *find_route(const struct app *app, struct view path) {
 
     if (redirect_exists(app, path))
         return &redirected;
-    while (!fits(route, path))
+    while (!route_matches(route, path))
         route++; /* ends at the row for "/", with which every path starts */
     return route;
 }
@@ -95,7 +95,7 @@ bool routes_choose(struct exchange *exchange) {
     }
     int result = path_decode(request->path, &exchange->path);
     if (result < 0) {
-        exchange_refuse(exchange, -result,
+        exchange_reject(exchange, -result,
                         result == -414   ? "The path is too long."
                         : result == -503 ? "The server is short of memory."
                                          : "The path is malformed.");
@@ -109,7 +109,7 @@ bool routes_choose(struct exchange *exchange) {
     }
     if (request->body == HTTP_LENGTH_BODY &&
         request->content_length > BODY_LIMIT) {
-        exchange_refuse(exchange, 413, "The request's body is too long.");
+        exchange_reject(exchange, 413, "The request's body is too long.");
         return false;
     }
     return true;

@@ -74,9 +74,10 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* May a new connection without any bytes hold this worker?  Yes, until the
-   request's timeout, as long as no other client needs the worker. */
-static bool may_hold_worker(struct blocking_conn *conn) {
+/* A new connection without any bytes may hold this worker until the request's
+   timeout, as long as no other client needs the worker.  Sets the next
+   deadline; returns false if it must be closed. */
+static bool grant_more_time(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();
 
@@ -109,7 +110,7 @@ static bool may_sleep(const struct blocking_conn *conn) {
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (!conn->is_new)
         connection_timed_out(&conn->connection);
-    else if (!may_hold_worker(conn))
+    else if (!grant_more_time(conn))
         connection_abandon(&conn->connection);
 }
 
@@ -191,8 +192,8 @@ static void ask_redis(struct blocking_conn *conn) {
 
 /* send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns what it
    has sent, or EAGAIN. */
-static bool client_acknowledges(struct blocking_conn *conn, ssize_t count,
-                                int64_t begun) {
+static bool check_progress(struct blocking_conn *conn, ssize_t count,
+                           int64_t begun) {
     const struct options *options = &conn->worker->server->options;
     int64_t now = clock_milliseconds();
 
@@ -218,7 +219,7 @@ static void send_some(struct blocking_conn *conn) {
     if (count < 0 && errno == EINTR)
         return;
     if (count == 0 || (count < 0 && errno != EAGAIN) ||
-        !client_acknowledges(conn, count, begun))
+        !check_progress(conn, count, begun))
         connection_abandon(connection);
     else if (count > 0)
         connection_sent(connection, (uint64_t)count);

@@ -45,9 +45,9 @@ static size_t slot_of(const struct children *children, pid_t child) {
 /* Returns a connection to lend.  NULL while Redis has never answered, is down
    or has no free connection: a child that needs one then connects itself.  Each
    additional descriptor of the parent makes each fork slower. */
-static struct redis_client *begin(const struct redis_server *server) {
+static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
-    bool answers = shared->answered_at != 0 && !shared->down;
+    bool answers = shared->replied_at != 0 && !shared->down;
     int64_t now = clock_milliseconds();
 
     if (!answers || redis_is_scarce(now))
@@ -69,7 +69,7 @@ static void prepare_loan(struct children *children, size_t slot) {
     struct child *child = &children->slots[slot];
 
     if (child->client == NULL)
-        child->client = begin(children->redis);
+        child->client = connect_to_lend(children->redis);
     if (child->client != NULL)
         child->client->lent = true;
     child->final_state = LOAN_BROKEN;
@@ -168,7 +168,7 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    if (log_is_due(&crashes, clock_milliseconds()))
+    if (log_count_message(&crashes, clock_milliseconds()))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "

@@ -50,7 +50,7 @@ void server_ready(struct server *server);
 void server_take_listener(struct server *server, size_t number);
 
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
-void server_accept_without_waiting(const struct server *server);
+void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2)
    (since Linux 2.6.28).  Returns false if there is none: errno is EAGAIN, or

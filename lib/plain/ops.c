@@ -197,8 +197,8 @@ void statistics_print(const struct counters *counters, size_t workers,
 
 /* ---- Redis has no free connection: that is an error like others ---- */
 
-bool redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *reply, int64_t now) {
+bool redis_report_rejection(const struct redis_server *server,
+                            const struct resp_reply *reply, int64_t now) {
     (void)server, (void)reply, (void)now;
     return false;
 }

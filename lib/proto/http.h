@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, of which each line holds a part (see http_next_line): true if they
-       came. */
+    /* Lists, of which each line holds a part (see http_next_field_line): true
+       if they came. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -83,6 +83,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
  * line of that name.  Returns false when there is none left.  The lines of one
  * name are one list, in their order: RFC 9110, section 5.3.
  */
-bool http_next_line(struct view *fields, struct view name, struct view *value);
+bool http_next_field_line(struct view *fields, struct view name,
+                          struct view *value);
 
 #endif

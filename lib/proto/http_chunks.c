@@ -18,7 +18,7 @@ static int expect(struct http_chunks *chunks, char byte, char expected,
     return byte == expected ? 0 : -400;
 }
 
-static int size_byte(struct http_chunks *chunks, char byte) {
+static int take_size_byte(struct http_chunks *chunks, char byte) {
     int value = hex_digit(byte);
 
     if (value >= 0) {
@@ -39,7 +39,7 @@ static int size_byte(struct http_chunks *chunks, char byte) {
                        : expect(chunks, byte, '\r', CHUNK_SIZE_LF);
 }
 
-static int trailer_byte(struct http_chunks *chunks, char byte) {
+static int take_trailer_byte(struct http_chunks *chunks, char byte) {
     switch (chunks->state) {
     case TRAILER_START:
         chunks->state = byte == '\r' ? TRAILER_END_LF : TRAILER_NAME;
@@ -59,10 +59,10 @@ static int trailer_byte(struct http_chunks *chunks, char byte) {
     }
 }
 
-static int chunk_byte(struct http_chunks *chunks, char byte) {
+static int take_chunk_byte(struct http_chunks *chunks, char byte) {
     switch (chunks->state) {
     case CHUNK_SIZE:
-        return size_byte(chunks, byte);
+        return take_size_byte(chunks, byte);
     case CHUNK_SIZE_BLANK: /* only before an extension */
         if (byte == ' ' || byte == '\t')
             return 0;
@@ -81,7 +81,7 @@ static int chunk_byte(struct http_chunks *chunks, char byte) {
     case CHUNK_DATA: /* not taken byte by byte */
         return -400;
     default:
-        return trailer_byte(chunks, byte);
+        return take_trailer_byte(chunks, byte);
     }
 }
 
@@ -105,7 +105,7 @@ ssize_t http_decode_chunks(struct http_chunks *chunks, char *bytes,
         }
         if (++chunks->overhead > CHUNK_OVERHEAD_LIMIT)
             return -413;
-        int result = chunk_byte(chunks, bytes[at++]);
+        int result = take_chunk_byte(chunks, bytes[at++]);
         if (result < 0)
             return result;
         if (result > 0)

@@ -55,7 +55,7 @@ struct redis_pipeline {
     size_t expected;  /* replies to what was queued at the last write */
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
-    size_t gone;           /* sent bytes of it, kept until Redis has replied */
+    size_t sent;           /* sent bytes of it, kept until Redis has replied */
     struct buffer input;   /* replies that have not been taken yet */
     size_t taken;          /* bytes at the input's front that have been taken */
     struct resp_scan scan; /* of the first reply that was not taken */

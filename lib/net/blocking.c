@@ -15,9 +15,13 @@ struct blocking_conn {
     struct worker *worker;
     const struct client *client;
     struct connection connection;
-    bool is_new;              /* nothing has been received yet */
-    int64_t silent_until;     /* closes a new, silent connection; 0: this wait
-                                has not begun */
+    /*
+     *     NEW --no bytes--> SILENT --others wait, or time is over--> closed
+     *      |                  |
+     *      +-----bytes--------+--> STARTED
+     */
+    enum { CLIENT_NEW, CLIENT_SILENT, CLIENT_STARTED } phase;
+    int64_t silent_until;     /* closes a silent connection */
     enum timeout awaited;     /* what is being waited for */
     int64_t deadline;         /* the deadline for it */
     int timeout;              /* the socket's receive timeout, milliseconds */
@@ -81,10 +85,11 @@ static bool grant_more_time(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();
 
-    if (conn->silent_until == 0) {
+    if (conn->phase == CLIENT_NEW) {
         if (others_wait(worker) &&
             kernel_has_waited(worker->server, conn->client->socket))
             return false;
+        conn->phase = CLIENT_SILENT;
         conn->silent_until =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
     } else if (now >= conn->silent_until || others_wait(worker)) {
@@ -101,14 +106,14 @@ static bool grant_more_time(struct blocking_conn *conn) {
 /* The first recv of a connection need not sleep: its bytes should be there.  A
    stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct blocking_conn *conn) {
-    if (conn->is_new && conn->silent_until == 0)
+    if (conn->phase == CLIENT_NEW)
         return false;
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
 /* The receive timeout (SO_RCVTIMEO) is over, or recv had MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
-    if (!conn->is_new)
+    if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
     else if (!grant_more_time(conn))
         connection_abandon(&conn->connection);
@@ -119,12 +124,12 @@ static void no_bytes_arrived(struct blocking_conn *conn) {
 static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
-    if (late && !conn->is_new &&
+    if (late && conn->phase == CLIENT_STARTED &&
         connection_timeout(connection) == conn->awaited)
         connection_timed_out(connection);
-    if (conn->is_new) /* the time for a request begins now */
+    if (conn->phase != CLIENT_STARTED) /* the time for a request begins now */
         conn->awaited = TIMEOUT_NONE;
-    conn->is_new = false;
+    conn->phase = CLIENT_STARTED;
 }
 
 static void receive(struct blocking_conn *conn) {
@@ -229,7 +234,6 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     struct blocking_conn conn = {
         .worker = worker,
         .client = client,
-        .is_new = true,
         .timeout = options_time(&worker->server->options, REQUEST_TIMEOUT)};
     struct connection *connection = &conn.connection;
     enum connection_need need;

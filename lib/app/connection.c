@@ -149,28 +149,16 @@ static void answer(struct connection *connection) {
    Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
    status. */
 static int take_body(struct exchange *exchange, struct buffer *input) {
-    size_t start = exchange->head + exchange->body;
-    size_t raw = input->length - start;
-    size_t decoded = 0;
+    size_t wanted = (size_t)exchange->request.content_length;
+    size_t end = exchange->head + exchange->body;
 
     if (exchange->request.body == HTTP_LENGTH_BODY) {
-        size_t wanted = (size_t)exchange->request.content_length;
-        exchange->body = MIN(exchange->body + raw, wanted);
+        exchange->body = MIN(input->length - exchange->head, wanted);
         return exchange->body == wanted;
     }
-    ssize_t used = http_decode_chunks(&exchange->chunks, input->data + start,
-                                      raw, &decoded);
-    if (used < 0)
-        return (int)used;
-    /* The decoded bytes are fewer: what followed the chunks, a pipelined
-       request, moves up to the body's new end. */
-    size_t consumed = used > 0 ? (size_t)used : raw;
-    struct buffer rest = {.data = input->data + start + decoded,
-                          .length = raw - decoded};
-    buffer_consume(&rest, consumed - decoded);
-    exchange->body += decoded;
-    input->length = start + decoded + rest.length;
-    return used > 0;
+    int result = http_decode_chunks(&exchange->chunks, input, &end);
+    exchange->body = end - exchange->head;
+    return result;
 }
 
 static void advance_body(struct connection *connection) {

@@ -28,8 +28,12 @@ BYTE_SET host_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('$', '$'),
                         BYTES('&', '.'), BYTES(';', ';'), BYTES('=', '='),
                         BYTES('_', '_'), BYTES('~', '~')}};
 
-bool http_is_token_byte(char byte) {
-    return token_bytes.has[(unsigned char)byte];
+size_t http_token_length(struct view text) {
+    return view_span(text, &token_bytes);
+}
+
+size_t http_value_length(struct view text) {
+    return view_span(text, &value_bytes);
 }
 
 static bool is_made_of(struct view view, const struct byte_set *set) {
@@ -394,7 +398,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     *request = (struct http_request){.method = HTTP_UNKNOWN};
     /* Bytes that are not HTTP, such as TLS, get this answer at once. */
     if (start < input.length && input.data[start] != '\r' &&
-        !http_is_token_byte(input.data[start]))
+        http_token_length(view_skip(input, start)) == 0)
         return reject(request, 400, "This is not an HTTP request.");
     request->method = find_method(view_skip(input, start));
     ssize_t end = find_end(input, start, seen, request);

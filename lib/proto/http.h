@@ -64,8 +64,10 @@ struct http_request {
     const char *complaint; /* if it is bad: a sentence with the reason */
 };
 
-/* RFC 9110, section 5.6.2: is this byte allowed in a token? */
-bool http_is_token_byte(char byte);
+/* Returns the number of bytes at the front that may be in a token (RFC 9110,
+   section 5.6.2), or in the value of a field (section 5.5). */
+size_t http_token_length(struct view text);
+size_t http_value_length(struct view text);
 
 /* RFC 9112, section 2.2: some clients send an empty line too many before a
    request.  Returns the bytes of such lines at the front of the input. */

@@ -154,16 +154,18 @@ static void serve_file(struct exchange *exchange, struct file *file,
 /* RFC 3986, section 2.3: what may be in a path as it is.  All other bytes are
    escaped: the decoded path may contain any byte, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
+    BYTE_SET unescaped = {{BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z'),
+                           BYTES('-', '/'), BYTES('_', '_'), BYTES('~', '~')}};
     static const char digits[] = "0123456789ABCDEF";
 
-    for (size_t i = 0; i < path.length; i++) {
-        unsigned char byte = (unsigned char)path.data[i];
-        bool plain =
-            (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
-            (byte >= 'a' && byte <= 'z') || strchr("-._~/", byte) != NULL;
+    for (;;) {
+        buffer_append(buffer, view_take(&path, &unescaped));
+        if (path.length == 0)
+            return;
+        unsigned char byte = (unsigned char)path.data[0];
         char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
-        buffer_append(buffer, plain ? view_slice(path, i, 1)
-                                    : (struct view){escape, sizeof escape});
+        buffer_append(buffer, (struct view){escape, sizeof escape});
+        path = view_skip(path, 1);
     }
 }
 

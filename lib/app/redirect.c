@@ -29,15 +29,14 @@ static struct redirect *find_redirect(struct redirect *table,
     return redirect;
 }
 
+BYTE_SET printable_bytes = {{BYTES('!', '~')}};
+BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
+
 /* Is the text valid in a Location field?  It must end neither the line nor the
    URI. */
 static bool is_location(struct view target) {
-    for (size_t i = 0; i < target.length; i++) {
-        unsigned char byte = (unsigned char)target.data[i];
-        if (byte <= 0x20 || byte >= 0x7f)
-            return false;
-    }
-    return target.length > 0;
+    return target.length > 0 &&
+           view_span(target, &printable_bytes) == target.length;
 }
 
 /* The name of a scheme may be in any case: RFC 3986, section 3.1. */
@@ -50,13 +49,7 @@ static bool is_target(struct view target) {
 
 static struct view next_word(struct view *line) {
     *line = view_trim(*line);
-    size_t end = 0;
-    while (end < line->length && line->data[end] != ' ' &&
-           line->data[end] != '\t')
-        end++;
-    struct view word = view_slice(*line, 0, end);
-    *line = view_skip(*line, end);
-    return word;
+    return view_take(line, &word_bytes);
 }
 
 static bool parse_status(struct view word, int *status) {

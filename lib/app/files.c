@@ -188,12 +188,10 @@ void files_page(struct exchange *exchange) {
         buffer_append(path, (struct view){index_name, sizeof index_name});
         path->length--; /* the NUL follows it */
     }
-    if (path->failed) {
-        response_unavailable(&exchange->response, "Memory is short.");
-        return;
-    }
-    struct file *file = cache_borrow(exchange->app->public, path->data + 1,
-                                     exchange->response.cached_time->round);
+    struct file *file = NULL;
+    if (!path->failed) /* if it has, errno is ENOMEM */
+        file = cache_borrow(exchange->app->public, path->data + 1,
+                            exchange->response.cached_time->round);
     if (file != NULL) {
         serve_file(exchange, file, buffer_view(path));
         return;

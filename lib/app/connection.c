@@ -314,15 +314,15 @@ struct pending connection_pending(const struct connection *connection) {
         return pending;
     }
     pending.descriptor = response->file->descriptor;
-    pending.offset = response->offset + sent;
-    pending.count = response->count - sent;
+    pending.file_offset = response->file_offset + sent;
+    pending.file_bytes = response->file_bytes - sent;
     return pending;
 }
 
 void connection_sent(struct connection *connection, uint64_t count) {
     connection->exchange.sent += count;
     struct pending pending = connection_pending(connection);
-    if (pending.first.length + pending.second.length + pending.count > 0)
+    if (pending.first.length + pending.second.length + pending.file_bytes > 0)
         return;
     if (connection->state == STATE_CONTINUE) {
         connection->exchange.sent = 0;

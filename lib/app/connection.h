@@ -86,7 +86,7 @@ void connection_keep(struct connection *connection, bool may_keep);
 struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
-    uint64_t offset, count;
+    uint64_t file_offset, file_bytes;
     /* Nothing follows: after sending it, the driver ends the connection, or at
        least its own side. */
     bool last;

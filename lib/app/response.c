@@ -147,8 +147,8 @@ void response_file(struct response *response, struct cache *cache,
                    struct file *file, uint64_t first, uint64_t count) {
     response->cache = cache;
     response->file = file;
-    response->offset = first;
-    response->count = count;
+    response->file_offset = first;
+    response->file_bytes = count;
 }
 
 struct view response_body(const struct response *response) {
@@ -158,12 +158,13 @@ struct view response_body(const struct response *response) {
         return buffer_view(&response->body);
     if (file->text.length == 0)
         return VIEW("");
-    return view_slice(buffer_view(&file->text), (size_t)response->offset,
-                      (size_t)response->count);
+    return view_slice(buffer_view(&file->text), (size_t)response->file_offset,
+                      (size_t)response->file_bytes);
 }
 
 static uint64_t response_length(const struct response *response) {
-    return response->file != NULL ? response->count : response->body.length;
+    return response->file != NULL ? response->file_bytes
+                                  : response->body.length;
 }
 
 void response_finish(struct response *response, bool keep_alive,

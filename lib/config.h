@@ -35,7 +35,7 @@
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
-/* Responses above this size are counted (budget_take() in ops.h). */
+/* Responses above this size are counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
 /* The timeouts of a client.  All but SEND_TIMEOUT are deadlines.
 

@@ -15,16 +15,16 @@ void exchange_reject(struct exchange *exchange, int status,
 
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
-    size_t reserved = exchange->reserved;
 
-    if (wanted > reserved && !budget_take(wanted - reserved)) {
+    /* Nearly always it is 0 before and after. */
+    if (wanted == exchange->reserved)
+        return true;
+    if (!budget_change(exchange->reserved, wanted)) {
         response_unavailable(&exchange->response,
                              "The server is sending too many large pages to "
                              "other clients. Please try again in a moment.");
         return false;
     }
-    if (wanted < reserved)
-        budget_return(reserved - wanted);
     exchange->reserved = wanted;
     return true;
 }

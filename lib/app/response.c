@@ -21,7 +21,6 @@ static const struct {
     {307, VIEW_INITIALIZER("Temporary Redirect")},
     {308, VIEW_INITIALIZER("Permanent Redirect")},
     {400, VIEW_INITIALIZER("Bad Request")},
-    {403, VIEW_INITIALIZER("Forbidden")},
     {404, VIEW_INITIALIZER("Not Found")},
     {405, VIEW_INITIALIZER("Method Not Allowed")},
     {408, VIEW_INITIALIZER("Request Timeout")},

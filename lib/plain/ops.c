@@ -72,13 +72,9 @@ bool server_is_under_pressure(void) {
 
 /* ---- Memory: as malloc(3) gives it, and keeps it ---- */
 
-bool budget_take(size_t bytes) {
-    (void)bytes;
+bool budget_change(size_t old, size_t new) {
+    (void)old, (void)new;
     return true;
-}
-
-void budget_return(size_t bytes) {
-    (void)bytes;
 }
 
 void budget_set_slot(size_t slot) {

@@ -56,11 +56,9 @@ static bool is_registered_name(struct view view) {
 
 /* RFC 3986, section 3.2.2: an IPv6 address between its brackets. */
 static bool is_ipv6(struct view view) {
-    for (size_t i = 0; i < view.length; i++)
-        if (hex_digit(view.data[i]) < 0 && view.data[i] != ':' &&
-            view.data[i] != '.')
-            return false;
-    return view.length >= 2;
+    BYTE_SET address_bytes = {
+        {BYTES('0', ':'), BYTES('A', 'F'), BYTES('a', 'f'), BYTES('.', '.')}};
+    return view.length >= 2 && is_made_of(view, &address_bytes);
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here

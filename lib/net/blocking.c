@@ -156,13 +156,13 @@ static void receive(struct blocking_conn *conn) {
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
-        redis_pool_close_idle(conn->worker->redis);
+        redis_pool_close_idle(&conn->worker->server->redis_pool);
     }
 }
 
 static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     struct connection *connection = &conn->connection;
-    struct redis_pool *pool = conn->worker->redis;
+    struct redis_pool *pool = &conn->worker->server->redis_pool;
     struct resp_reply reply;
 
     bool called = redis_pool_call(
@@ -182,7 +182,8 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
  */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
-    struct redis_client *redis = redis_pool_borrow(conn->worker->redis);
+    struct redis_pool *pool = &conn->worker->server->redis_pool;
+    struct redis_client *redis = redis_pool_borrow(pool);
 
     if (redis == NULL) {
         connection_replied(connection, NULL);
@@ -192,7 +193,7 @@ static void ask_redis(struct blocking_conn *conn) {
         redis_client_check_before_use(redis);
     while (connection_need(connection) == NEED_ASK_REDIS)
         ask_once(conn, &redis);
-    redis_pool_return(conn->worker->redis, redis);
+    redis_pool_return(pool, redis);
 }
 
 /* send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns what it
@@ -268,10 +269,9 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     close(client->socket);
 }
 
-bool blocking_accept(const struct server *server, struct redis_pool *redis,
-                     struct client *client) {
+bool blocking_accept(struct server *server, struct client *client) {
     if (server_accept(server, 0, client))
         return true;
-    redis_pool_close_idle(redis);
+    redis_pool_close_idle(&server->redis_pool);
     return false;
 }

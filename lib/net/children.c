@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-void children_init(struct children *children, const struct server *server,
+void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     /* Shared, so that children can report.  The parent writes a process id
        after each fork; a page that is not shared would be copied by the kernel
        at the first write after a fork. */
     *children =
-        (struct children){.redis = &server->redis,
+        (struct children){.server = server,
                           .slots = server_share(limit * sizeof(struct child)),
                           .limit = limit,
                           .alive = server_share(sizeof *children->alive),
@@ -69,7 +69,7 @@ static void prepare_loan(struct children *children, size_t slot) {
     struct child *child = &children->slots[slot];
 
     if (child->client == NULL)
-        child->client = connect_to_lend(children->redis);
+        child->client = connect_to_lend(&children->server->redis);
     if (child->client != NULL)
         child->client->lent = true;
     child->final_state = LOAN_BROKEN;
@@ -113,21 +113,19 @@ static void close_idle(struct children *children) {
     }
 }
 
-/* In the child: opens its pool of connections, with what it was lent. */
-static void open_pool(const struct children *children, size_t slot,
-                      struct redis_pool *redis) {
+/* In the child: its pool of connections begins with what it was lent. */
+static void take_loan(const struct children *children, size_t slot) {
     struct child *self = &children->slots[slot];
+    struct redis_pool *pool = &children->server->redis_pool;
 
-    redis_pool_init(redis, children->redis);
-    redis->keeps_idle = &self->keeps_idle;
+    pool->keeps_idle = &self->keeps_idle;
     if (self->client != NULL)
-        redis_pool_return(redis, self->client);
+        redis_pool_return(pool, self->client);
 }
 
 /* ---- A child's life ---- */
 
-pid_t children_fork(struct children *children, size_t *slot,
-                    struct redis_pool *redis) {
+pid_t children_fork(struct children *children, size_t *slot) {
     *slot = slot_of(children, 0);
     if (children->lends)
         prepare_loan(children, *slot);
@@ -145,16 +143,16 @@ pid_t children_fork(struct children *children, size_t *slot,
     if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
-    open_pool(children, *slot, redis);
+    take_loan(children, *slot);
     return 0;
 }
 
-void children_exit(struct children *children, size_t slot,
-                   struct redis_pool *redis) {
-    const struct redis_client *client = redis->idle;
+void children_exit(struct children *children, size_t slot) {
+    struct redis_pool *pool = &children->server->redis_pool;
+    const struct redis_client *client = pool->idle;
 
     if (!children->lends)
-        redis_pool_destroy(redis);
+        redis_pool_destroy(pool);
     else if (client != NULL && client->lent)
         children->slots[slot].final_state =
             client->pipeline.state == PIPELINE_OPEN ? LOAN_READY : LOAN_UNUSED;

@@ -116,6 +116,7 @@ void server_start(struct server *server,
     ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     open_notes(server);
     redis_parse(&server->redis, options->redis);
+    redis_pool_init(&server->redis_pool, &server->redis);
     if (architecture->worker_memory > 0)
         limit_workers(server);
     open_listeners(server);
@@ -289,6 +290,7 @@ void server_exchange_done(const struct server *server,
 
 int server_end(struct server *server) {
     stop_end();
+    redis_pool_destroy(&server->redis_pool);
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);
     free(server->listeners);

@@ -98,12 +98,10 @@ static ssize_t decode_pieces(struct view input, size_t first, size_t size,
         used += count;
         int result = http_decode_chunks(&chunks, body, &end);
         assert_true(end <= body->length);
-        if (result < 0)
-            return result;
-        if (result > 0) {
+        if (result != 0) {
             used -= body->length - end;
             body->length = end;
-            return (ssize_t)used;
+            return result < 0 ? result : (ssize_t)used;
         }
     }
     body->length = end;

@@ -87,7 +87,7 @@ struct byte_set {
     bool has[256];
 };
 #define BYTE_SET           __extension__ static const struct byte_set
-#define BYTES(first, last) [first... last] = true
+#define BYTES(first, last) [(first)...(last)] = true
 
 /* Returns the number of bytes at the view's front that are all in the set. */
 static inline size_t view_span(struct view view, const struct byte_set *set) {

@@ -53,23 +53,19 @@ static bool others_wait(const struct worker *worker) {
 
 int main(int argc, char **argv) {
     struct server server;
-    struct redis_pool redis;
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_pool_init(&redis, &server.redis, false);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
-                            .redis = &redis,
                             .others_wait = others_wait};
 
     server_ready(&server);
     /* How does Ctrl-C end accept?  Its handler is installed without SA_RESTART,
        so the sleeping call ends with EINTR (process/stop.c). */
     while (server_keep_accepting())
-        if (blocking_accept(&server, &redis, &client))
+        if (blocking_accept(&server, &client))
             blocking_serve(&worker, &client);
 
-    redis_pool_destroy(&redis);
     return server_end(&server);
 }

@@ -71,22 +71,20 @@ static void reap_children(void) {
 /* The parent formats the date: if each child did, copy-on-write would copy
    pages. */
 static void fork_child(struct worker *worker, const struct client *client) {
-    struct redis_pool redis;
     size_t slot;
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
     /* If there are no more processes, some child must end first. */
-    while ((child = children_fork(&children, &slot, &redis)) < 0 &&
+    while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         server_report_exhausted("processes");
         children_sleep(&children, -1, RETRY_DELAY);
         reap_children();
     }
     if (child == 0) {
-        worker->redis = &redis;
         blocking_serve(worker, client);
-        children_exit(&children, slot, &redis);
+        children_exit(&children, slot);
     }
     close(client->socket); /* the child has its own descriptor of it */
 }
@@ -96,7 +94,7 @@ int main(int argc, char **argv) {
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    server_accept_without_waiting(&server);
+    server_make_listener_nonblocking(&server);
     size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
     children_init(&children, &server, limit, true);
     children_watch_exits(&children);

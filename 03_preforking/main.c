@@ -71,17 +71,15 @@ static bool others_wait(const struct worker *worker) {
 }
 
 /* The main function of a worker. */
-static void work(struct server *server, size_t number,
-                 struct redis_pool *redis) {
+static void work(struct server *server, size_t number) {
     struct client client;
     struct worker worker = {.server = server,
                             .counters = &server->counters[number],
-                            .redis = redis,
                             .others_wait = others_wait};
 
     while (server_keep_accepting()) {
         is_busy[number] = false;
-        if (blocking_accept(server, redis, &client)) {
+        if (blocking_accept(server, &client)) {
             is_busy[number] = true;
             blocking_serve(&worker, &client);
         }
@@ -90,14 +88,13 @@ static void work(struct server *server, size_t number,
 
 /* Forks a worker for a free slot.  Returns false if that fails. */
 static bool start_worker(struct server *server) {
-    struct redis_pool redis;
     size_t number;
-    pid_t pid = children_fork(&workers, &number, &redis);
+    pid_t pid = children_fork(&workers, &number);
 
     if (pid != 0)
         return pid > 0;
-    work(server, number, &redis);
-    children_exit(&workers, number, &redis);
+    work(server, number);
+    children_exit(&workers, number);
 }
 
 /* Waits until a worker has ended (after a crash), and forks another in its
@@ -119,7 +116,6 @@ static void replace_workers(struct server *server) {
 
 int main(int argc, char **argv) {
     struct server server;
-    struct redis_pool redis; /* for the parent */
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
@@ -139,8 +135,6 @@ int main(int argc, char **argv) {
     /* Ctrl-C goes to all processes of the group.  All workers may have handled
        it and ended before the parent: it serves clients that came since then.
    */
-    redis_pool_init(&redis, &server.redis, false);
-    work(&server, 0, &redis);
-    redis_pool_destroy(&redis);
+    work(&server, 0);
     return server_end(&server);
 }

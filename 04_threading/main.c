@@ -74,7 +74,6 @@ struct thread {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *alive;
 static sem_t room_for_threads;
-static struct redis_pool redis; /* its connections outlive the threads */
 
 /* When all slots are taken, a client may be waiting in the backlog. */
 static bool others_wait(const struct worker *worker) {
@@ -117,7 +116,6 @@ static bool create_thread(struct server *server, const struct client *client,
     thread->client = *client;
     thread->worker = (struct worker){.server = server,
                                      .counters = server->counters,
-                                     .redis = &redis,
                                      .cached_time = cached_time,
                                      .others_wait = others_wait};
     /* Under the lock, which the thread needs to leave the list: otherwise it
@@ -178,7 +176,6 @@ int main(int argc, char **argv) {
     room =
         server_room_in_memory(room, THREAD_STACK + THREAD_HEAP, THREAD_MEMORY);
     sem_init(&room_for_threads, 0, (unsigned)room);
-    redis_pool_init(&redis, &server.redis, true);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -190,7 +187,7 @@ int main(int argc, char **argv) {
                 wake_threads(); /* idle ones make room */
             continue;
         }
-        if (blocking_accept(&server, &redis, &client))
+        if (blocking_accept(&server, &client))
             create_thread_for(&server, &client, &attributes);
         else
             sem_post(&room_for_threads);
@@ -199,6 +196,5 @@ int main(int argc, char **argv) {
     while (wake_threads())
         poll(NULL, 0, WAKE_DELAY); /* or until the next SIGALRM */
     pthread_attr_destroy(&attributes);
-    redis_pool_destroy(&redis);
     return server_end(&server);
 }

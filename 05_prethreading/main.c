@@ -94,8 +94,7 @@ static struct queue {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-static sem_t room_for_clients;  /* free places of queue and threads together */
-static struct redis_pool redis; /* for all threads */
+static sem_t room_for_clients; /* free places of queue and threads together */
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
@@ -175,7 +174,6 @@ static bool start_thread(struct server *server, struct thread *threads,
     queue.free++;
     thread->worker = (struct worker){.server = server,
                                      .counters = &server->counters[number],
-                                     .redis = &redis,
                                      .others_wait = others_wait};
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
@@ -232,7 +230,6 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
-    redis_pool_init(&redis, &server.redis, true);
     struct thread *threads = start_threads(&server, count);
 
     server_ready(&server);
@@ -242,14 +239,13 @@ int main(int argc, char **argv) {
                 wake_threads(threads, count); /* idle ones make room */
             continue;
         }
-        if (blocking_accept(&server, &redis, &client))
+        if (blocking_accept(&server, &client))
             queue_put(&client);
         else
             sem_post(&room_for_clients);
     }
 
     end_threads(threads, count);
-    redis_pool_destroy(&redis);
     free(queue.slots);
     free(threads);
     return server_end(&server);

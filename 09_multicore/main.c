@@ -133,14 +133,13 @@ static void work(struct server *server, size_t number) {
 
 /* Forks a worker for a free slot.  Returns false if that fails. */
 static bool start_worker(struct server *server) {
-    struct redis_pool unused; /* an event loop has a pipeline instead */
     size_t number;
-    pid_t pid = children_fork(&workers, &number, &unused);
+    pid_t pid = children_fork(&workers, &number);
 
     if (pid != 0)
         return pid > 0;
     work(server, number);
-    children_exit(&workers, number, &unused);
+    children_exit(&workers, number);
 }
 
 /* Forks workers in place of those that have ended (after a crash), and waits

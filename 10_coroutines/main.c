@@ -60,7 +60,6 @@ static const struct architecture architecture = {
 };
 
 static struct server server;
-static struct redis_pool redis;
 /* All coroutines share it: no code waits between setting its cached time and
    using that. */
 static struct worker worker;
@@ -113,21 +112,18 @@ int main(int argc, char **argv) {
     room = room_for_clients();
     worker = (struct worker){.server = &server,
                              .counters = server.counters,
-                             .redis = &redis,
                              .others_wait = others_wait};
-    server_accept_without_waiting(&server);
+    server_make_listener_nonblocking(&server);
     coroutines_begin(room, &worker.cached_time);
-    redis_pool_init(&redis, &server.redis, true);
 
     server_ready(&server);
     /* As in 04.  While blocking_accept() waits, the event loop runs. */
     while (server_keep_accepting())
-        if (has_room() && blocking_accept(&server, &redis, &client))
+        if (has_room() && blocking_accept(&server, &client))
             coroutine_start(serve, &client);
 
     while (coroutines_alive() > 0)
         coroutines_wait_for_end();
-    redis_pool_destroy(&redis);
     coroutines_end();
     return server_end(&server);
 }

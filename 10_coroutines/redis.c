@@ -89,9 +89,9 @@ static int64_t serve_redis(void) {
 
 /* ---- net/redis/pool.h ---- */
 
-void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
-                     bool threads) {
-    *pool = (struct redis_pool){.server = server, .threads = threads};
+void redis_pool_init(struct redis_pool *pool,
+                     const struct redis_server *server) {
+    *pool = (struct redis_pool){.server = server};
     redis_pipeline_init(&pipeline, server, NULL); /* serve_redis() watches */
     coroutines_set_service(serve_redis);
 }

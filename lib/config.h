@@ -35,7 +35,7 @@
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
-/* Responses above this size are counted (budget_take() in ops.h). */
+/* Responses above this size are counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
 /* The timeouts of a client.  All but SEND_TIMEOUT are deadlines.
 
@@ -78,6 +78,9 @@
 /* A connection that was idle this long is closed: others may need it.  (06 and
    07 keep their only connection.) */
 #define REDIS_IDLE            10000
+/* The largest number of threads that connect to Redis at once.  Its backlog has
+   room for 511; a connection that finds no room waits for seconds. */
+#define REDIS_NEW_AT_ONCE     128
 /* The least time between two lines that Redis is unavailable, or is back. */
 #define REDIS_LOG_INTERVAL    1000
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
@@ -137,7 +140,7 @@
 #define LOG_INTERVAL        60000
 /* A stopping server wakes sleeping workers first after RETRY_DELAY.  The delay
    doubles up to this limit, because to wake ten thousand workers costs CPU
-   time. */
+   time.  Threads that wait for a connection to Redis do the same. */
 #define WAKE_DELAY          160
 /* An event loop allocates this number of connections at once: so many that the
    C library takes the block from the kernel (M_MMAP_THRESHOLD: 128 KB). */

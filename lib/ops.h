@@ -68,10 +68,9 @@ bool server_is_under_pressure(void);
 
 /* ---- Memory ---- */
 
-/* The memory of large responses.  Takes the bytes; returns false, and takes
-   nothing, if a limit forbids it. */
-bool budget_take(size_t bytes);
-void budget_return(size_t bytes);
+/* The memory of large responses.  Changes what one of them takes from `old` to
+   `new` bytes; returns false, and changes nothing, if a limit forbids more. */
+bool budget_change(size_t old, size_t new);
 void budget_set_slot(size_t slot); /* a forked child: its slot */
 void budget_reset(size_t slot); /* that child has ended: returns all it took */
 
@@ -162,8 +161,8 @@ struct resp_reply;
 /* If Redis says with this first reply on a connection that it has no free
    connection (maxclients), logs that and returns true.  Redis then closes, and
    has executed nothing. */
-bool redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *reply, int64_t now);
+bool redis_report_rejection(const struct redis_server *server,
+                            const struct resp_reply *reply, int64_t now);
 
 /* If errno of redis_connect_start() shows a shortage on our side, perhaps a
    short one, logs that and returns true: descriptors, ports, memory, or the

@@ -35,22 +35,21 @@ void budget_set_slot(size_t slot) {
     budget.slot = slot;
 }
 
-bool budget_take(size_t bytes) {
+bool budget_change(size_t old, size_t new) {
+    size_t more = new - old; /* less wraps around, and so does the sum */
     size_t taken = 0;
 
     /* It adds our own part first, then reads the sum.  If two processes call
        this at once, at least one sees both parts, so the limit holds. */
-    size_t own = atomic_fetch_add(&budget.taken[budget.slot], bytes) + bytes;
+    size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
+    if (new <= old)
+        return true;
     for (size_t i = 0; i < budget.slots; i++)
         taken += atomic_load(&budget.taken[i]);
     if (own <= budget.process_limit && taken <= budget.limit)
         return true;
-    budget_return(bytes);
+    atomic_fetch_sub(&budget.taken[budget.slot], more);
     return false;
-}
-
-void budget_return(size_t bytes) {
-    atomic_fetch_sub(&budget.taken[budget.slot], bytes);
 }
 
 void budget_reset(size_t slot) {

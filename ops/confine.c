@@ -289,7 +289,7 @@ static int confine_calls(const struct call *calls) {
 
 static int files_confined; /* the result of confine_files_and_ports() */
 
-__attribute__((noreturn)) static void give_up_confinement(void) {
+__attribute__((noreturn)) static void fail_to_confine(void) {
     server_fatal("cannot confine itself (%s); give --no-confinement",
                  strerror(errno));
 }
@@ -301,7 +301,7 @@ void ops_confine_files(bool confined, const char *root, int redis_port,
     if (confined)
         files_confined = confine_files_and_ports(root, redis_port);
     if (files_confined < 0)
-        give_up_confinement();
+        fail_to_confine();
 }
 
 const char *ops_confine_calls(bool confined, const struct call *calls) {
@@ -313,12 +313,12 @@ const char *ops_confine_calls(bool confined, const struct call *calls) {
     static char text[120];
     char number[12];
 
-    memory_need(REQUEST_MEMORY);
+    memory_require(REQUEST_MEMORY);
     if (!confined)
         return "no";
     int count = confine_calls(calls);
     if (count < 0)
-        give_up_confinement();
+        fail_to_confine();
     snprintf(number, sizeof number, "%d", count);
     snprintf(text, sizeof text, "to %s system calls, %s",
              count > 0 ? number : "all", files[files_confined]);

@@ -49,19 +49,16 @@
 
 /* After something has run out (descriptors, processes, memory) no connection is
    kept alive for this long. */
-#define SHORTAGE          1000
+#define SHORTAGE       1000
 /* Servers close idle connections to Redis for this long after Redis has
    rejected one (maxclients), or ports or the system's open files have run out.
    (06 and 07 keep their only one.) */
-#define REDIS_SCARCE      5000
-/* The largest number of threads that connect to Redis at once.  Its backlog has
-   room for 511; a connection that finds no room waits for seconds. */
-#define REDIS_NEW_AT_ONCE 128
+#define REDIS_SCARCE   5000
 /* The time that a server waits for the reader of its output when it starts and
    when it ends.  Between them, no line waits (output.c). */
-#define OUTPUT_TIMEOUT    1000
+#define OUTPUT_TIMEOUT 1000
 /* The time that the log writer sleeps after it has emptied its pipe.  The pipe
    holds 10,000 lines, enough at ten times the rate of the fastest server. */
-#define WRITER_PAUSE      10
+#define WRITER_PAUSE   10
 
 #endif

@@ -104,7 +104,7 @@ size_t memory_of_process(void) {
 /* ---- The clients for which there is memory ---- */
 
 /* Untouched memory costs nothing, so all can be allocated at once. */
-static bool can_allocate(size_t size) {
+static bool try_to_allocate(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -119,7 +119,7 @@ static bool can_allocate(size_t size) {
    (up to 40 MB).  With M_ARENA_MAX all threads share one heap.  It takes its
    part at the start: one block larger than its free rest makes it grow now, by
    M_TOP_PAD more. */
-static void keep_memory_for_requests(void) {
+static void reserve_heap(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
     if (memory_of_process() == SIZE_MAX) /* no limit */
         return;
@@ -142,8 +142,8 @@ size_t memory_init(void) {
     return (size_t)MIN(granted, SIZE_MAX);
 }
 
-void memory_need(size_t size) {
-    if (!can_allocate(size + RESERVED_MEMORY))
+void memory_require(size_t size) {
+    if (!try_to_allocate(size + RESERVED_MEMORY))
         server_fatal("cannot get the %zu bytes of memory that one client and "
                      "the reserve need; raise the limit (ulimit -v, -d)",
                      size + RESERVED_MEMORY);
@@ -156,10 +156,11 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
     uint64_t clients = MIN(own, granted) / 2 / real;
 
     most = (size_t)MIN(most, MAX(clients, 1));
-    while (each > 0 && most > 1 && !can_allocate(most * each + RESERVED_MEMORY))
+    while (each > 0 && most > 1 &&
+           !try_to_allocate(most * each + RESERVED_MEMORY))
         most -= most / 32 + 1;
-    memory_need(each);
-    keep_memory_for_requests();
+    memory_require(each);
+    reserve_heap();
     return most;
 }
 

@@ -121,7 +121,7 @@ static void copy(int pipe, int file) {
 /* It keeps only the pipe and the file: otherwise the port would stay in use.
    In a session of its own it gets no Ctrl-C, and it ends after the server, not
    with it. */
-static void write_log(int descriptor, int pipe) {
+static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
     signal(SIGINT, SIG_IGN);
@@ -145,7 +145,7 @@ static int start_writer(int descriptor) {
         return -1;
     outputs[descriptor].writer = fork();
     if (outputs[descriptor].writer == 0)
-        write_log(descriptor, ends[0]);
+        run_log_writer(descriptor, ends[0]);
     if (outputs[descriptor].writer > 0)
         dup2(ends[1], descriptor);
     close(ends[0]);
@@ -185,9 +185,10 @@ static ssize_t write_now(int descriptor, const char *text, size_t length) {
     return write(descriptor, text, length);
 }
 
-/* Records whether some lines were written. */
-static bool was_written(struct loss *loss, unsigned lines, size_t length,
-                        ssize_t written) {
+/* Counts the lines as lost unless all bytes were written.  Returns true if they
+   were. */
+static bool check_written(struct loss *loss, unsigned lines, size_t length,
+                          ssize_t written) {
     if (written == (ssize_t)length)
         return true;
     if (written > 0)
@@ -212,7 +213,7 @@ static bool print_loss(int descriptor, struct loss *loss) {
                  "could not be written at once\n",
                  partial ? "\n" : "", program_invocation_short_name, lines);
     ssize_t written = write_now(descriptor, text, (size_t)length);
-    if (was_written(loss, lines, (size_t)length, written))
+    if (check_written(loss, lines, (size_t)length, written))
         return true;
     if (written <= 0)
         loss->partial |= partial;
@@ -227,7 +228,7 @@ void output_line(int descriptor, const char *line, size_t length) {
         atomic_fetch_add(&loss->lines, 1);
         return;
     }
-    was_written(loss, 1, length, write_now(descriptor, line, length));
+    check_written(loss, 1, length, write_now(descriptor, line, length));
 }
 
 void output_text(int descriptor, const char *text, size_t length) {

@@ -37,7 +37,7 @@ void server_report_exhausted(const char *what) {
     int64_t now = clock_milliseconds();
 
     atomic_store(&shared->host.until, now + SHORTAGE);
-    if (log_is_due(&shared->host.log, now))
+    if (log_count_message(&shared->host.log, now))
         log_limited(
             &shared->host.log,
             "out of %s (%s); clients wait or are turned away, allow it more",
@@ -70,15 +70,15 @@ static void report(const struct redis_server *server, const char *what,
     redis_log(server, &shared->redis.log, what, view_of(text), now);
 }
 
-bool redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *reply, int64_t now) {
+bool redis_report_rejection(const struct redis_server *server,
+                            const struct resp_reply *reply, int64_t now) {
     if (reply->type != RESP_ERROR ||
         !view_starts_with(reply->text, VIEW("ERR max number of clients")))
         return false;
     report(server, "rejected a connection", reply->text, "raise its maxclients",
            now);
     atomic_store(&shared->redis.until, now + REDIS_SCARCE);
-    redis_report_answer(server, now); /* its own message shows that */
+    redis_report_reply(server, now); /* its own message shows that */
     return true;
 }
 

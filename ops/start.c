@@ -27,7 +27,7 @@ static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
 
 /* A program whose stack is too small crashes without a message.  So this runs
    before main(), whose variables alone may not fit. */
-__attribute__((constructor)) static void need_stack(void) {
+__attribute__((constructor)) static void require_stack(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_MINIMUM)

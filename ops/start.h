@@ -58,6 +58,6 @@ size_t memory_init(void);
 
 /* If there is no room for so many bytes and RESERVED_MEMORY, prints that and
    exits 1: a server that starts can answer. */
-void memory_need(size_t size);
+void memory_require(size_t size);
 
 #endif

@@ -187,7 +187,7 @@ int main(int argc, char **argv) {
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_pool_init(&redis, &server.redis, false); /* true: threads share it */
+    redis_pool_init(&redis, &server.redis);
 
     server_ready(&server);
     while (server_keep_accepting())

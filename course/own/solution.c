@@ -255,7 +255,7 @@ int main(int argc, char **argv) {
     struct client client;
 
     server_start(&server, &architecture, argc, argv);
-    redis_pool_init(&redis, &server.redis, true);
+    redis_pool_init(&redis, &server.redis);
     counters = server.counters;
     size_t count = server.options.workers;
     for (size_t i = 0; i < count; i++) {

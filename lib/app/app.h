@@ -4,7 +4,7 @@
 #ifndef APP_APP_H
 #define APP_APP_H
 
-#include "proto/path.h"
+#include "proto/bytes.h"
 
 #define GUESTBOOK_TEMPLATE "guestbook/index.html"
 
@@ -30,6 +30,6 @@ struct redirect *redirects_load(const char *file);
 void redirects_free(struct redirect *redirects);
 
 /* Is this path in the table? */
-bool redirect_exists(const struct app *app, const struct path *path);
+bool redirect_exists(const struct app *app, struct view path);
 
 #endif

@@ -48,8 +48,7 @@ static void end_exchange(struct exchange *exchange) {
     response_free(&exchange->response);
     if (exchange->reserved > 0)
         (void)exchange_reserve(exchange, 0); /* which cannot fail */
-    free(exchange->path.text);
-    exchange->path.text = NULL;
+    buffer_free(&exchange->path);
     exchange->head = exchange->body = 0;
     exchange->unread = exchange->continued = false;
     exchange->sent = 0;
@@ -101,7 +100,7 @@ static void send_response(struct connection *connection) {
 
 static void reject(struct connection *connection, int status,
                    const char *sentence) {
-    exchange_refuse(&connection->exchange, status, sentence);
+    exchange_reject(&connection->exchange, status, sentence);
     send_response(connection);
 }
 
@@ -126,7 +125,7 @@ void connection_replied(struct connection *connection,
     struct exchange *exchange = &connection->exchange;
 
     assert(connection->state == STATE_REDIS);
-    if (!exchange_takes_reply(exchange, reply)) {
+    if (!exchange_check_reply(exchange, reply)) {
         send_response(connection);
         return;
     }
@@ -150,28 +149,16 @@ static void answer(struct connection *connection) {
    Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
    status. */
 static int take_body(struct exchange *exchange, struct buffer *input) {
-    size_t start = exchange->head + exchange->body;
-    size_t raw = input->length - start;
-    size_t decoded = 0;
+    size_t wanted = (size_t)exchange->request.content_length;
+    size_t end = exchange->head + exchange->body;
 
     if (exchange->request.body == HTTP_LENGTH_BODY) {
-        size_t wanted = (size_t)exchange->request.content_length;
-        exchange->body = MIN(exchange->body + raw, wanted);
+        exchange->body = MIN(input->length - exchange->head, wanted);
         return exchange->body == wanted;
     }
-    ssize_t used = http_decode_chunks(&exchange->chunks, input->data + start,
-                                      raw, &decoded);
-    if (used < 0)
-        return (int)used;
-    /* The decoded bytes are fewer: what followed the chunks, a pipelined
-       request, moves up to the body's new end. */
-    size_t consumed = used > 0 ? (size_t)used : raw;
-    struct buffer rest = {.data = input->data + start + decoded,
-                          .length = raw - decoded};
-    buffer_consume(&rest, consumed - decoded);
-    exchange->body += decoded;
-    input->length = start + decoded + rest.length;
-    return used > 0;
+    int result = http_decode_chunks(&exchange->chunks, input, &end);
+    exchange->body = end - exchange->head;
+    return result;
 }
 
 static void advance_body(struct connection *connection) {
@@ -327,15 +314,15 @@ struct pending connection_pending(const struct connection *connection) {
         return pending;
     }
     pending.descriptor = response->file->descriptor;
-    pending.offset = response->offset + sent;
-    pending.count = response->count - sent;
+    pending.file_offset = response->file_offset + sent;
+    pending.file_bytes = response->file_bytes - sent;
     return pending;
 }
 
 void connection_sent(struct connection *connection, uint64_t count) {
     connection->exchange.sent += count;
     struct pending pending = connection_pending(connection);
-    if (pending.first.length + pending.second.length + pending.count > 0)
+    if (pending.first.length + pending.second.length + pending.file_bytes > 0)
         return;
     if (connection->state == STATE_CONTINUE) {
         connection->exchange.sent = 0;

@@ -72,7 +72,7 @@ char *connection_room(struct connection *connection, size_t *size);
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Redis has replied, or is unavailable: NULL; see exchange_takes_reply().  The
+/* Redis has replied, or is unavailable: NULL; see exchange_check_reply().  The
    reply is no longer needed when this returns. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
@@ -86,7 +86,7 @@ void connection_keep(struct connection *connection, bool may_keep);
 struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
-    uint64_t offset, count;
+    uint64_t file_offset, file_bytes;
     /* Nothing follows: after sending it, the driver ends the connection, or at
        least its own side. */
     bool last;

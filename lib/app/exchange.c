@@ -7,7 +7,7 @@
 const struct view exchange_continue =
     VIEW_INITIALIZER("HTTP/1.1 100 Continue\r\n\r\n");
 
-void exchange_refuse(struct exchange *exchange, int status,
+void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence) {
     response_error(&exchange->response, status, sentence);
     exchange->unread = true;
@@ -15,16 +15,16 @@ void exchange_refuse(struct exchange *exchange, int status,
 
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
-    size_t reserved = exchange->reserved;
 
-    if (wanted > reserved && !budget_take(wanted - reserved)) {
+    /* Nearly always it is 0 before and after. */
+    if (wanted == exchange->reserved)
+        return true;
+    if (!budget_change(exchange->reserved, wanted)) {
         response_unavailable(&exchange->response,
                              "The server is sending too many large pages to "
                              "other clients. Please try again in a moment.");
         return false;
     }
-    if (wanted < reserved)
-        budget_return(reserved - wanted);
     exchange->reserved = wanted;
     return true;
 }
@@ -56,7 +56,7 @@ bool exchange_accepts(const struct exchange *exchange,
 
 /* Does Redis report that it accepts no commands now, but will do so again by
    itself? */
-static bool is_passing(const struct resp_reply *reply) {
+static bool is_temporary(const struct resp_reply *reply) {
     static const struct view codes[] = {
         VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),
         VIEW_INITIALIZER("MASTERDOWN "), VIEW_INITIALIZER("TRYAGAIN "),
@@ -69,9 +69,9 @@ static bool is_passing(const struct resp_reply *reply) {
     return false;
 }
 
-bool exchange_takes_reply(struct exchange *exchange,
+bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply) {
-    if (reply == NULL || is_passing(reply)) {
+    if (reply == NULL || is_temporary(reply)) {
         response_unavailable(
             &exchange->response,
             "The guestbook's database, Redis, cannot be reached now. Please "

@@ -29,7 +29,6 @@
 #include "app/response.h"
 #include "proto/http.h"
 #include "proto/http_chunks.h"
-#include "proto/path.h"
 #include "proto/resp.h"
 
 struct exchange;
@@ -38,7 +37,7 @@ typedef void handler(struct exchange *exchange);
 struct exchange {
     const struct app *app;
     struct http_request request; /* points into the connection's input */
-    struct path path;            /* decoded and safe; its text is owned here */
+    struct buffer path;          /* decoded and safe: path_decode() */
     struct view content;         /* the body, for the handler */
     struct response response;
 
@@ -78,14 +77,14 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 /* ---- Called by the connection ---- */
 
 /* Answers with an error before all of the request was read. */
-void exchange_refuse(struct exchange *exchange, int status,
+void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
 /* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
    that exchange_accepts() rejects is answered 502; or 503, if Redis itself
    reports that it will accept commands soon.  Returns false if the response is
    such an error. */
-bool exchange_takes_reply(struct exchange *exchange,
+bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
 /* ---- Questions of the driver ---- */

@@ -64,12 +64,13 @@ static struct view content_type_of(struct view name) {
     return VIEW("application/octet-stream");
 }
 
-static bool lists(const struct http_request *request, struct view name,
-                  const struct file *file, enum http_comparison comparison) {
+static bool field_lists_etag(const struct http_request *request,
+                             struct view name, const struct file *file,
+                             enum http_comparison comparison) {
     struct view fields = request->fields;
     struct view value;
 
-    while (http_next_line(&fields, name, &value))
+    while (http_next_field_line(&fields, name, &value))
         if (http_lists_etag(value, file->etag, comparison))
             return true;
     return false;
@@ -82,7 +83,7 @@ static bool precondition_fails(const struct http_request *request,
     time_t since;
 
     if (request->if_match.data != NULL)
-        return !lists(request, VIEW("If-Match"), file, HTTP_STRONG);
+        return !field_lists_etag(request, VIEW("If-Match"), file, HTTP_STRONG);
     return http_parse_date(request->if_unmodified_since, &since) &&
            file->modified > since;
 }
@@ -92,7 +93,8 @@ static bool is_not_modified(const struct http_request *request,
     time_t since;
 
     if (request->if_none_match.data != NULL)
-        return lists(request, VIEW("If-None-Match"), file, HTTP_WEAK);
+        return field_lists_etag(request, VIEW("If-None-Match"), file,
+                                HTTP_WEAK);
     return http_parse_date(request->if_modified_since, &since) &&
            file->modified <= since;
 }
@@ -110,8 +112,8 @@ static bool wants_range(const struct http_request *request,
            view_equal(request->if_range, file->etag);
 }
 
-static void serve(struct exchange *exchange, struct file *file,
-                  struct view name) {
+static void serve_file(struct exchange *exchange, struct file *file,
+                       struct view name) {
     const struct http_request *request = &exchange->request;
     struct response *response = &exchange->response;
     struct cache *cache = exchange->app->public;
@@ -152,21 +154,23 @@ static void serve(struct exchange *exchange, struct file *file,
 /* Escapes all bytes except those that a path may contain unescaped (RFC 3986,
    section 2.3): a decoded path may contain any byte, even line ends. */
 static void append_encoded(struct buffer *buffer, struct view path) {
+    BYTE_SET unescaped = {{BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z'),
+                           BYTES('-', '/'), BYTES('_', '_'), BYTES('~', '~')}};
     static const char digits[] = "0123456789ABCDEF";
 
-    for (size_t i = 0; i < path.length; i++) {
-        unsigned char byte = (unsigned char)path.data[i];
-        bool plain =
-            (byte >= '0' && byte <= '9') || (byte >= 'A' && byte <= 'Z') ||
-            (byte >= 'a' && byte <= 'z') || strchr("-._~/", byte) != NULL;
+    for (;;) {
+        buffer_append(buffer, view_take(&path, &unescaped));
+        if (path.length == 0)
+            return;
+        unsigned char byte = (unsigned char)path.data[0];
         char escape[3] = {'%', digits[byte >> 4], digits[byte & 15]};
-        buffer_append(buffer, plain ? view_slice(path, i, 1)
-                                    : (struct view){escape, sizeof escape});
+        buffer_append(buffer, (struct view){escape, sizeof escape});
+        path = view_skip(path, 1);
     }
 }
 
 static void redirect_to_folder(struct exchange *exchange) {
-    append_encoded(&exchange->kept, path_view(&exchange->path));
+    append_encoded(&exchange->kept, buffer_view(&exchange->path));
     buffer_append(&exchange->kept, VIEW("/"));
     if (exchange->request.query.length > 0) {
         buffer_append(&exchange->kept, VIEW("?"));
@@ -177,24 +181,24 @@ static void redirect_to_folder(struct exchange *exchange) {
 
 void files_page(struct exchange *exchange) {
     static const char index_name[] = "index.html";
-    char name[PATH_SIZE + sizeof index_name];
-    size_t length = exchange->path.length - 1; /* without the first slash */
+    struct buffer *path = &exchange->path;
+    bool is_folder = path->data[path->length - 1] == '/';
 
-    memcpy(name, exchange->path.text + 1, length);
-    if (length == 0 || name[length - 1] == '/') {
-        memcpy(name + length, index_name, sizeof index_name - 1);
-        length += sizeof index_name - 1;
+    if (is_folder) {
+        buffer_append(path, (struct view){index_name, sizeof index_name});
+        path->length--; /* the NUL follows it */
     }
-    name[length] = '\0';
-    struct file *file = cache_borrow(exchange->app->public, name,
-                                     exchange->response.cached_time->round);
+    struct file *file = NULL;
+    if (!path->failed) /* if it has, errno is ENOMEM */
+        file = cache_borrow(exchange->app->public, path->data + 1,
+                            exchange->response.cached_time->round);
     if (file != NULL) {
-        serve(exchange, file, (struct view){name, length});
+        serve_file(exchange, file, buffer_view(path));
         return;
     }
     switch (errno) {
     case EISDIR:
-        if (exchange->path.text[exchange->path.length - 1] != '/') {
+        if (!is_folder) {
             redirect_to_folder(exchange);
             return;
         }

@@ -19,14 +19,14 @@
 #define VALUE(literal) TEXT(literal)
 
 /* One field of the form: the typed text, and its error. */
-struct field {
+struct form_field {
     struct buffer typed;
     char error[80];
 };
 
-struct entry {
-    struct field name;
-    struct field remarks;
+struct form {
+    struct form_field name;
+    struct form_field remarks;
 };
 
 /* ---- Reading the form ---- */
@@ -53,7 +53,7 @@ static void normalise(struct buffer *text) {
 }
 
 static void read_field(struct view body, struct view key, const char *what,
-                       int64_t limit, struct field *field) {
+                       int64_t limit, struct form_field *field) {
     /* A missing field counts as an empty one. */
     (void)form_append_field(body, key, &field->typed);
     normalise(&field->typed);
@@ -69,36 +69,29 @@ static void read_field(struct view body, struct view key, const char *what,
                  (long)characters);
 }
 
-static void read_entry(struct view body, struct entry *entry) {
+static void read_form(struct view body, struct form *form) {
     read_field(body, VIEW("guest-name"), "your name", GUEST_NAME_LIMIT,
-               &entry->name);
+               &form->name);
     read_field(body, VIEW("guest-remarks"), "a remark", GUEST_REMARKS_LIMIT,
-               &entry->remarks);
+               &form->remarks);
 }
 
-static bool is_valid(const struct entry *entry) {
-    return entry->name.error[0] == '\0' && entry->remarks.error[0] == '\0';
+static bool is_valid(const struct form *form) {
+    return form->name.error[0] == '\0' && form->remarks.error[0] == '\0';
 }
 
-static void free_entry(struct entry *entry) {
-    buffer_free(&entry->name.typed);
-    buffer_free(&entry->remarks.typed);
+static void free_form(struct form *form) {
+    buffer_free(&form->name.typed);
+    buffer_free(&form->remarks.typed);
 }
 
 /* ---- Making the page ---- */
 
-/* Returns the bytes that the remarks need as HTML, if any of them is long.
-   Only then is each character checked: most text needs no escape. */
-static size_t room_for(const struct view *remarks, size_t count) {
-    size_t plain = 0, escaped = 0;
-
-    for (size_t i = 0; i < count; i++)
-        plain += remarks[i].length + sizeof "<li class=\"remark\"><p></p></li>";
-    if (plain <= LARGE_RESPONSE / HTML_GROWTH)
-        return plain;
-    for (size_t i = 0; i < count; i++)
-        escaped += html_length(remarks[i]) - remarks[i].length;
-    return plain + escaped;
+/* Twice the remarks, and the template: for a short time the remarks and the
+   page are both in memory. */
+static bool reserve_page(struct exchange *exchange, size_t remarks) {
+    bool large = remarks > LARGE_RESPONSE / 2;
+    return exchange_reserve(exchange, large ? 2 * remarks + LARGE_RESPONSE : 0);
 }
 
 /* Redis keeps the newest remark last; the page shows it first.  Returns false
@@ -109,15 +102,13 @@ static bool append_remarks(struct exchange *exchange) {
     struct view items = exchange->reply->items;
     struct buffer *html = &exchange->kept;
     struct resp_reply item;
-    size_t count = 0;
+    size_t count = 0, room = 0; /* room: enough if no byte is escaped */
 
-    while (count < REMARKS_SHOWN && resp_next(&items, &item))
+    while (count < REMARKS_SHOWN && resp_next(&items, &item)) {
         newest_last[count++] = item.text;
-    size_t room = room_for(newest_last, count);
-    /* Twice the remarks, and the template: for a short time the remarks and the
-       page are both in memory. */
-    bool large = room > LARGE_RESPONSE / 2;
-    if (!exchange_reserve(exchange, large ? 2 * room + LARGE_RESPONSE : 0))
+        room += item.text.length + sizeof "<li class=\"remark\"><p></p></li>";
+    }
+    if (!reserve_page(exchange, room))
         return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
@@ -129,7 +120,10 @@ static bool append_remarks(struct exchange *exchange) {
         html_append_text(html, newest_last[count]);
         buffer_append(html, VIEW("</p></li>\n"));
     }
-    return true;
+    if (reserve_page(exchange, html->capacity))
+        return true;
+    buffer_free(html);
+    return false;
 }
 
 /* 1234567 becomes 1,234,567. */
@@ -146,7 +140,7 @@ static void append_grouped(struct buffer *html, int64_t number) {
 }
 
 static void append_field(struct buffer *typed, struct buffer *error,
-                         const struct field *field) {
+                         const struct form_field *field) {
     html_append_text(typed, buffer_view(&field->typed));
     html_append_text(error, view_of(field->error));
 }
@@ -181,7 +175,7 @@ static void fill_page(struct exchange *exchange, int status,
 enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
 
 static void finish_page(struct exchange *exchange, int status,
-                        const struct entry *entry) {
+                        const struct form *form) {
     struct response *response = &exchange->response;
     struct cache *templates = exchange->app->templates;
     struct buffer html[VALUES] = {0};
@@ -195,8 +189,8 @@ static void finish_page(struct exchange *exchange, int status,
     }
     append_grouped(&html[VISITORS], exchange->kept_number);
     append_grouped(&html[WRITTEN], exchange->reply->integer);
-    append_field(&html[NAME], &html[NAME_ERROR], &entry->name);
-    append_field(&html[TYPED], &html[TYPED_ERROR], &entry->remarks);
+    append_field(&html[NAME], &html[NAME_ERROR], &form->name);
+    append_field(&html[TYPED], &html[TYPED_ERROR], &form->remarks);
     const struct template_value values[] = {
         {VIEW("GUEST_REMARKS"), buffer_view(&exchange->kept)},
         {VIEW("VISITOR_COUNT"), buffer_view(&html[VISITORS])},
@@ -220,7 +214,7 @@ static void finish_page(struct exchange *exchange, int status,
    number.  A GET after it would also count visitors who came meanwhile, and two
    visitors would see the same number. */
 static void show(struct exchange *exchange, int status,
-                 const struct entry *entry) {
+                 const struct form *form) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 
     switch (exchange->step) {
@@ -243,22 +237,22 @@ static void show(struct exchange *exchange, int status,
                      2);
         break;
     case 3:
-        finish_page(exchange, status, entry);
+        finish_page(exchange, status, form);
     }
 }
 
 void guestbook_show(struct exchange *exchange) {
-    static const struct entry empty;
+    static const struct form empty;
     show(exchange, 200, &empty);
 }
 
 /* The response reports success only after Redis has confirmed the remark. */
-static void sign(struct exchange *exchange, const struct entry *entry) {
+static void sign(struct exchange *exchange, const struct form *form) {
     switch (exchange->step) {
     case 0:
-        buffer_append(&exchange->kept, buffer_view(&entry->remarks.typed));
+        buffer_append(&exchange->kept, buffer_view(&form->remarks.typed));
         buffer_append(&exchange->kept, VIEW(" - "));
-        buffer_append(&exchange->kept, buffer_view(&entry->name.typed));
+        buffer_append(&exchange->kept, buffer_view(&form->name.typed));
         exchange_ask(exchange, RESP_INTEGER,
                      (struct view[]){VIEW("RPUSH"), VIEW("guestbook_remarks"),
                                      buffer_view(&exchange->kept)},
@@ -276,7 +270,7 @@ static bool is_form(struct view content_type) {
 }
 
 void guestbook_sign(struct exchange *exchange) {
-    struct entry entry = {0};
+    struct form form = {0};
 
     if (exchange->request.content_type.data != NULL &&
         !is_form(exchange->request.content_type)) {
@@ -286,12 +280,12 @@ void guestbook_sign(struct exchange *exchange) {
         return;
     }
     /* The form is read again at each step: that is cheaper than to keep it. */
-    read_entry(exchange->content, &entry);
-    if (entry.name.typed.failed || entry.remarks.typed.failed)
+    read_form(exchange->content, &form);
+    if (form.name.typed.failed || form.remarks.typed.failed)
         response_error(&exchange->response, 503, "Memory is short.");
-    else if (is_valid(&entry))
-        sign(exchange, &entry);
+    else if (is_valid(&form))
+        sign(exchange, &form);
     else
-        show(exchange, 400, &entry);
-    free_entry(&entry);
+        show(exchange, 400, &form);
+    free_form(&form);
 }

@@ -4,6 +4,7 @@
 #include "config.h"
 #include "process/log.h"
 #include "proto/encoding.h"
+#include "proto/path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,26 +18,25 @@
 struct redirect {
     UT_hash_handle hh;
     int status;
-    size_t path_length;
-    struct view target; /* after the path */
-    char path[];
+    struct view target;
+    char text[]; /* the path, which is the key, and the target */
 };
 
-static struct redirect *find(const struct app *app, const struct path *path) {
+static struct redirect *find_redirect(struct redirect *table,
+                                      struct view path) {
     struct redirect *redirect;
-    HASH_FIND(hh, app->redirects, path->text, path->length, redirect);
+    HASH_FIND(hh, table, path.data, path.length, redirect);
     return redirect;
 }
+
+BYTE_SET printable_bytes = {{BYTES('!', '~')}};
+BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
 
 /* Is the text valid in a Location field?  It must end neither the line nor the
    URI. */
 static bool is_location(struct view target) {
-    for (size_t i = 0; i < target.length; i++) {
-        unsigned char byte = (unsigned char)target.data[i];
-        if (byte <= 0x20 || byte >= 0x7f)
-            return false;
-    }
-    return target.length > 0;
+    return target.length > 0 &&
+           view_span(target, &printable_bytes) == target.length;
 }
 
 /* The name of a scheme may be in any case: RFC 3986, section 3.1. */
@@ -49,13 +49,7 @@ static bool is_target(struct view target) {
 
 static struct view next_word(struct view *line) {
     *line = view_trim(*line);
-    size_t end = 0;
-    while (end < line->length && line->data[end] != ' ' &&
-           line->data[end] != '\t')
-        end++;
-    struct view word = view_slice(*line, 0, end);
-    *line = view_skip(*line, end);
-    return word;
+    return view_take(line, &word_bytes);
 }
 
 static bool parse_status(struct view word, int *status) {
@@ -68,23 +62,20 @@ static bool parse_status(struct view word, int *status) {
     return true;
 }
 
-static const char *add(struct redirect **table, const struct path *path,
-                       struct view target, int status) {
-    struct redirect *redirect;
-
-    HASH_FIND(hh, *table, path->text, path->length, redirect);
-    if (redirect != NULL)
+static const char *add_redirect(struct redirect **table, struct view path,
+                                struct view target, int status) {
+    if (find_redirect(*table, path) != NULL)
         return "this path is in the table already; remove one of the two";
-    redirect = calloc(1, sizeof *redirect + path->length + target.length);
+    struct redirect *redirect =
+        calloc(1, sizeof *redirect + path.length + target.length);
     if (redirect == NULL)
         return "out of memory";
-    memcpy(redirect->path, path->text, path->length);
-    memcpy(redirect->path + path->length, target.data, target.length);
-    redirect->path_length = path->length;
+    memcpy(redirect->text, path.data, path.length);
+    memcpy(redirect->text + path.length, target.data, target.length);
     redirect->target =
-        (struct view){redirect->path + path->length, target.length};
+        (struct view){redirect->text + path.length, target.length};
     redirect->status = status;
-    HASH_ADD_KEYPTR(hh, *table, redirect->path, path->length, redirect);
+    HASH_ADD_KEYPTR(hh, *table, redirect->text, path.length, redirect);
     if (redirect->hh.tbl == NULL) {
         free(redirect);
         return "out of memory";
@@ -92,11 +83,10 @@ static const char *add(struct redirect **table, const struct path *path,
     return NULL;
 }
 
-/* Returns NULL, or the error in the line. */
-static const char *load_line(struct redirect **table, struct view line) {
+/* Returns NULL, or the error in the line.  Leaves its path in the buffer. */
+static const char *load_line(struct redirect **table, struct view line,
+                             struct buffer *path) {
     struct view words = line;
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
     int status = 302;
 
     /* A '#' is a comment only at a word's start: targets have fragments. */
@@ -113,7 +103,7 @@ static const char *load_line(struct redirect **table, struct view line) {
         return "write only: path target [status]";
     if (view_find(from, '?') < from.length)
         return "remove the query: a path matches with every query";
-    if (path_decode(from, &path) < 0)
+    if (path_decode(from, path) < 0)
         return "the path must start with a slash and stay below the root";
     if (target.length > 0 && !is_location(target))
         return "the target must be ASCII; write %XX for each other byte";
@@ -121,11 +111,12 @@ static const char *load_line(struct redirect **table, struct view line) {
         return "the target must start with /, http:// or https://";
     if (code.length > 0 && !parse_status(code, &status))
         return "the status must be 301, 302, 303, 307 or 308";
-    return add(table, &path, target, status);
+    return add_redirect(table, buffer_view(path), target, status);
 }
 
 struct redirect *redirects_load(const char *file) {
     struct redirect *redirects = NULL;
+    struct buffer path = {0};
     FILE *stream = fopen(file, "re");
     char *line = NULL;
     size_t capacity = 0;
@@ -141,13 +132,14 @@ struct redirect *redirects_load(const char *file) {
                (line[length - 1] == '\r' || line[length - 1] == '\n'))
             length--;
         const char *wrong =
-            load_line(&redirects, (struct view){line, (size_t)length});
+            load_line(&redirects, (struct view){line, (size_t)length}, &path);
         if (wrong != NULL)
             server_fatal("%s:%d: %s", file, number, wrong);
     }
     if (!feof(stream)) /* an error, or memory is short */
         server_fatal("%s: %s", file, strerror(errno));
     free(line);
+    buffer_free(&path);
     fclose(stream); /* was only read */
     return redirects;
 }
@@ -161,17 +153,19 @@ void redirects_free(struct redirect *redirects) {
     }
 }
 
-bool redirect_exists(const struct app *app, const struct path *path) {
-    return app->redirects != NULL && find(app, path) != NULL;
+bool redirect_exists(const struct app *app, struct view path) {
+    return app->redirects != NULL &&
+           find_redirect(app->redirects, path) != NULL;
 }
 
 void redirect_page(struct exchange *exchange) {
-    const struct redirect *redirect = find(exchange->app, &exchange->path);
+    const struct redirect *redirect =
+        find_redirect(exchange->app->redirects, buffer_view(&exchange->path));
     response_redirect(&exchange->response, redirect->status, redirect->target);
 }
 
 void link_page(struct exchange *exchange) {
-    struct view name = view_skip(path_view(&exchange->path), strlen("/go/"));
+    struct view name = view_skip(buffer_view(&exchange->path), strlen("/go/"));
     struct response *response = &exchange->response;
 
     switch (exchange->step) {

@@ -9,7 +9,7 @@
 /* RFC 9110, section 15; and RFC 6585 for 431. */
 static const struct {
     int status;
-    struct view name;
+    struct view reason; /* phrase */
 } statuses[] = {
     {200, VIEW_INITIALIZER("OK")},
     {204, VIEW_INITIALIZER("No Content")},
@@ -21,7 +21,6 @@ static const struct {
     {307, VIEW_INITIALIZER("Temporary Redirect")},
     {308, VIEW_INITIALIZER("Permanent Redirect")},
     {400, VIEW_INITIALIZER("Bad Request")},
-    {403, VIEW_INITIALIZER("Forbidden")},
     {404, VIEW_INITIALIZER("Not Found")},
     {405, VIEW_INITIALIZER("Method Not Allowed")},
     {408, VIEW_INITIALIZER("Request Timeout")},
@@ -39,17 +38,17 @@ static const struct {
     {505, VIEW_INITIALIZER("HTTP Version Not Supported")},
 };
 
-static struct view name_of(int status) {
+static struct view reason_phrase_of(int status) {
     for (size_t i = 0; i < sizeof statuses / sizeof statuses[0]; i++)
         if (statuses[i].status == status)
-            return statuses[i].name;
+            return statuses[i].reason;
     return VIEW("Unknown");
 }
 
 static void append_status(struct buffer *buffer, int status) {
     buffer_append_number(buffer, status);
     buffer_append(buffer, VIEW(" "));
-    buffer_append(buffer, name_of(status));
+    buffer_append(buffer, reason_phrase_of(status));
 }
 
 static void forget_body(struct response *response) {
@@ -116,7 +115,7 @@ static void start_page(struct response *response) {
     append_status(body, response->status);
     buffer_append(body, VIEW("</title>\n<link rel=\"stylesheet\" "
                              "href=\"/style.css\">\n<h1>"));
-    buffer_append(body, name_of(response->status));
+    buffer_append(body, reason_phrase_of(response->status));
     buffer_append(body, VIEW("</h1>\n<p>"));
 }
 
@@ -147,8 +146,8 @@ void response_file(struct response *response, struct cache *cache,
                    struct file *file, uint64_t first, uint64_t count) {
     response->cache = cache;
     response->file = file;
-    response->offset = first;
-    response->count = count;
+    response->file_offset = first;
+    response->file_bytes = count;
 }
 
 struct view response_body(const struct response *response) {
@@ -158,12 +157,13 @@ struct view response_body(const struct response *response) {
         return buffer_view(&response->body);
     if (file->text.length == 0)
         return VIEW("");
-    return view_slice(buffer_view(&file->text), (size_t)response->offset,
-                      (size_t)response->count);
+    return view_slice(buffer_view(&file->text), (size_t)response->file_offset,
+                      (size_t)response->file_bytes);
 }
 
 static uint64_t response_length(const struct response *response) {
-    return response->file != NULL ? response->count : response->body.length;
+    return response->file != NULL ? response->file_bytes
+                                  : response->body.length;
 }
 
 void response_finish(struct response *response, bool keep_alive,

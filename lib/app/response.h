@@ -33,11 +33,11 @@ struct response {
     struct buffer body;
     size_t head_length; /* when it is finished: the body may follow */
 
-    /* Or the body is `count` bytes of this file from that offset on. */
+    /* Or the body is a part of this file. */
     struct file *file;   /* borrowed; NULL: the body is in `body` */
     struct cache *cache; /* to which the file is returned */
-    uint64_t offset;
-    uint64_t count;
+    uint64_t file_offset;
+    uint64_t file_bytes;
 };
 
 /* The status line, Date and Server; drops what was there before. */

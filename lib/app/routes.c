@@ -3,8 +3,7 @@
 
 #include "app/app.h"
 #include "config.h"
-
-#include <stdlib.h>
+#include "proto/path.h"
 
 struct route {
     struct view path; /* if it ends in a slash, it matches all paths below it */
@@ -27,19 +26,18 @@ static const struct route routes[] = {
 static const struct route redirected = {VIEW_INITIALIZER("/"), redirect_page,
                                         redirect_page};
 
-static bool fits(const struct route *route, struct view path) {
+static bool route_matches(const struct route *route, struct view path) {
     if (route->path.data[route->path.length - 1] == '/')
         return view_starts_with(path, route->path);
     return view_equal(path, route->path);
 }
 
-static const struct route *find_route(const struct app *app,
-                                      const struct path *path) {
+static const struct route *find_route(const struct app *app, struct view path) {
     const struct route *route = routes;
 
     if (redirect_exists(app, path))
         return &redirected;
-    while (!fits(route, path_view(path)))
+    while (!route_matches(route, path))
         route++; /* ends at the row for "/", with which every path starts */
     return route;
 }
@@ -48,7 +46,7 @@ static const struct route *find_route(const struct app *app,
    if there is none: *allowed is then the value of the Allow field, or empty if
    the method is unknown. */
 static handler *find_handler(const struct app *app, enum http_method method,
-                             const struct path *path, struct view *allowed) {
+                             struct view path, struct view *allowed) {
     const struct route *route = find_route(app, path);
 
     *allowed = route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : all_methods;
@@ -95,27 +93,23 @@ bool routes_choose(struct exchange *exchange) {
         answer_without_handler(exchange, all_methods);
         return false;
     }
-    exchange->path.text = malloc(path_room(request->path));
-    if (exchange->path.text == NULL) {
-        exchange_refuse(exchange, 503, "The server is short of memory.");
-        return false;
-    }
     int result = path_decode(request->path, &exchange->path);
     if (result < 0) {
-        exchange_refuse(exchange, -result,
-                        result == -414 ? "The path is too long."
-                                       : "The path is malformed.");
+        exchange_reject(exchange, -result,
+                        result == -414   ? "The path is too long."
+                        : result == -503 ? "The server is short of memory."
+                                         : "The path is malformed.");
         return false;
     }
-    exchange->handler =
-        find_handler(exchange->app, request->method, &exchange->path, &allowed);
+    exchange->handler = find_handler(exchange->app, request->method,
+                                     buffer_view(&exchange->path), &allowed);
     if (exchange->handler == NULL) {
         answer_without_handler(exchange, allowed);
         return false;
     }
     if (request->body == HTTP_LENGTH_BODY &&
         request->content_length > BODY_LIMIT) {
-        exchange_refuse(exchange, 413, "The request's body is too long.");
+        exchange_reject(exchange, 413, "The request's body is too long.");
         return false;
     }
     return true;

@@ -15,9 +15,13 @@ struct blocking_conn {
     struct worker *worker;
     const struct client *client;
     struct connection connection;
-    bool is_new;              /* nothing has been received yet */
-    int64_t silent_until;     /* closes a new, silent connection; 0: this wait
-                                has not begun */
+    /*
+     *     NEW --no bytes--> SILENT --others wait, or time is over--> closed
+     *      |                  |
+     *      +-----bytes--------+--> STARTED
+     */
+    enum { CLIENT_NEW, CLIENT_SILENT, CLIENT_STARTED } phase;
+    int64_t silent_until;     /* closes a silent connection */
     enum timeout awaited;     /* what is being waited for */
     int64_t deadline;         /* the deadline for it */
     int timeout;              /* the socket's receive timeout, milliseconds */
@@ -74,16 +78,18 @@ static bool kernel_has_waited(const struct server *server, int socket) {
                 (unsigned)options_time(&server->options, FIRST_TIMEOUT));
 }
 
-/* May a new connection without any bytes hold this worker?  Yes, until the
-   request's timeout, as long as no other client needs the worker. */
-static bool may_hold_worker(struct blocking_conn *conn) {
+/* A new connection without any bytes may hold this worker until the request's
+   timeout, as long as no other client needs the worker.  Sets the next
+   deadline; returns false if it must be closed. */
+static bool grant_more_time(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     int64_t now = clock_milliseconds();
 
-    if (conn->silent_until == 0) {
+    if (conn->phase == CLIENT_NEW) {
         if (others_wait(worker) &&
             kernel_has_waited(worker->server, conn->client->socket))
             return false;
+        conn->phase = CLIENT_SILENT;
         conn->silent_until =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
     } else if (now >= conn->silent_until || others_wait(worker)) {
@@ -100,16 +106,16 @@ static bool may_hold_worker(struct blocking_conn *conn) {
 /* The first recv of a connection need not sleep: its bytes should be there.  A
    stopping server waits for the rest of a request, but not for a new one. */
 static bool may_sleep(const struct blocking_conn *conn) {
-    if (conn->is_new && conn->silent_until == 0)
+    if (conn->phase == CLIENT_NEW)
         return false;
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
 /* The receive timeout (SO_RCVTIMEO) is over, or recv had MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
-    if (!conn->is_new)
+    if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
-    else if (!may_hold_worker(conn))
+    else if (!grant_more_time(conn))
         connection_abandon(&conn->connection);
 }
 
@@ -118,12 +124,12 @@ static void no_bytes_arrived(struct blocking_conn *conn) {
 static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
-    if (late && !conn->is_new &&
+    if (late && conn->phase == CLIENT_STARTED &&
         connection_timeout(connection) == conn->awaited)
         connection_timed_out(connection);
-    if (conn->is_new) /* the time for a request begins now */
+    if (conn->phase != CLIENT_STARTED) /* the time for a request begins now */
         conn->awaited = TIMEOUT_NONE;
-    conn->is_new = false;
+    conn->phase = CLIENT_STARTED;
 }
 
 static void receive(struct blocking_conn *conn) {
@@ -150,13 +156,13 @@ static void receive(struct blocking_conn *conn) {
     } else if (errno != EINTR || server_is_out_of_time()) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
-        redis_pool_close_idle(conn->worker->redis);
+        redis_pool_close_idle(&conn->worker->server->redis_pool);
     }
 }
 
 static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     struct connection *connection = &conn->connection;
-    struct redis_pool *pool = conn->worker->redis;
+    struct redis_pool *pool = &conn->worker->server->redis_pool;
     struct resp_reply reply;
 
     bool called = redis_pool_call(
@@ -176,7 +182,8 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
  */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
-    struct redis_client *redis = redis_pool_borrow(conn->worker->redis);
+    struct redis_pool *pool = &conn->worker->server->redis_pool;
+    struct redis_client *redis = redis_pool_borrow(pool);
 
     if (redis == NULL) {
         connection_replied(connection, NULL);
@@ -186,13 +193,13 @@ static void ask_redis(struct blocking_conn *conn) {
         redis_client_check_before_use(redis);
     while (connection_need(connection) == NEED_ASK_REDIS)
         ask_once(conn, &redis);
-    redis_pool_return(conn->worker->redis, redis);
+    redis_pool_return(pool, redis);
 }
 
 /* send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns what it
    has sent, or EAGAIN. */
-static bool client_acknowledges(struct blocking_conn *conn, ssize_t count,
-                                int64_t begun) {
+static bool check_progress(struct blocking_conn *conn, ssize_t count,
+                           int64_t begun) {
     const struct options *options = &conn->worker->server->options;
     int64_t now = clock_milliseconds();
 
@@ -218,7 +225,7 @@ static void send_some(struct blocking_conn *conn) {
     if (count < 0 && errno == EINTR)
         return;
     if (count == 0 || (count < 0 && errno != EAGAIN) ||
-        !client_acknowledges(conn, count, begun))
+        !check_progress(conn, count, begun))
         connection_abandon(connection);
     else if (count > 0)
         connection_sent(connection, (uint64_t)count);
@@ -228,7 +235,6 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     struct blocking_conn conn = {
         .worker = worker,
         .client = client,
-        .is_new = true,
         .timeout = options_time(&worker->server->options, REQUEST_TIMEOUT)};
     struct connection *connection = &conn.connection;
     enum connection_need need;
@@ -263,10 +269,9 @@ void blocking_serve(struct worker *worker, const struct client *client) {
     close(client->socket);
 }
 
-bool blocking_accept(const struct server *server, struct redis_pool *redis,
-                     struct client *client) {
+bool blocking_accept(struct server *server, struct client *client) {
     if (server_accept(server, 0, client))
         return true;
-    redis_pool_close_idle(redis);
+    redis_pool_close_idle(&server->redis_pool);
     return false;
 }

@@ -4,14 +4,12 @@
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
-#include "net/redis/pool.h"
 #include "net/server.h"
 
 /* The data that one process or thread needs to serve. */
 struct worker {
     struct server *server;
     struct counters *counters;
-    struct redis_pool *redis;
     struct cached_time cached_time;
     /* Is no worker free for a connection that waits?  Then none is kept alive.
        Called once per request, and at times while nothing has come on a new
@@ -22,8 +20,7 @@ struct worker {
 /* Accepts a client, sleeping until one comes.  Returns false if none has come
    for a while, or the server stops: then it has closed idle connections to
    Redis. */
-bool blocking_accept(const struct server *server, struct redis_pool *redis,
-                     struct client *client);
+bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until one of the two ends the connection; closes it. */
 void blocking_serve(struct worker *worker, const struct client *client);

@@ -11,13 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-void children_init(struct children *children, const struct server *server,
+void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     /* Shared, so that children can report.  The parent writes a process id
        after each fork; a page that is not shared would be copied by the kernel
        at the first write after a fork. */
     *children =
-        (struct children){.redis = &server->redis,
+        (struct children){.server = server,
                           .slots = server_share(limit * sizeof(struct child)),
                           .limit = limit,
                           .alive = server_share(sizeof *children->alive),
@@ -45,9 +45,9 @@ static size_t slot_of(const struct children *children, pid_t child) {
 /* Returns a connection to lend.  NULL while Redis has never answered, is down
    or has no free connection: a child that needs one then connects itself.  Each
    additional descriptor of the parent makes each fork slower. */
-static struct redis_client *begin(const struct redis_server *server) {
+static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
-    bool answers = shared->answered_at != 0 && !shared->down;
+    bool answers = shared->replied_at != 0 && !shared->down;
     int64_t now = clock_milliseconds();
 
     if (!answers || redis_is_scarce(now))
@@ -69,7 +69,7 @@ static void prepare_loan(struct children *children, size_t slot) {
     struct child *child = &children->slots[slot];
 
     if (child->client == NULL)
-        child->client = begin(children->redis);
+        child->client = connect_to_lend(&children->server->redis);
     if (child->client != NULL)
         child->client->lent = true;
     child->final_state = LOAN_BROKEN;
@@ -113,21 +113,19 @@ static void close_idle(struct children *children) {
     }
 }
 
-/* In the child: opens its pool of connections, with what it was lent. */
-static void open_pool(const struct children *children, size_t slot,
-                      struct redis_pool *redis) {
+/* In the child: its pool of connections begins with what it was lent. */
+static void take_loan(const struct children *children, size_t slot) {
     struct child *self = &children->slots[slot];
+    struct redis_pool *pool = &children->server->redis_pool;
 
-    redis_pool_init(redis, children->redis, false);
-    redis->keeps_idle = &self->keeps_idle;
+    pool->keeps_idle = &self->keeps_idle;
     if (self->client != NULL)
-        redis_pool_return(redis, self->client);
+        redis_pool_return(pool, self->client);
 }
 
 /* ---- A child's life ---- */
 
-pid_t children_fork(struct children *children, size_t *slot,
-                    struct redis_pool *redis) {
+pid_t children_fork(struct children *children, size_t *slot) {
     *slot = slot_of(children, 0);
     if (children->lends)
         prepare_loan(children, *slot);
@@ -145,16 +143,16 @@ pid_t children_fork(struct children *children, size_t *slot,
     if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
-    open_pool(children, *slot, redis);
+    take_loan(children, *slot);
     return 0;
 }
 
-void children_exit(struct children *children, size_t slot,
-                   struct redis_pool *redis) {
-    const struct redis_client *client = redis->idle;
+void children_exit(struct children *children, size_t slot) {
+    struct redis_pool *pool = &children->server->redis_pool;
+    const struct redis_client *client = pool->idle;
 
     if (!children->lends)
-        redis_pool_destroy(redis);
+        redis_pool_destroy(pool);
     else if (client != NULL && client->lent)
         children->slots[slot].final_state =
             client->pipeline.state == PIPELINE_OPEN ? LOAN_READY : LOAN_UNUSED;
@@ -168,7 +166,7 @@ static void log_crash(pid_t child, int status) {
 
     if (!WIFSIGNALED(status) || server_is_out_of_time())
         return;
-    if (log_is_due(&crashes, clock_milliseconds()))
+    if (log_count_message(&crashes, clock_milliseconds()))
         log_limited(
             &crashes,
             "child %d was ended by signal %d (%s); the kernel's log may "

@@ -17,7 +17,6 @@
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
 
-#include "net/redis/pool.h"
 #include "net/server.h"
 
 #include <signal.h>
@@ -40,7 +39,7 @@ struct child {
 
 /* The children of this process. */
 struct children {
-    const struct redis_server *redis;
+    struct server *server;
     struct child *slots;
     size_t limit;          /* slots */
     _Atomic size_t *alive; /* used slots; all processes may read it */
@@ -51,7 +50,7 @@ struct children {
 };
 
 /* If there is no memory for so many slots, prints that and exits 1. */
-void children_init(struct children *children, const struct server *server,
+void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
 /* Is no slot free?  Parent and children may call it. */
@@ -59,16 +58,15 @@ bool children_are_complete(const struct children *children);
 
 /* Forks a child for a free slot; there must be one.  Returns what fork(2) does.
    The child dies with its parent, even if that is killed.  In the child this
-   sets *slot, and opens the pool of connections to Redis, with what its parent
-   lends. */
-pid_t children_fork(struct children *children, size_t *slot,
-                    struct redis_pool *redis);
+   sets *slot, and puts what the parent lends into the pool of connections to
+   Redis. */
+pid_t children_fork(struct children *children, size_t *slot);
 
 /* Ends a child that has served: reports the state of a lent connection to the
    parent, and closes its own.  Does not call exit(3), whose clean-up is the
    parent's. */
-__attribute__((noreturn)) void
-children_exit(struct children *children, size_t slot, struct redis_pool *redis);
+__attribute__((noreturn)) void children_exit(struct children *children,
+                                             size_t slot);
 
 /* Reaps a child that has ended, and sets its slot, which is free again.  Logs a
    crash.  If `wait` is true, waits for a child to end.  Returns false if none

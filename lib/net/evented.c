@@ -13,7 +13,7 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .loop = loop};
     slab_init(&evented->memory, size, CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
-    server_accept_without_waiting(server);
+    server_make_listener_nonblocking(server);
     /* Each client may be receiving a different large file: one descriptor more
        for each.  Loops in several processes share the memory. */
     evented->limit = server_room_in_memory(
@@ -91,7 +91,10 @@ int evented_timeout(const struct evented *evented) {
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
 }
 
-static bool has_time(const struct evented *evented, struct event_conn *conn) {
+/* Returns true if the client has more time: its response is being sent, and it
+   acknowledges bytes. */
+static bool check_progress(const struct evented *evented,
+                           struct event_conn *conn) {
     return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
            transmit_stalled(conn->client.socket, &conn->progress,
                             evented->now) <
@@ -104,7 +107,7 @@ struct event_conn *evented_expired(struct evented *evented) {
     for (int i = TIMEOUT_NONE + 1; i < TIMEOUTS; i++)
         while ((conn = evented->waiting[i]) != NULL &&
                conn->deadline <= evented->now) {
-            if (!has_time(evented, conn))
+            if (!check_progress(evented, conn))
                 return conn;
             evented_start_waiting(evented, conn);
         }

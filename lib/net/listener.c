@@ -76,7 +76,7 @@ static bool start_listening(const struct options *options, int descriptor,
 }
 
 __attribute__((noreturn)) static void
-give_up_listening(const struct options *options) {
+fail_to_listen(const struct options *options) {
     const char *fix = "give another --address or --port";
 
     if (errno == EADDRINUSE)
@@ -123,7 +123,7 @@ int listener_open(const struct options *options) {
          each = each->ai_next)
         descriptor = listen_at(options, each);
     if (descriptor < 0)
-        give_up_listening(options);
+        fail_to_listen(options);
     freeaddrinfo(found);
     return descriptor;
 }
@@ -140,11 +140,11 @@ int listener_open_another(const struct options *options, int first) {
                      strerror(errno));
     int descriptor = make_socket(options, address.ss_family);
     if (descriptor < 0)
-        give_up_listening(options);
+        fail_to_listen(options);
     SET_OPTION(first, SOL_SOCKET, SO_REUSEPORT, on);
     SET_OPTION(descriptor, SOL_SOCKET, SO_REUSEPORT, on);
     if (!start_listening(options, descriptor, (struct sockaddr *)&address,
                          length))
-        give_up_listening(options);
+        fail_to_listen(options);
     return descriptor;
 }

@@ -26,12 +26,12 @@
 #endif
 
 enum {
-    HELP = 'h',
-    VERSION_OPTION = 'V',
-    NO_CONFINEMENT = 256,
-    PRINT_CALLS,
-    EACH,
-    LISTENERS
+    OPTION_HELP = 'h',
+    OPTION_VERSION = 'V',
+    OPTION_NO_CONFINEMENT = 256,
+    OPTION_PRINT_SYSCALLS,
+    OPTION_EACH_WORKER,
+    OPTION_LISTENER_EACH
 };
 
 static const char help[] =
@@ -155,24 +155,24 @@ static const struct option known[] = {
     {"backlog", required_argument, NULL, 'b'},
     {"time-scale", required_argument, NULL, 't'},
     {"log", no_argument, NULL, 'l'},
-    {"listener-each", no_argument, NULL, LISTENERS},
-    {"each-worker", no_argument, NULL, EACH},
+    {"listener-each", no_argument, NULL, OPTION_LISTENER_EACH},
+    {"each-worker", no_argument, NULL, OPTION_EACH_WORKER},
     {"user", required_argument, NULL, 'u'},
-    {"no-confinement", no_argument, NULL, NO_CONFINEMENT},
-    {"print-syscalls", no_argument, NULL, PRINT_CALLS},
-    {"help", no_argument, NULL, HELP},
-    {"version", no_argument, NULL, VERSION_OPTION},
+    {"no-confinement", no_argument, NULL, OPTION_NO_CONFINEMENT},
+    {"print-syscalls", no_argument, NULL, OPTION_PRINT_SYSCALLS},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {"version", no_argument, NULL, OPTION_VERSION},
     {NULL, 0, NULL, 0},
 };
 
 /* The options that print something instead of starting the server. */
 static void print_and_exit(const struct architecture *architecture,
                            int letter) {
-    if (letter == PRINT_CALLS)
+    if (letter == OPTION_PRINT_SYSCALLS)
         ops_print_calls(architecture->calls);
-    if (letter == HELP)
+    if (letter == OPTION_HELP)
         print_help(architecture);
-    if (letter == VERSION_OPTION)
+    if (letter == OPTION_VERSION)
         printf("%s (ZeroHTTPd Seven) %s\n", architecture->name, VERSION);
     exit(EXIT_SUCCESS);
 }
@@ -219,11 +219,11 @@ static bool set_option(struct options *options, int letter) {
     case 'u':
         options->user = optarg;
         return true;
-    case LISTENERS:
+    case OPTION_LISTENER_EACH:
         return options->listener_each = true;
-    case EACH:
+    case OPTION_EACH_WORKER:
         return options->each_worker = true;
-    case NO_CONFINEMENT:
+    case OPTION_NO_CONFINEMENT:
         options->confined = false;
         return true;
     default:

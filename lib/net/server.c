@@ -64,7 +64,7 @@ static void print_banner(const struct server *server) {
 }
 
 /* Changes permanently from root to another user. */
-static void become(const char *name) {
+static void change_user(const char *name) {
     const struct passwd *user = getpwnam(name);
 
     if (user == NULL)
@@ -116,11 +116,12 @@ void server_start(struct server *server,
     ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
     open_notes(server);
     redis_parse(&server->redis, options->redis);
+    redis_pool_init(&server->redis_pool, &server->redis);
     if (architecture->worker_memory > 0)
         limit_workers(server);
     open_listeners(server);
     if (options->user != NULL)
-        become(options->user);
+        change_user(options->user);
     app_open(&server->app, options->root);
     server->counters = statistics_create(options->workers);
     signal(SIGPIPE, SIG_IGN); /* sendfile(2) has no MSG_NOSIGNAL */
@@ -147,7 +148,7 @@ void server_ready(struct server *server) {
 
 /* ---- Accepting ---- */
 
-void server_accept_without_waiting(const struct server *server) {
+void server_make_listener_nonblocking(const struct server *server) {
     int flags = fcntl(server->listener, F_GETFL);
     if (fcntl(server->listener, F_SETFL, flags | O_NONBLOCK) < 0)
         server_fatal("cannot make the socket non-blocking: %s",
@@ -289,6 +290,7 @@ void server_exchange_done(const struct server *server,
 
 int server_end(struct server *server) {
     stop_end();
+    redis_pool_destroy(&server->redis_pool);
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);
     free(server->listeners);

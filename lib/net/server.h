@@ -6,7 +6,7 @@
 #include "app/app.h"
 #include "app/connection.h"
 #include "net/listener.h"
-#include "net/redis/redis.h"
+#include "net/redis/pool.h"
 #include "ops.h"
 #include "process/log.h"
 #include "process/shared.h"
@@ -19,9 +19,11 @@ struct server {
     struct options options;
     struct app app;
     struct redis_server redis;
-    struct counters *counters; /* one for each of options.workers */
-    int listener;              /* where this process accepts */
-    int *listeners;            /* all: one, or one for each worker */
+    struct redis_pool redis_pool; /* of this process; an event loop has a
+                                     pipeline instead */
+    struct counters *counters;    /* one for each of options.workers */
+    int listener;                 /* where this process accepts */
+    int *listeners;               /* all: one, or one for each worker */
     size_t listeners_count;
     FILE *notes; /* writes to the text that start and end print */
     char *text;
@@ -50,7 +52,7 @@ void server_ready(struct server *server);
 void server_take_listener(struct server *server, size_t number);
 
 /* Accepting never sleeps from now on: for servers that sleep elsewhere. */
-void server_accept_without_waiting(const struct server *server);
+void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2)
    (since Linux 2.6.28).  Returns false if there is none: errno is EAGAIN, or

@@ -35,7 +35,7 @@ static void set_cork(int socket) {
  * and checks a list of parts, 1 or 2 % of a small response.
  */
 ssize_t transmit(int socket, struct pending pending) {
-    int more = pending.count > 0 || pending.last ? MSG_MORE : 0;
+    int more = pending.file_bytes > 0 || pending.last ? MSG_MORE : 0;
 
     if (pending.first.length > 0 && pending.second.length == 0)
         return send(socket, pending.first.data, pending.first.length,
@@ -48,9 +48,9 @@ ssize_t transmit(int socket, struct pending pending) {
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
         return sendmsg(socket, &message, MSG_NOSIGNAL | more);
     }
-    off_t offset = (off_t)pending.offset;
-    size_t count = (size_t)MIN(pending.count, SENDFILE_AT_ONCE);
-    if (pending.last && count == pending.count)
+    off_t offset = (off_t)pending.file_offset;
+    size_t count = (size_t)MIN(pending.file_bytes, SENDFILE_AT_ONCE);
+    if (pending.last && count == pending.file_bytes)
         set_cork(socket);
     return sendfile(socket, pending.descriptor, &offset, count);
 }

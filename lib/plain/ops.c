@@ -72,13 +72,9 @@ bool server_is_under_pressure(void) {
 
 /* ---- Memory: as malloc(3) gives it, and keeps it ---- */
 
-bool budget_take(size_t bytes) {
-    (void)bytes;
+bool budget_change(size_t old, size_t new) {
+    (void)old, (void)new;
     return true;
-}
-
-void budget_return(size_t bytes) {
-    (void)bytes;
 }
 
 void budget_set_slot(size_t slot) {
@@ -197,8 +193,8 @@ void statistics_print(const struct counters *counters, size_t workers,
 
 /* ---- Redis has no free connection: that is an error like others ---- */
 
-bool redis_report_refusal(const struct redis_server *server,
-                          const struct resp_reply *reply, int64_t now) {
+bool redis_report_rejection(const struct redis_server *server,
+                            const struct resp_reply *reply, int64_t now) {
     (void)server, (void)reply, (void)now;
     return false;
 }

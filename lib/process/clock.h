@@ -2,6 +2,8 @@
 #ifndef PROCESS_CLOCK_H
 #define PROCESS_CLOCK_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/time.h>
 #include <time.h>
@@ -14,6 +16,15 @@ static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* Of all callers at once, in all processes, one gets true; then none for a
+   pause. */
+static inline bool clock_claim(_Atomic int64_t *next_at, int64_t now,
+                               int pause) {
+    int64_t expected = atomic_load(next_at);
+    return now >= expected &&
+           atomic_compare_exchange_strong(next_at, &expected, now + pause);
 }
 
 /* Converts milliseconds to the structure of setsockopt(2) and setitimer(2). */

@@ -3,6 +3,7 @@
 
 #include "config.h"
 #include "ops.h"
+#include "process/clock.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -13,16 +14,9 @@
 #include <string.h>
 #include <unistd.h>
 
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause) {
-    int64_t next_at = atomic_load(&limit->next_at);
-
-    return now >= next_at && atomic_compare_exchange_strong(
-                                 &limit->next_at, &next_at, now + pause);
-}
-
-bool log_is_due(struct log_limit *limit, int64_t now) {
+bool log_count_message(struct log_limit *limit, int64_t now) {
     atomic_fetch_add(&limit->suppressed, 1);
-    return log_limit_claim(limit, now, LOG_INTERVAL);
+    return clock_claim(&limit->next_at, now, LOG_INTERVAL);
 }
 
 /* Others may have written the text; a terminal must not obey them.  Some take

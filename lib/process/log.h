@@ -18,14 +18,9 @@ struct log_limit {
     _Atomic unsigned suppressed;
 };
 
-/* Claims the next line.  If several processes call it at once, it returns true
-   to one of them, which logs.  For the pause, in milliseconds, it then returns
-   false to all. */
-bool log_limit_claim(struct log_limit *limit, int64_t now, int pause);
-
 /* Counts a message that may come for days.  Returns true if it must be logged:
    the first one, then one in a LOG_INTERVAL. */
-bool log_is_due(struct log_limit *limit, int64_t now);
+bool log_count_message(struct log_limit *limit, int64_t now);
 
 /* Prints one line on standard error: the program's name, the text, and how
    often it has come since the last such line.  Bytes of the text that are not

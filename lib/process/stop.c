@@ -102,7 +102,7 @@ static void on_tick(int signal_number) {
     errno = error;
 }
 
-static void handle(int signal_number, void (*handler)(int)) {
+static void set_handler(int signal_number, void (*handler)(int)) {
     /* No SA_RESTART: calls that sleep must return with EINTR. */
     struct sigaction action = {.sa_handler = handler};
 
@@ -139,12 +139,12 @@ void stop_init(const int *listeners, size_t count) {
     stop.count = count;
     stop.owner = getpid();
     stop.stop_all = server_share(sizeof *stop.stop_all);
-    handle(SIGALRM, on_tick);
-    handle(SIGTERM, on_stop);
-    handle(SIGINT, on_stop);
+    set_handler(SIGALRM, on_tick);
+    set_handler(SIGTERM, on_stop);
+    set_handler(SIGINT, on_stop);
     /* nohup(1) makes the program ignore it; this setting is kept. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
-        handle(SIGHUP, on_stop);
+        set_handler(SIGHUP, on_stop);
     /* Signals that the parent has blocked stay blocked after exec. */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);

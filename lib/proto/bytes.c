@@ -30,11 +30,6 @@ bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length) {
     return true;
 }
 
-void byte_set_fill(struct byte_set *set, bool (*holds)(char byte)) {
-    for (int byte = 0; byte < 256; byte++)
-        set->has[byte] = holds((char)byte);
-}
-
 struct view view_cut(struct view *rest, char separator) {
     size_t end = view_find(*rest, separator);
     struct view first = view_slice(*rest, 0, end);

@@ -81,13 +81,13 @@ static inline size_t view_find(struct view view, char byte) {
     return found == NULL ? view.length : (size_t)(found - view.data);
 }
 
-/* A set of bytes, as a table: a lookup is one read of memory. */
+/* A set of bytes, as a table: a lookup is one read of memory.  BYTES are the
+   bytes from the first to the last; the compilers extend C by such a range. */
 struct byte_set {
     bool has[256];
 };
-
-/* Adds the bytes for which the predicate is true. */
-void byte_set_fill(struct byte_set *set, bool (*holds)(char byte));
+#define BYTE_SET           __extension__ static const struct byte_set
+#define BYTES(first, last) [(first)...(last)] = true
 
 /* Returns the number of bytes at the view's front that are all in the set. */
 static inline size_t view_span(struct view view, const struct byte_set *set) {

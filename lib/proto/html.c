@@ -49,63 +49,42 @@ static struct view reference_for(char byte) {
     }
 }
 
-static bool needs_no_escape(char byte) {
-    return (byte & 0x80) == 0 && reference_for(byte).length == 0;
-}
+/* The ASCII bytes that need no escape: reference_for() returns nothing. */
+BYTE_SET plain_bytes = {{BYTES('\t', '\n'), BYTES('\r', '\r'), BYTES(' ', '!'),
+                         BYTES('#', '%'), BYTES('(', ';'), BYTES('=', '='),
+                         BYTES('?', '~')}};
 
-static struct byte_set plain_bytes;
-
-__attribute__((constructor)) static void fill_set(void) {
-    byte_set_fill(&plain_bytes, needs_no_escape);
-}
-
-/* Takes the bytes at the front of the text that need no escape, and the special
-   character after them.  *instead is its escape; empty: the text ends. */
-static struct view take_piece(struct view *text, struct view *instead) {
-    struct view rest = *text;
-    size_t plain = 0;
+/* Returns the number of bytes of the character at the front of the text, at
+   least 1.  *instead is its escape; empty: it needs none. */
+static size_t look_at_character(struct view text, struct view *instead) {
+    size_t length = utf8_character(text);
 
     *instead = (struct view){NULL, 0};
-    for (;;) {
-        plain += view_span(view_skip(rest, plain), &plain_bytes);
-        if (plain == rest.length)
-            break;
-        unsigned char byte = (unsigned char)rest.data[plain];
-        size_t length =
-            byte < 0x80 ? 1 : utf8_character(view_skip(rest, plain));
-        if (length == 1)
-            *instead = reference_for(rest.data[plain]);
-        else if (length == 0 ||
-                 is_forbidden(code_point(view_skip(rest, plain), length)))
-            *instead = REPLACEMENT;
-        if (instead->length > 0) {
-            *text = view_skip(rest, plain + (length > 0 ? length : 1));
-            return view_slice(rest, 0, plain);
-        }
-        plain += length;
-    }
-    *text = view_skip(rest, plain);
-    return rest;
+    if (length == 1)
+        *instead = reference_for(text.data[0]);
+    else if (length == 0 || is_forbidden(code_point(text, length)))
+        *instead = REPLACEMENT;
+    return length > 0 ? length : 1;
 }
 
 void html_append_text(struct buffer *html, struct view text) {
     struct view instead;
+    size_t done = 0; /* bytes that were appended */
+    size_t at = 0;   /* bytes that were looked at */
 
-    do {
-        buffer_append(html, take_piece(&text, &instead));
-        buffer_append(html, instead);
-    } while (text.length > 0);
-}
-
-size_t html_length(struct view text) {
-    struct view instead;
-    size_t length = 0;
-
-    do {
-        length += take_piece(&text, &instead).length;
-        length += instead.length;
-    } while (text.length > 0);
-    return length;
+    for (;;) {
+        at += view_span(view_skip(text, at), &plain_bytes);
+        if (at == text.length)
+            break;
+        size_t length = look_at_character(view_skip(text, at), &instead);
+        if (instead.length > 0) {
+            buffer_append(html, view_slice(text, done, at - done));
+            buffer_append(html, instead);
+            done = at + length;
+        }
+        at += length;
+    }
+    buffer_append(html, view_skip(text, done));
 }
 
 /* ---- Templates ---- */

@@ -16,11 +16,6 @@
  */
 void html_append_text(struct buffer *html, struct view text);
 
-/* Returns the bytes that html_append_text() would append: at most HTML_GROWTH
-   times as many as the text has (a quotation mark becomes &quot;). */
-size_t html_length(struct view text);
-#define HTML_GROWTH 6
-
 struct template_value {
     struct view name; /* without the dollar signs */
     struct view html; /* inserted as it is: its maker has escaped it */

@@ -8,39 +8,32 @@
 
 /* ---- Which bytes are allowed where ---- */
 
-static bool is_in_token(char byte) {
-    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
-           (byte >= '0' && byte <= '9') ||
-           (byte != '\0' && strchr("!#$%&'*+-.^_`|~", byte) != NULL);
-}
+#define LETTERS_AND_DIGITS BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z')
+
+/* RFC 9110, section 5.6.2: letters, digits and !#$%&'*+-.^_`|~ */
+BYTE_SET token_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('#', '\''),
+                         BYTES('*', '+'), BYTES('-', '.'), BYTES('^', '`'),
+                         BYTES('|', '|'), BYTES('~', '~')}};
 
 /* RFC 9110, section 5.5: no control byte but HTAB. */
-static bool is_in_value(char byte) {
-    return (byte & 0x80) != 0 || (byte >= 0x20 && byte != 0x7f) || byte == '\t';
+BYTE_SET value_bytes = {
+    {BYTES('\t', '\t'), BYTES(' ', '~'), BYTES(0x80, 0xff)}};
+
+/* Printable ASCII, except the space and #. */
+BYTE_SET target_bytes = {{BYTES('!', '"'), BYTES('$', '~')}};
+
+/* RFC 3986, section 3.2.2, except escapes: letters, digits and
+   !$&'()*+,-.;=_~ */
+BYTE_SET host_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('$', '$'),
+                        BYTES('&', '.'), BYTES(';', ';'), BYTES('=', '='),
+                        BYTES('_', '_'), BYTES('~', '~')}};
+
+size_t http_token_length(struct view text) {
+    return view_span(text, &token_bytes);
 }
 
-static bool is_in_target(char byte) {
-    return byte > 0x20 && byte < 0x7f && byte != '#';
-}
-
-/* RFC 3986, section 3.2.2, except escapes. */
-static bool is_in_host(char byte) {
-    return byte != '\0' && strchr("%^`|#", byte) == NULL &&
-           (is_in_token(byte) || strchr("(),;=", byte) != NULL);
-}
-
-static struct byte_set token_bytes, value_bytes, target_bytes, host_bytes;
-
-/* Before main(), once: a head has hundreds of bytes, and each is looked up. */
-__attribute__((constructor)) static void fill_sets(void) {
-    byte_set_fill(&token_bytes, is_in_token);
-    byte_set_fill(&value_bytes, is_in_value);
-    byte_set_fill(&target_bytes, is_in_target);
-    byte_set_fill(&host_bytes, is_in_host);
-}
-
-bool http_is_token_byte(char byte) {
-    return token_bytes.has[(unsigned char)byte];
+size_t http_value_length(struct view text) {
+    return view_span(text, &value_bytes);
 }
 
 static bool is_made_of(struct view view, const struct byte_set *set) {
@@ -63,11 +56,9 @@ static bool is_registered_name(struct view view) {
 
 /* RFC 3986, section 3.2.2: an IPv6 address between its brackets. */
 static bool is_ipv6(struct view view) {
-    for (size_t i = 0; i < view.length; i++)
-        if (hex_digit(view.data[i]) < 0 && view.data[i] != ':' &&
-            view.data[i] != '.')
-            return false;
-    return view.length >= 2;
+    BYTE_SET address_bytes = {
+        {BYTES('0', ':'), BYTES('A', 'F'), BYTES('a', 'f'), BYTES('.', '.')}};
+    return view.length >= 2 && is_made_of(view, &address_bytes);
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
@@ -95,8 +86,8 @@ static bool is_authority(struct view view) {
            hex_digit(view.data[view.length - 1]) >= 0;
 }
 
-static ssize_t bad(struct http_request *request, int status,
-                   const char *complaint) {
+static ssize_t reject(struct http_request *request, int status,
+                      const char *complaint) {
     request->complaint = complaint;
     return -status;
 }
@@ -109,13 +100,13 @@ static ssize_t parse_target(struct http_request *request, struct view method,
     bool is_absolute = false;
 
     if (!is_made_of(target, &target_bytes))
-        return bad(request, 400,
-                   "The request target has a byte that no URI "
-                   "may have.");
+        return reject(request, 400,
+                      "The request target has a byte that no URI "
+                      "may have.");
     if (view_equal(method, VIEW("CONNECT")) && is_authority(target))
-        return bad(request, 501, "This server opens no tunnels.");
+        return reject(request, 501, "This server opens no tunnels.");
     if (view_equal(method, VIEW("CONNECT")))
-        return bad(request, 400, "CONNECT names a host and a port.");
+        return reject(request, 400, "CONNECT names a host and a port.");
     if (view_starts_with_ignoring_case(target, scheme)) {
         struct view rest = view_skip(target, scheme.length);
         size_t slash = view_find(rest, '/');
@@ -123,7 +114,8 @@ static ssize_t parse_target(struct http_request *request, struct view method,
         size_t end = slash < question ? slash : question;
         if (end == 0 || rest.data[0] == ':' ||
             !is_host(view_slice(rest, 0, end)))
-            return bad(request, 400, "The request target has no valid host.");
+            return reject(request, 400,
+                          "The request target has no valid host.");
         target = view_skip(rest, end);
         is_absolute = true;
     }
@@ -136,7 +128,7 @@ static ssize_t parse_target(struct http_request *request, struct view method,
     if (view_starts_with(request->path, VIEW("/")) ||
         (is_options && !has_query && view_equal(request->path, VIEW("*"))))
         return 0;
-    return bad(request, 400, "The request target must start with a slash.");
+    return reject(request, 400, "The request target must start with a slash.");
 }
 
 /* RFC 9112, section 3: method SP target SP version, one space each. */
@@ -149,16 +141,17 @@ static ssize_t parse_request_line(struct http_request *request,
 
     request->line = line;
     if (!is_made_of(method, &token_bytes))
-        return bad(request, 400, "The request line has no valid method.");
+        return reject(request, 400, "The request line has no valid method.");
     if (version.length != 8 || !view_starts_with(version, VIEW("HTTP/")) ||
         version.data[5] < '0' || version.data[5] > '9' ||
         version.data[6] != '.' || version.data[7] < '0' ||
         version.data[7] > '9')
-        return bad(request, 400,
-                   "The request line must read: method, space, "
-                   "target, space, HTTP/1.1.");
+        return reject(request, 400,
+                      "The request line must read: method, space, "
+                      "target, space, HTTP/1.1.");
     if (version.data[5] != '1')
-        return bad(request, 505, "This server speaks HTTP/1.1 and HTTP/1.0.");
+        return reject(request, 505,
+                      "This server speaks HTTP/1.1 and HTTP/1.0.");
     /* A higher minor version is read as the highest that we know: RFC 9110,
        section 2.5. */
     request->minor_version = version.data[7] == '0' ? 0 : 1;
@@ -194,10 +187,10 @@ static ssize_t parse_content_length(struct http_request *request,
                                     struct framing *framing,
                                     struct view value) {
     if (framing->has_length)
-        return bad(request, 400, "There is more than one Content-Length.");
+        return reject(request, 400, "There is more than one Content-Length.");
     framing->has_length = true;
     if (!view_number(value, INT64_MAX, &request->content_length))
-        return bad(request, 400, "Content-Length is not a number.");
+        return reject(request, 400, "Content-Length is not a number.");
     return 0;
 }
 
@@ -225,9 +218,9 @@ static ssize_t parse_expect(struct http_request *request, struct view value) {
 
     while (view_next_element(&value, &expectation)) {
         if (!view_equal_ignoring_case(expectation, VIEW("100-continue")))
-            return bad(request, 417,
-                       "The only expectation known here is "
-                       "100-continue.");
+            return reject(request, 417,
+                          "The only expectation known here is "
+                          "100-continue.");
         /* Ignored in HTTP/1.0, which has no 100. */
         request->expects_continue = request->minor_version > 0;
     }
@@ -236,9 +229,9 @@ static ssize_t parse_expect(struct http_request *request, struct view value) {
 
 static ssize_t parse_host(struct http_request *request, struct view value) {
     if (request->host.data != NULL)
-        return bad(request, 400, "There is more than one Host.");
+        return reject(request, 400, "There is more than one Host.");
     if (!is_host(value))
-        return bad(request, 400, "Host is not a host name.");
+        return reject(request, 400, "Host is not a host name.");
     request->host = value;
     return 0;
 }
@@ -288,16 +281,16 @@ static ssize_t parse_field(struct http_request *request,
 static ssize_t parse_field_line(struct http_request *request,
                                 struct framing *framing, struct view *rest) {
     if (++framing->fields > HEAD_FIELDS_LIMIT)
-        return bad(request, 431, "There are too many header fields.");
+        return reject(request, 431, "There are too many header fields.");
     if (rest->data[0] == ' ' || rest->data[0] == '\t')
-        return bad(request, 400, "A header field is folded over two lines.");
+        return reject(request, 400, "A header field is folded over two lines.");
     struct view name = view_take(rest, &token_bytes);
     if (name.length == 0 || !view_starts_with(*rest, VIEW(":")))
-        return bad(request, 400, "A header line does not read name: value.");
+        return reject(request, 400, "A header line does not read name: value.");
     *rest = view_skip(*rest, 1);
     struct view value = view_take(rest, &value_bytes);
     if (!view_starts_with(*rest, VIEW("\r\n")))
-        return bad(request, 400, "A header field has a control byte in it.");
+        return reject(request, 400, "A header field has a control byte in it.");
     *rest = view_skip(*rest, 2);
     return parse_field(request, framing, name, view_trim(value));
 }
@@ -307,22 +300,23 @@ static ssize_t parse_field_line(struct http_request *request,
 static ssize_t check_framing(struct http_request *request,
                              const struct framing *framing) {
     if (request->minor_version > 0 && request->host.data == NULL)
-        return bad(request, 400, "HTTP/1.1 requires a Host field.");
+        return reject(request, 400, "HTTP/1.1 requires a Host field.");
     if (framing->codings > 0 && framing->has_length)
-        return bad(request, 400,
-                   "The length of the body is given twice, by "
-                   "Content-Length and by Transfer-Encoding.");
+        return reject(request, 400,
+                      "The length of the body is given twice, by "
+                      "Content-Length and by Transfer-Encoding.");
     if (framing->codings > 0 && request->minor_version == 0)
-        return bad(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
+        return reject(request, 400, "HTTP/1.0 has no Transfer-Encoding.");
     if (framing->codings > 0 &&
         (!framing->ends_in_chunked || framing->early_chunked))
-        return bad(request, 400,
-                   "The coding chunked must be the last, and come only once: "
-                   "otherwise the end of the body is unknown.");
+        return reject(
+            request, 400,
+            "The coding chunked must be the last, and come only once: "
+            "otherwise the end of the body is unknown.");
     if (framing->codings > 1)
-        return bad(request, 501,
-                   "The only transfer coding known here is "
-                   "chunked.");
+        return reject(request, 501,
+                      "The only transfer coding known here is "
+                      "chunked.");
 
     if (framing->codings > 0)
         request->body = HTTP_CHUNKED_BODY;
@@ -347,15 +341,15 @@ static ssize_t find_end(struct view input, size_t start, size_t seen,
         if (at == input.length)
             break;
         if (at == start || input.data[at - 1] != '\r')
-            return bad(request, 400, "A line must end in CR LF.");
+            return reject(request, 400, "A line must end in CR LF.");
         if (at >= start + 3 && input.data[at - 2] == '\n')
             break;
         at++;
     }
     if (line_end - start > REQUEST_LINE_LIMIT + 1) /* and its CR */
-        return bad(request, 414, "The request line is too long.");
+        return reject(request, 414, "The request line is too long.");
     if (at >= HEAD_LIMIT)
-        return bad(request, 431, "The header fields are too long.");
+        return reject(request, 431, "The header fields are too long.");
     return at < input.length ? (ssize_t)at + 1 : 0;
 }
 
@@ -402,8 +396,8 @@ ssize_t http_parse_head(struct view input, size_t seen,
     *request = (struct http_request){.method = HTTP_UNKNOWN};
     /* Bytes that are not HTTP, such as TLS, get this answer at once. */
     if (start < input.length && input.data[start] != '\r' &&
-        !http_is_token_byte(input.data[start]))
-        return bad(request, 400, "This is not an HTTP request.");
+        http_token_length(view_skip(input, start)) == 0)
+        return reject(request, 400, "This is not an HTTP request.");
     request->method = find_method(view_skip(input, start));
     ssize_t end = find_end(input, start, seen, request);
     if (end <= 0)
@@ -422,7 +416,8 @@ ssize_t http_parse_head(struct view input, size_t seen,
     return result < 0 ? result : end;
 }
 
-bool http_next_line(struct view *fields, struct view name, struct view *value) {
+bool http_next_field_line(struct view *fields, struct view name,
+                          struct view *value) {
     while (fields->length > 0) {
         struct view line = view_cut(fields, '\n');
         struct view text = view_slice(line, 0, line.length - 1); /* its CR */

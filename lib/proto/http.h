@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, of which each line holds a part (see http_next_line): true if they
-       came. */
+    /* Lists, of which each line holds a part (see http_next_field_line): true
+       if they came. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -64,8 +64,10 @@ struct http_request {
     const char *complaint; /* if it is bad: a sentence with the reason */
 };
 
-/* RFC 9110, section 5.6.2: is this byte allowed in a token? */
-bool http_is_token_byte(char byte);
+/* Returns the number of bytes at the front that may be in a token (RFC 9110,
+   section 5.6.2), or in the value of a field (section 5.5). */
+size_t http_token_length(struct view text);
+size_t http_value_length(struct view text);
 
 /* RFC 9112, section 2.2: some clients send an empty line too many before a
    request.  Returns the bytes of such lines at the front of the input. */
@@ -83,6 +85,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
  * line of that name.  Returns false when there is none left.  The lines of one
  * name are one list, in their order: RFC 9110, section 5.3.
  */
-bool http_next_line(struct view *fields, struct view name, struct view *value);
+bool http_next_field_line(struct view *fields, struct view name,
+                          struct view *value);
 
 #endif

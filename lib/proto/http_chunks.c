@@ -5,116 +5,103 @@
 #include "proto/http.h"
 
 #include <string.h>
+#include <sys/param.h>
 
-static bool is_control(char byte) {
-    return ((unsigned char)byte < 0x20 && byte != '\t') || byte == 0x7f;
+/* Each of these functions takes a line off the front of the input.  Returns its
+   number of bytes, 0 if it is not whole, or minus a status: at the first byte
+   that must not be there, even if the rest has not come. */
+
+/* CR LF, after the part of the line that was read already. */
+static ssize_t take_line_end(struct view input, size_t read) {
+    struct view end = view_slice(VIEW("\r\n"), 0, MIN(2, input.length - read));
+
+    if (!view_starts_with(view_skip(input, read), end))
+        return -400;
+    return end.length == 2 ? (ssize_t)read + 2 : 0;
 }
 
-/* Each of these functions takes one byte that is not body, and sets the next
-   state.  Returns 1 when the byte ended the body, 0, or minus a status. */
-static int expect(struct http_chunks *chunks, char byte, char expected,
-                  enum http_chunk_state next) {
-    chunks->state = next;
-    return byte == expected ? 0 : -400;
-}
+/* The size of a chunk, then perhaps extensions, which are dropped. */
+static ssize_t take_size(struct http_chunks *chunks, struct view input) {
+    size_t at = 0;
+    int digit;
 
-static int size_byte(struct http_chunks *chunks, char byte) {
-    int value = hex_digit(byte);
-
-    if (value >= 0) {
+    chunks->size = 0;
+    for (; at < input.length && (digit = hex_digit(input.data[at])) >= 0;
+         at++) {
         if (chunks->size > BODY_LIMIT) /* so it cannot overflow, either */
             return -413;
-        chunks->size = chunks->size * 16 + (uint64_t)value;
-        chunks->has_digit = true;
-        return 0;
+        chunks->size = chunks->size * 16 + (uint64_t)digit;
     }
-    if (!chunks->has_digit)
+    if (at == 0 && input.length > 0)
         return -400;
-    chunks->has_digit = false;
-    if (byte == ' ' || byte == '\t') {
-        chunks->state = CHUNK_SIZE_BLANK;
+    struct view rest = view_skip(input, at);
+    struct view text = view_trim(rest);
+    if (text.length == 0)
         return 0;
-    }
-    return byte == ';' ? expect(chunks, byte, ';', CHUNK_EXTENSION)
-                       : expect(chunks, byte, '\r', CHUNK_SIZE_LF);
-}
-
-static int trailer_byte(struct http_chunks *chunks, char byte) {
-    switch (chunks->state) {
-    case TRAILER_START:
-        chunks->state = byte == '\r' ? TRAILER_END_LF : TRAILER_NAME;
-        return byte == '\r' || http_is_token_byte(byte) ? 0 : -400;
-    case TRAILER_NAME:
-        if (byte == ':')
-            chunks->state = TRAILER_VALUE;
-        return byte == ':' || http_is_token_byte(byte) ? 0 : -400;
-    case TRAILER_VALUE:
-        if (byte == '\r')
-            chunks->state = TRAILER_LF;
-        return byte == '\r' || !is_control(byte) ? 0 : -400;
-    case TRAILER_LF:
-        return expect(chunks, byte, '\n', TRAILER_START);
-    default: /* TRAILER_END_LF */
-        return byte == '\n' ? 1 : -400;
-    }
-}
-
-static int chunk_byte(struct http_chunks *chunks, char byte) {
-    switch (chunks->state) {
-    case CHUNK_SIZE:
-        return size_byte(chunks, byte);
-    case CHUNK_SIZE_BLANK: /* only before an extension */
-        if (byte == ' ' || byte == '\t')
-            return 0;
-        return expect(chunks, byte, ';', CHUNK_EXTENSION);
-    case CHUNK_EXTENSION:
-        if (byte == '\r')
-            chunks->state = CHUNK_SIZE_LF;
-        return byte == '\r' || !is_control(byte) ? 0 : -400;
-    case CHUNK_SIZE_LF:
-        return expect(chunks, byte, '\n',
-                      chunks->size > 0 ? CHUNK_DATA : TRAILER_START);
-    case CHUNK_DATA_CR:
-        return expect(chunks, byte, '\r', CHUNK_DATA_LF);
-    case CHUNK_DATA_LF:
-        return expect(chunks, byte, '\n', CHUNK_SIZE);
-    case CHUNK_DATA: /* not taken byte by byte */
+    if (text.data[0] == ';')
+        at += http_value_length(rest);
+    else if (text.data != rest.data) /* blanks, but no extension */
         return -400;
-    default:
-        return trailer_byte(chunks, byte);
-    }
+    return take_line_end(input, at);
 }
 
-ssize_t http_decode_chunks(struct http_chunks *chunks, char *bytes,
-                           size_t length, size_t *decoded) {
-    size_t at = 0;
+/* A field, or the empty line after the last one. */
+static ssize_t take_trailer(struct view input) {
+    size_t name = http_token_length(input);
+    struct view rest = view_skip(input, name);
 
-    *decoded = 0;
-    while (at < length) {
-        if (chunks->state == CHUNK_DATA) {
-            size_t count = length - at;
-            if (count > chunks->size)
-                count = (size_t)chunks->size;
-            memmove(bytes + *decoded, bytes + at, count);
-            *decoded += count;
-            at += count;
-            chunks->size -= count;
-            if (chunks->size == 0)
-                chunks->state = CHUNK_DATA_CR;
-            continue;
-        }
-        if (++chunks->overhead > CHUNK_OVERHEAD_LIMIT)
+    if (rest.length == 0)
+        return 0;
+    if (name > 0 && rest.data[0] != ':')
+        return -400;
+    return take_line_end(input, name > 0 ? name + http_value_length(rest) : 0);
+}
+
+/* Takes what is not body, and sets the next state. */
+static ssize_t take_line(struct http_chunks *chunks, struct view input) {
+    /* The byte after the limit is an error, whatever it is. */
+    size_t left = CHUNK_OVERHEAD_LIMIT - chunks->overhead;
+    struct view line = view_slice(input, 0, MIN(input.length, left));
+    ssize_t used = chunks->state == CHUNK_SIZE   ? take_size(chunks, line)
+                   : chunks->state == CHUNK_DATA ? take_line_end(line, 0)
+                                                 : take_trailer(line);
+
+    if (used == 0 && input.length > left)
+        return -413;
+    if (used <= 0)
+        return used;
+    chunks->overhead += (size_t)used;
+    if (chunks->state == CHUNK_DATA) {
+        chunks->state = CHUNK_SIZE;
+    } else if (chunks->state == CHUNK_SIZE) {
+        chunks->state = chunks->size > 0 ? CHUNK_DATA : CHUNK_TRAILER;
+        chunks->body += chunks->size;
+        if (chunks->body > BODY_LIMIT)
             return -413;
-        int result = chunk_byte(chunks, bytes[at++]);
-        if (result < 0)
-            return result;
-        if (result > 0)
-            return (ssize_t)at;
-        if (chunks->state == CHUNK_DATA) {
-            chunks->body += chunks->size;
-            if (chunks->body > BODY_LIMIT)
-                return -413;
-        }
+    } else if (used == 2) {
+        chunks->state = CHUNK_DONE;
     }
-    return 0;
+    return used;
+}
+
+int http_decode_chunks(struct http_chunks *chunks, struct buffer *input,
+                       size_t *end) {
+    struct view rest = view_skip(buffer_view(input), *end);
+    ssize_t used = 1;
+
+    while (used > 0 && chunks->state != CHUNK_DONE && rest.length > 0) {
+        if (chunks->state == CHUNK_DATA && chunks->size > 0) {
+            used = (ssize_t)MIN(chunks->size, rest.length);
+            memmove(input->data + *end, rest.data, (size_t)used);
+            *end += (size_t)used;
+            chunks->size -= (uint64_t)used;
+        } else {
+            used = take_line(chunks, rest);
+        }
+        rest = view_skip(rest, used > 0 ? (size_t)used : 0);
+    }
+    input->length = *end + rest.length;
+    if (rest.length > 0)
+        memmove(input->data + *end, rest.data, rest.length);
+    return used < 0 ? (int)used : chunks->state == CHUNK_DONE;
 }

@@ -82,9 +82,10 @@ bool http_lists_etag(struct view value, struct view etag,
 /* A position in a file may have any number of digits: all values after the end
    are equal. */
 static bool parse_position(struct view digits, uint64_t *position) {
-    for (size_t i = 0; i < digits.length; i++)
-        if (digits.data[i] < '0' || digits.data[i] > '9')
-            return false;
+    BYTE_SET digit_bytes = {{BYTES('0', '9')}};
+
+    if (view_span(digits, &digit_bytes) < digits.length)
+        return false;
     if (!view_number(digits, UINT64_MAX, position))
         *position = UINT64_MAX;
     return digits.length > 0;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/path.h"
 
+#include "config.h"
 #include "proto/encoding.h"
+
+#include <sys/param.h>
 
 /* Decodes every escape, also %2F: "a%2Fb" and "a/b" name one file here, and
    "..%2F" must not slip past the removal of dot segments. */
-static int decode(struct view encoded, struct path *path) {
-    size_t length = 0;
-
+static int decode(struct view encoded, struct buffer *path) {
     for (size_t at = 0; at < encoded.length; at++) {
         int byte = (unsigned char)encoded.data[at];
         if (byte == '%') {
@@ -16,11 +17,10 @@ static int decode(struct view encoded, struct path *path) {
         }
         if (byte <= 0)
             return -400;
-        if (length + 1 >= PATH_SIZE)
+        if (path->length + 1 >= PATH_SIZE)
             return -414;
-        path->text[length++] = (char)byte;
+        path->data[path->length++] = (char)byte;
     }
-    path->length = length;
     return 0;
 }
 
@@ -33,8 +33,8 @@ static size_t without_last_segment(const char *text, size_t length) {
 
 /* Removes dot segments and double slashes, in place: the result is never longer
    than the bytes read so far. */
-static int remove_dot_segments(struct path *path) {
-    struct view rest = view_skip(path_view(path), 1);
+static int remove_dot_segments(struct buffer *path) {
+    struct view rest = view_skip(buffer_view(path), 1);
     size_t length = 0; /* of what is kept: "" or "/a/b" */
     bool ends_in_slash = true;
 
@@ -46,32 +46,31 @@ static int remove_dot_segments(struct path *path) {
         if (climbs && length == 0)
             return -400;
         if (climbs)
-            length = without_last_segment(path->text, length);
+            length = without_last_segment(path->data, length);
         if (climbs || segment.length == 0 || view_equal(segment, VIEW("."))) {
             ends_in_slash = true;
             continue;
         }
-        path->text[length++] = '/';
-        memmove(path->text + length, segment.data, segment.length);
+        path->data[length++] = '/';
+        memmove(path->data + length, segment.data, segment.length);
         length += segment.length;
         ends_in_slash = before > segment.length;
     }
     if (ends_in_slash)
-        path->text[length++] = '/';
+        path->data[length++] = '/';
     path->length = length;
-    path->text[length] = '\0';
+    path->data[length] = '\0';
     return 0;
 }
 
-int path_decode(struct view encoded, struct path *path) {
+int path_decode(struct view encoded, struct buffer *path) {
+    buffer_clear(path);
+    if (buffer_reserve(path, MIN(encoded.length + 1, PATH_SIZE)) == NULL)
+        return -503;
     int result = decode(encoded, path);
     if (result < 0)
         return result;
-    if (path->length == 0 || path->text[0] != '/')
+    if (path->length == 0 || path->data[0] != '/')
         return -400;
     return remove_dot_segments(path);
-}
-
-struct view path_view(const struct path *path) {
-    return (struct view){path->text, path->length};
 }

@@ -3,15 +3,10 @@
 
 #include "config.h"
 
-/* The servers' largest reply is an array of strings.  Arrays nested without
-   limit could make the parser recurse until the stack is full. */
-#define DEPTH_LIMIT  8
 /* A number and its sign; INT64_MIN has 20 characters, but zeros may precede. */
-#define NUMBER_LIMIT 30
-
-static bool is_text(char type) { /* its line holds no number */
-    return type == '+' || type == '-';
-}
+#define NUMBER_LIMIT   30
+/* The bytes of the shortest reply: a type, CR and LF. */
+#define SHORTEST_REPLY 3
 
 static bool parse_number(struct view text, int64_t *result) {
     bool negative = view_starts_with(text, VIEW("-"));
@@ -28,198 +23,175 @@ static bool parse_number(struct view text, int64_t *result) {
     return true;
 }
 
-/* May a reply of that type begin with this number?  A length is -1 (null) or
-   limited.  Each element of an array has three bytes at least. */
-static bool is_allowed(char type, int64_t number) {
-    return type == ':' ||
-           (number >= -1 && number <= REDIS_SKIP_LIMIT / (type == '*' ? 3 : 1));
-}
+/* ---- The end of a reply ---- */
 
-/* A line at the front of the input: a whole reply, or the beginning of a string
-   or an array. */
-struct line {
-    char type;
-    struct view text;
-    int64_t number; /* 0 if is_text() */
-};
-
-/* Returns its number of bytes, 0 if it is not whole, or RESP_MALFORMED. */
-static ssize_t parse_line(struct view input, struct line *line) {
-    size_t end = view_find(input, '\n');
-
-    if (input.length == 0)
-        return 0;
-    *line = (struct line){.type = input.data[0]};
-    if (!is_text(line->type) && view_find(VIEW(":$*"), line->type) == 3)
-        return RESP_MALFORMED;
-    if (end == input.length)
-        return is_text(line->type) || end <= NUMBER_LIMIT + 2 ? 0
-                                                              : RESP_MALFORMED;
-    if (end == 1 || input.data[end - 1] != '\r')
-        return RESP_MALFORMED;
-    line->text = view_slice(input, 1, end - 2);
-    bool good = is_text(line->type)
-                    ? view_find(line->text, '\r') == line->text.length
-                    : parse_number(line->text, &line->number) &&
-                          is_allowed(line->type, line->number);
-    return good ? (ssize_t)end + 1 : RESP_MALFORMED;
-}
-
-static bool is_null(const struct line *line) {
-    return line->type != ':' && line->number == -1;
-}
-
-static ssize_t parse(struct view input, int depth, struct resp_reply *reply);
-
-static ssize_t parse_string(struct view input, size_t start, int64_t length,
-                            struct resp_reply *reply) {
-    if (length > REDIS_REPLY_LIMIT)
-        return RESP_TOO_LARGE;
-    size_t end = start + (size_t)length;
-    if (input.length < end + 2)
-        return 0;
-    if (input.data[end] != '\r' || input.data[end + 1] != '\n')
-        return RESP_MALFORMED;
-    reply->type = RESP_STRING;
-    reply->text = view_slice(input, start, (size_t)length);
-    return (ssize_t)end + 2;
-}
-
-static ssize_t parse_array(struct view input, size_t start, int64_t count,
-                           int depth, struct resp_reply *reply) {
-    if (count > REDIS_REPLY_LIMIT / 3 || depth == DEPTH_LIMIT)
-        return RESP_TOO_LARGE;
-    size_t at = start;
-    reply->all_strings = true;
-    for (int64_t i = 0; i < count; i++) {
-        struct resp_reply item;
-        ssize_t used = parse(view_skip(input, at), depth + 1, &item);
-        if (used <= 0)
-            return used;
-        reply->all_strings &= item.type == RESP_STRING;
-        at += (size_t)used;
-    }
-    reply->type = RESP_ARRAY;
-    reply->count = (size_t)count;
-    reply->items = view_slice(input, start, at - start);
-    return (ssize_t)at;
-}
-
-static ssize_t parse(struct view input, int depth, struct resp_reply *reply) {
-    struct line line;
-    ssize_t end = parse_line(input, &line);
-
-    *reply = (struct resp_reply){.type = RESP_NULL};
-    if (end <= 0 || is_null(&line))
-        return end;
-    if (line.type == '$')
-        return parse_string(input, (size_t)end, line.number, reply);
-    if (line.type == '*')
-        return parse_array(input, (size_t)end, line.number, depth, reply);
-    reply->type = line.type == '+'   ? RESP_STATUS
-                  : line.type == '-' ? RESP_ERROR
-                                     : RESP_INTEGER;
-    if (is_text(line.type))
-        reply->text = line.text;
-    reply->integer = line.number;
-    return end;
-}
-
-ssize_t resp_parse(struct view input, struct resp_reply *reply) {
-    ssize_t used = parse(input, 0, reply);
-    size_t length = used == 0 ? input.length : (size_t)used;
-    return used >= 0 && length > REDIS_REPLY_LIMIT ? RESP_TOO_LARGE : used;
-}
-
-/* ---- Replies that are too large ---- */
+/* Each of these functions takes bytes off the front of the input.  Returns
+   their number, 0 if more are needed, or RESP_MALFORMED. */
 
 /* The rest of a line that holds a text.  Keeps a CR until the LF comes. */
-static ssize_t skip_text(struct resp_skip *skip, struct view input) {
+static ssize_t scan_text(struct resp_scan *scan, struct view input) {
     size_t end = view_find(input, '\r');
 
-    if (view_find(input, '\n') < end)
+    if (view_find(view_slice(input, 0, end), '\n') < end)
         return RESP_MALFORMED;
     if (input.length - end < 2)
         return (ssize_t)end;
     if (input.data[end + 1] != '\n')
         return RESP_MALFORMED;
-    skip->in_text = false;
-    skip->replies--;
+    scan->in_text = false;
+    scan->replies--;
     return (ssize_t)end + 2;
 }
 
-static ssize_t skip_string(struct resp_skip *skip, struct view input) {
-    if (skip->string > 2) {
-        uint64_t left = skip->string - 2;
-        size_t count = left < input.length ? (size_t)left : input.length;
-        skip->string -= count;
+static ssize_t scan_string(struct resp_scan *scan, struct view input) {
+    size_t end = (size_t)scan->string - 2;
+
+    if (input.length < scan->string) {
+        size_t count = input.length < end ? input.length : end;
+        scan->string -= count;
         return (ssize_t)count;
     }
-    if (input.length < 2)
-        return 0;
-    skip->string = 0;
-    skip->replies--;
-    return view_starts_with(input, VIEW("\r\n")) ? 2 : RESP_MALFORMED;
+    scan->string = 0;
+    scan->replies--;
+    return view_starts_with(view_skip(input, end), VIEW("\r\n"))
+               ? (ssize_t)end + 2
+               : RESP_MALFORMED;
 }
 
-/* An array's elements are counted as replies that follow, so any depth works.
- */
-static ssize_t skip_line(struct resp_skip *skip, struct view input) {
-    struct line line;
+/* A reply begins, with this number or none.  An array's elements are counted as
+   replies that follow, so any depth works without recursion. */
+static void begin_reply(struct resp_scan *scan, enum resp_type type,
+                        int64_t number) {
+    if (scan->start == 0)
+        scan->reply = (struct resp_reply){
+            .type = type, .integer = number, .count = (size_t)number};
+    if (type != RESP_STRING)
+        scan->others++;
+    if (type == RESP_ARRAY)
+        scan->replies += (uint64_t)number;
+    if (type == RESP_STRING)
+        scan->string = (uint64_t)number + 2;
+    else if (type == RESP_STATUS || type == RESP_ERROR)
+        scan->in_text = true;
+    else
+        scan->replies--;
+}
 
-    if (input.length > 0 && is_text(input.data[0])) {
-        skip->in_text = true;
+/* The beginning of a reply: a type, and its number with CR LF. */
+static ssize_t scan_line(struct resp_scan *scan, struct view input) {
+    size_t end = view_find(input, '\n');
+    int64_t number;
+
+    if (input.length == 0)
+        return 0;
+    char type = input.data[0];
+    if (type == '+' || type == '-') {
+        begin_reply(scan, type == '+' ? RESP_STATUS : RESP_ERROR, 0);
         return 1;
     }
-    ssize_t end = parse_line(input, &line);
-    if (end <= 0)
-        return end;
-    if (line.type == '$' && !is_null(&line))
-        skip->string = (uint64_t)line.number + 2;
-    else
-        skip->replies--;
-    if (line.type == '*' && !is_null(&line))
-        skip->replies += (uint64_t)line.number;
-    return skip->replies <= REDIS_SKIP_LIMIT ? end : RESP_MALFORMED;
+    if (type != ':' && type != '$' && type != '*')
+        return RESP_MALFORMED;
+    if (end == input.length)
+        return end <= NUMBER_LIMIT + 2 ? 0 : RESP_MALFORMED;
+    if (end == 1 || input.data[end - 1] != '\r' ||
+        !parse_number(view_slice(input, 1, end - 2), &number))
+        return RESP_MALFORMED;
+    /* A length or a count is -1 (null) or limited. */
+    if (type != ':' && (number < -1 || number > REDIS_SKIP_LIMIT))
+        return RESP_MALFORMED;
+    begin_reply(scan,
+                type == ':'    ? RESP_INTEGER
+                : number == -1 ? RESP_NULL
+                : type == '$'  ? RESP_STRING
+                               : RESP_ARRAY,
+                number);
+    return SHORTEST_REPLY * scan->replies <= REDIS_SKIP_LIMIT ? (ssize_t)end + 1
+                                                              : RESP_MALFORMED;
 }
 
-ssize_t resp_skip(struct resp_skip *skip, struct view input) {
+ssize_t resp_scan(struct resp_scan *scan, struct view input) {
     size_t at = 0;
     ssize_t used = 1;
 
-    while (skip->replies > 0 && used > 0) {
+    while (scan->replies > 0 && used > 0) {
         struct view rest = view_skip(input, at);
-        used = skip->string > 0 ? skip_string(skip, rest)
-               : skip->in_text  ? skip_text(skip, rest)
-                                : skip_line(skip, rest);
+        used = scan->string > 0 ? scan_string(scan, rest)
+               : scan->in_text  ? scan_text(scan, rest)
+                                : scan_line(scan, rest);
         if (used < 0)
             return used;
         at += (size_t)used;
+        if (scan->start == 0)
+            scan->start = at;
     }
     return (ssize_t)at;
 }
 
-int resp_read(struct resp_skip *skip, struct view input, size_t *used,
-              struct resp_reply *reply) {
-    static const struct view too_large =
-        VIEW_INITIALIZER("the reply is too large and was skipped");
-    bool skipping = skip->replies > 0;
-    ssize_t result = skipping ? RESP_TOO_LARGE : resp_parse(input, reply);
+/* Is it certain that the reply has more than REDIS_REPLY_LIMIT bytes, of which
+   the first `seen` were scanned? */
+static bool is_too_large(const struct resp_scan *scan, size_t seen) {
+    uint64_t later = scan->replies > 1 ? scan->replies - 1 : 0;
+    return seen + scan->string + SHORTEST_REPLY * later > REDIS_REPLY_LIMIT;
+}
 
-    if (result == RESP_TOO_LARGE) {
-        if (!skipping)
-            skip->replies = 1;
-        result = resp_skip(skip, input);
-        *reply = (struct resp_reply){.type = RESP_ERROR, .text = too_large};
+/* ---- A whole reply ---- */
+
+static struct resp_reply reply_of(const struct resp_scan *scan,
+                                  struct view whole) {
+    struct view rest = view_skip(whole, scan->start);
+    struct resp_reply reply = scan->reply;
+
+    if (reply.type == RESP_ARRAY) {
+        reply.items = rest;
+        reply.all_strings = scan->others == 1; /* itself */
+    } else if (rest.length > 0) {
+        reply.text = view_slice(rest, 0, rest.length - 2);
     }
-    *used = result > 0 ? (size_t)result : 0;
-    if (result < 0)
+    return reply;
+}
+
+ssize_t resp_parse(struct view input, struct resp_reply *reply) {
+    struct resp_scan scan = {.replies = 1};
+    ssize_t used = resp_scan(&scan, input);
+
+    if (used < 0)
+        return used;
+    if (is_too_large(&scan, (size_t)used))
+        return RESP_TOO_LARGE;
+    if (scan.replies > 0)
+        return 0;
+    *reply = reply_of(&scan, view_slice(input, 0, (size_t)used));
+    return used;
+}
+
+int resp_read(struct resp_scan *scan, struct view input, size_t *used,
+              struct resp_reply *reply) {
+    if (scan->replies == 0)
+        scan->replies = 1;
+    ssize_t more = resp_scan(scan, view_skip(input, scan->seen));
+    *used = 0;
+    if (more < 0)
         return -1;
-    return result > 0 && skip->replies == 0;
+    scan->seen += (size_t)more;
+    scan->skips |= is_too_large(scan, scan->seen);
+    bool whole = scan->replies == 0;
+    if (!whole && !scan->skips)
+        return 0;
+    *used = scan->seen;
+    scan->seen = 0;
+    if (!whole)
+        return 0;
+    *reply = scan->skips
+                 ? (struct resp_reply){.type = RESP_ERROR,
+                                       .text = VIEW("the reply is too large "
+                                                    "and was skipped")}
+                 : reply_of(scan, view_slice(input, 0, *used));
+    *scan = (struct resp_scan){0};
+    return 1;
 }
 
 bool resp_next(struct view *items, struct resp_reply *item) {
-    ssize_t used = parse(*items, 1, item);
+    ssize_t used = resp_parse(*items, item);
     if (used <= 0)
         return false;
     *items = view_skip(*items, (size_t)used);

@@ -4,8 +4,8 @@
  * Described at redis.io/docs/latest/develop/reference/protocol-spec.
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
- * the bytes that it was parsed from.  Only skipping has a state: an oversized
- * reply is skipped piece by piece, and its bytes need not be kept.
+ * the bytes that it was parsed from.  The search for its end has a state, so
+ * no byte is read twice, and the bytes of an oversized reply need not be kept.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -33,36 +33,43 @@ struct resp_reply {
 };
 
 #define RESP_MALFORMED (-1) /* not RESP2, or above REDIS_SKIP_LIMIT */
-#define RESP_TOO_LARGE (-2) /* RESP2, but too large or too deeply nested */
+#define RESP_TOO_LARGE (-2) /* RESP2, but above REDIS_REPLY_LIMIT */
 
 /*
  * Parses one whole reply, with everything in it.  Returns its number of bytes,
- * 0 if more are needed, or RESP_MALFORMED.  Returns RESP_TOO_LARGE for more
- * than REDIS_REPLY_LIMIT bytes, or for arrays nested more than eight deep.
+ * 0 if more are needed, RESP_MALFORMED or RESP_TOO_LARGE.
  */
 ssize_t resp_parse(struct view input, struct resp_reply *reply);
 
-/* The progress of skipping one reply.  All zero: there is none to skip. */
-struct resp_skip {
-    uint64_t replies; /* still to skip; the elements of arrays count as well */
+/* The search for the end of one reply.  All zero at its start, except that
+   replies is 1. */
+struct resp_scan {
+    uint64_t replies; /* still to come; the elements of arrays count as well */
     uint64_t string;  /* bytes of a string, with its CR LF, still to come */
     bool in_text;     /* the rest of a status or an error is still to come */
+    size_t others;    /* itself and elements, those that are no strings */
+    size_t start;     /* bytes of its type and its number; 0: not come yet */
+    struct resp_reply reply; /* the outcome, without its bytes */
+    /* For resp_read(). */
+    size_t seen; /* scanned bytes of the input */
+    bool skips;  /* it is too large: what was scanned is dropped */
 };
 
-/* Skips the part of it that the input holds, except for a few bytes if a line
+/* Scans the part of it that the input holds, except for a few bytes if a line
    is not whole.  Returns its number of bytes, or RESP_MALFORMED.  The reply has
-   ended when skip->replies is 0. */
-ssize_t resp_skip(struct resp_skip *skip, struct view input);
+   ended when scan->replies is 0. */
+ssize_t resp_scan(struct resp_scan *scan, struct view input);
 
 /*
  * Takes the next reply from the front of the input.  Returns 1 if it is whole,
  * 0 if more bytes are needed, -1 if they are not RESP2.  *used is the number of
  * bytes to drop: with 1 when the reply is no longer needed, with 0 at once.
+ * Between two calls bytes are only appended to the input, or dropped so.
  *
  * A reply that is too large is skipped.  At its end an RESP_ERROR with our own
  * words is returned in its place, so that only its own request fails.
  */
-int resp_read(struct resp_skip *skip, struct view input, size_t *used,
+int resp_read(struct resp_scan *scan, struct view input, size_t *used,
               struct resp_reply *reply);
 
 /* Takes the next element from the front of items.  Returns false at the end. */

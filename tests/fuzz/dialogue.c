@@ -95,7 +95,8 @@ static void must_agree(const struct dialogue *dialogue) {
         break;
     case NEED_SEND:
         pending = connection_pending(connection);
-        must(pending.first.length + pending.second.length + pending.count > 0);
+        must(pending.first.length + pending.second.length + pending.file_bytes >
+             0);
         must(pending.second.length == 0 || pending.descriptor < 0);
         must(kind == TIMEOUT_SEND);
         break;
@@ -324,14 +325,14 @@ static size_t take(struct buffer *out, const struct pending *pending,
         buffer_append(out, view_slice(views[i], 0, count));
         taken += count;
     }
-    if (taken == most || pending->count == 0)
+    if (taken == most || pending->file_bytes == 0)
         return taken;
     size_t count = most - taken;
-    if (count > pending->count)
-        count = (size_t)pending->count;
+    if (count > pending->file_bytes)
+        count = (size_t)pending->file_bytes;
     char *room = buffer_reserve(out, count);
     must(room != NULL);
-    must(pread(pending->descriptor, room, count, (off_t)pending->offset) ==
+    must(pread(pending->descriptor, room, count, (off_t)pending->file_offset) ==
          (ssize_t)count);
     out->length += count;
     return taken + count;

@@ -37,8 +37,7 @@ static void must_lack(struct view view, const char *bytes) {
 /* ---- The head ---- */
 
 static void must_be_good(const struct http_request *request) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
 
     must(request->complaint == NULL);
     must(view_starts_with(request->path, VIEW("/")) ||
@@ -60,6 +59,7 @@ static void must_be_good(const struct http_request *request) {
         must(view_find(values[i], '\0') == values[i].length);
     }
     (void)path_decode(request->path, &path);
+    buffer_free(&path);
 }
 
 static void fuzz_head(struct view input) {
@@ -86,31 +86,32 @@ static void fuzz_head(struct view input) {
 
 static void fuzz_chunks(struct view input) {
     struct http_chunks chunks = {0};
-    char *bytes = copy_of(input);
-    size_t decoded;
-    ssize_t whole = http_decode_chunks(&chunks, bytes, input.length, &decoded);
+    struct buffer whole = {0};
+    size_t end = 0;
 
-    must(whole <= (ssize_t)input.length && decoded <= input.length);
-    must(decoded <= BODY_LIMIT);
-    if (whole > 0) /* what follows the body is not touched */
-        must(memcmp(bytes + whole, input.data + whole,
-                    input.length - (size_t)whole) == 0);
+    buffer_append(&whole, input);
+    int result = http_decode_chunks(&chunks, &whole, &end);
+    must(end <= whole.length && whole.length <= input.length);
+    must(end <= BODY_LIMIT);
+    size_t rest = whole.length - end;
+    if (result > 0) /* what follows the body is kept */
+        must(view_equal(view_skip(buffer_view(&whole), end),
+                        view_skip(input, input.length - rest)));
 
     struct buffer body = {0};
-    ssize_t result = 0;
+    size_t at = 0, body_end = 0;
+    int got = 0;
     chunks = (struct http_chunks){0};
-    for (size_t at = 0; result == 0 && at < input.length; at++) {
-        char byte = input.data[at];
-        size_t count;
-        result = http_decode_chunks(&chunks, &byte, 1, &count);
-        buffer_append(&body, (struct view){&byte, count});
-        if (result > 0)
-            result = (ssize_t)at + 1;
+    for (; got == 0 && at < input.length; at++) {
+        buffer_append(&body, view_slice(input, at, 1));
+        got = http_decode_chunks(&chunks, &body, &body_end);
     }
-    must(result == whole);
-    must(view_equal(buffer_view(&body), (struct view){bytes, decoded}));
+    must(got == result && body_end == end);
+    must(got <= 0 || at == input.length - rest);
+    must(view_equal(view_slice(buffer_view(&body), 0, end),
+                    view_slice(buffer_view(&whole), 0, end)));
     buffer_free(&body);
-    free(bytes);
+    buffer_free(&whole);
 }
 
 /* ---- Redis replies ---- */
@@ -132,23 +133,23 @@ static void walk(const struct resp_reply *reply, struct view input) {
     must(count == reply->count && items.length == 0);
 }
 
-/* Skipped byte by byte, a reply ends where the parser sees its end. */
-static void must_skip_alike(struct view input, ssize_t parsed) {
-    struct resp_skip skip = {.replies = 1};
+/* Scanned byte by byte, a reply ends where the parser sees its end. */
+static void must_scan_alike(struct view input, ssize_t parsed) {
+    struct resp_scan scan = {.replies = 1};
     size_t at = 0;
     ssize_t used = 0;
 
-    for (size_t end = 1; used >= 0 && skip.replies > 0 && end <= input.length;
+    for (size_t end = 1; used >= 0 && scan.replies > 0 && end <= input.length;
          end++) {
-        used = resp_skip(&skip, view_slice(input, at, end - at));
+        used = resp_scan(&scan, view_slice(input, at, end - at));
         at += used > 0 ? (size_t)used : 0;
     }
     if (parsed > 0)
-        must(skip.replies == 0 && at == (size_t)parsed);
-    if (parsed == 0) /* resp_skip() may reject a line that has not ended */
-        must(used < 0 || skip.replies > 0);
+        must(scan.replies == 0 && at == (size_t)parsed);
+    if (parsed == 0) /* resp_scan() may reject a line that has not ended */
+        must(used < 0 || scan.replies > 0);
     if (parsed == RESP_MALFORMED)
-        must(used < 0 || skip.replies > 0);
+        must(used < 0 || scan.replies > 0);
 }
 
 static void fuzz_resp(struct view input) {
@@ -172,7 +173,7 @@ static void fuzz_resp(struct view input) {
         free(prefix);
     }
     must(result == whole);
-    must_skip_alike(input, whole);
+    must_scan_alike(input, whole);
 
     struct buffer command = {0};
     resp_append_command(&command, &input, 1);
@@ -231,21 +232,23 @@ static void fuzz_html(struct view input) {
 }
 
 static void fuzz_path(struct view input) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
     int result = path_decode(input, &path);
 
     must(result == 0 || result == -400 || result == -414);
-    if (result != 0)
+    if (result != 0) {
+        buffer_free(&path);
         return;
+    }
     must(path.length > 0 && path.length < PATH_SIZE);
-    must(strlen(path.text) == path.length && path.text[0] == '/');
-    struct view rest = view_skip(path_view(&path), 1);
+    must(strlen(path.data) == path.length && path.data[0] == '/');
+    struct view rest = view_skip(buffer_view(&path), 1);
     while (rest.length > 0) {
         struct view segment = view_cut(&rest, '/');
         must(segment.length > 0 && !view_equal(segment, VIEW(".")) &&
              !view_equal(segment, VIEW("..")));
     }
+    buffer_free(&path);
 }
 
 static void fuzz_template(struct view input) {

@@ -85,11 +85,13 @@ static void run_request(FILE *out, struct view input) {
         fputc('}', out);
         return;
     }
-    char *body = (char *)input.data + end; /* in place */
+    struct buffer body = {0};
     ssize_t used = 0;
+    buffer_append(&body, view_skip(input, (size_t)end));
     if (request.body == HTTP_CHUNKED_BODY)
-        used = http_decode_chunks(&chunks, body, input.length - (size_t)end,
-                                  &decoded);
+        used = http_decode_chunks(&chunks, &body, &decoded);
+    if (used > 0) /* the bytes of the chunks */
+        used = (ssize_t)(input.length - (size_t)end - body.length + decoded);
     fprintf(out,
             ", \"chunked\": %s, \"chunks\": %zd, \"length\": %" PRIu64
             ", \"minor\": %d, \"keep_alive\": %s, \"continue\": %s",
@@ -99,8 +101,9 @@ static void run_request(FILE *out, struct view input) {
     print_member(out, "line", request.line);
     print_member(out, "path", request.path);
     print_member(out, "host", request.host);
-    print_member(out, "body", (struct view){body, decoded});
+    print_member(out, "body", view_slice(buffer_view(&body), 0, decoded));
     fputc('}', out);
+    buffer_free(&body);
 }
 
 static void run_form(FILE *out, struct view input) {
@@ -141,14 +144,14 @@ static void run_etags(FILE *out, struct view input) {
 }
 
 static void run_path(FILE *out, struct view input) {
-    char path_text[PATH_SIZE];
-    struct path path = {.text = path_text};
+    struct buffer path = {0};
     int result = path_decode(input, &path);
 
     if (result < 0)
         fprintf(out, "%d", result);
     else
-        print_hex(out, path_view(&path));
+        print_hex(out, buffer_view(&path));
+    buffer_free(&path);
 }
 
 static void run_html(FILE *out, struct view input) {

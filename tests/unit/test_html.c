@@ -101,8 +101,6 @@ TEST(every_pair_of_bytes_is_safe) {
         buffer_clear(&html);
         html_append_text(&html, (struct view){bytes, 2});
         struct view out = buffer_view(&html);
-        assert_int_equal(html_length((struct view){bytes, 2}), out.length);
-        assert_true(out.length <= 2 * HTML_GROWTH);
         assert_true(utf8_count(out) > 0);
         assert_int_equal(view_find(out, '<'), out.length);
         assert_int_equal(view_find(out, '>'), out.length);

@@ -60,24 +60,24 @@ TEST(the_least_limit_holds) {
 /* Each process calls budget_set_slot() once: here one process plays both. */
 static bool take(size_t slot, size_t bytes) {
     budget_set_slot(slot);
-    return budget_take(bytes);
+    return budget_change(0, bytes);
 }
 
 TEST(processes_share_one_budget) {
     static _Atomic size_t taken[3];
 
-    assert_true(budget_take(SIZE_MAX)); /* no limit yet */
+    assert_true(budget_change(0, SIZE_MAX)); /* no limit yet */
     budget_init(100, 100, taken, 3);
     assert_true(take(0, 60));
     assert_false(take(2, 41));
     assert_true(take(2, 40));
     assert_false(take(0, 1));
-    budget_return(10);
+    assert_true(budget_change(10, 0));
     assert_true(take(0, 10));
     budget_reset(2); /* the second process was killed */
     assert_true(take(0, 40));
     assert_int_equal(taken[0], 100);
-    budget_return(100);
+    assert_true(budget_change(100, 0));
     budget_init(100, 50, taken, 3); /* ulimit -d holds for each process */
     assert_false(take(0, 51));
     assert_true(take(0, 50));

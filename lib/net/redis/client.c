@@ -45,13 +45,12 @@ bool redis_client_should_close(const struct redis_client *client, int64_t now) {
 }
 
 /* Redis may have closed a connection that was idle. */
-static bool is_stale(struct redis_client *client) {
+static bool is_stale(const struct redis_client *client) {
     char byte;
 
     if (!client->check_first &&
         clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER)
         return false;
-    client->check_first = false;
     ssize_t count = recv(client->pipeline.source.descriptor, &byte, 1,
                          MSG_PEEK | MSG_DONTWAIT);
     /* Closed, an error, or bytes that were not requested. */
@@ -60,7 +59,7 @@ static bool is_stale(struct redis_client *client) {
 
 /* Once a socket is connected, its calls may block, for no longer than its
    timeouts.  If it cannot be set, they do not block. */
-static void let_sleep(int descriptor) {
+static void make_blocking(int descriptor) {
     struct timeval timeout = timeval_of(REDIS_REPLY_TIMEOUT);
 
     if (setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &timeout,
@@ -104,29 +103,30 @@ static void continue_call(struct redis_pipeline *redis) {
     if (flags != 0)
         wait_until_ready(redis);
     if (redis->state == PIPELINE_CONNECTS)
-        let_sleep(redis->source.descriptor);
+        make_blocking(redis->source.descriptor);
     redis_pipeline_flush(redis, flags, clock_milliseconds());
     /* If Redis accepts no more bytes, its last message may give the reason. */
     flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
-    if (late && !(received && redis->skip.replies == 0))
+    if (late && !(received && !redis->scan.skips))
         redis_pipeline_check(redis, clock_milliseconds());
 }
 
 /* Connecting, the login and the reply have one time limit together: a worker
-   waits for them.  After a refusal the pipeline would try again, but another
+   waits for them.  After a rejection the pipeline would try again, but another
    thread may return a connection. */
-enum redis_answer redis_client_call(struct redis_client *client,
-                                    struct view command,
-                                    struct resp_reply *reply) {
+enum redis_outcome redis_client_call(struct redis_client *client,
+                                     struct view command,
+                                     struct resp_reply *reply) {
     struct redis_pipeline *redis = &client->pipeline;
     int64_t begun = clock_milliseconds();
 
     if (redis_client_is_open(client) && is_stale(client))
         redis_client_close(client);
+    client->check_first = false;
     if (!redis_pipeline_append(redis, command, NULL, begun))
-        return REDIS_FAILS;
+        return REDIS_FAILED;
     while (redis_client_is_open(client) && !server_is_out_of_time()) {
         if (redis->deadline > begun + REDIS_REPLY_TIMEOUT)
             redis->deadline = begun + REDIS_REPLY_TIMEOUT;
@@ -135,9 +135,9 @@ enum redis_answer redis_client_call(struct redis_client *client,
         if (redis_pipeline_next(redis, reply, client->used_at))
             return REDIS_REPLIED;
     }
-    bool refused = redis->state == PIPELINE_PAUSES;
+    bool rejected = redis->state == PIPELINE_PAUSES;
     redis_client_close(client); /* with the command */
-    return refused ? REDIS_REFUSES : REDIS_FAILS;
+    return rejected ? REDIS_REJECTED : REDIS_FAILED;
 }
 
 void redis_client_shrink(struct redis_client *client) {

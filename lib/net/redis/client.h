@@ -8,7 +8,7 @@
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent of this child has it, too */
-    bool fresh;                     /* for pool.c: not yet given back */
+    bool fresh;                     /* for pool.c: not yet returned */
     bool check_first;          /* check for a reply that was not requested */
     int64_t used_at;           /* clock_milliseconds() of the last reply */
     struct redis_client *next; /* in a pool */
@@ -22,10 +22,10 @@ static inline bool redis_client_is_open(const struct redis_client *client) {
     return client->pipeline.source.descriptor >= 0;
 }
 
-enum redis_answer {
+enum redis_outcome {
     REDIS_REPLIED,
-    REDIS_REFUSES, /* no connection is available: try again in a RETRY_DELAY */
-    REDIS_FAILS,   /* down or slow, or its connection broke */
+    REDIS_REJECTED, /* no connection is available: try again in a RETRY_DELAY */
+    REDIS_FAILED,   /* down or slow, or its connection broke */
 };
 
 /* Sends one command to Redis and sleeps until its reply is whole, for
@@ -33,9 +33,9 @@ enum redis_answer {
    time.  The reply points into the client and is valid until the next call.
    Without a reply the connection is closed: the next command would take a late
    one for its own. */
-enum redis_answer redis_client_call(struct redis_client *client,
-                                    struct view command,
-                                    struct resp_reply *reply);
+enum redis_outcome redis_client_call(struct redis_client *client,
+                                     struct view command,
+                                     struct resp_reply *reply);
 
 /* Makes the next call check first, with a system call, for an unrequested
    reply, which it would take for its own. */

@@ -44,21 +44,21 @@ void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->has_replied = false;
     pipeline->handshake = 0;
     pipeline->due = pipeline->expected = 0;
-    pipeline->skip = (struct resp_skip){0};
-    pipeline->gone = pipeline->taken = 0;
+    pipeline->scan = (struct resp_scan){0};
+    pipeline->sent = pipeline->taken = 0;
     buffer_free(&pipeline->output);
     buffer_free(&pipeline->input);
 }
 
-static void fail(struct redis_pipeline *pipeline, struct view reason,
-                 int64_t now) {
+static void fail_server(struct redis_pipeline *pipeline, struct view reason,
+                        int64_t now) {
     redis_report_down(pipeline->server, reason, pipeline->asked_at, now);
     redis_pipeline_close(pipeline);
 }
 
 /* Only this connection has failed: the next command begins another. */
-static void fail_alone(struct redis_pipeline *pipeline, struct view reason,
-                       int64_t now) {
+static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
+                            int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
     redis_pipeline_close(pipeline);
 }
@@ -72,22 +72,22 @@ static void connection_lost(struct redis_pipeline *pipeline, int error,
                                     : view_of(strerror(error));
 
     if (error == ENOMEM || pipeline->has_replied ||
-        redis_answers(pipeline->server, pipeline->begun_at))
-        fail_alone(pipeline, reason, now);
+        redis_replied_recently(pipeline->server, pipeline->begun_at))
+        fail_connection(pipeline, reason, now);
     else
-        fail(pipeline, reason, now);
+        fail_server(pipeline, reason, now);
 }
 
 /* No connection is available now.  The pipeline retries after a pause, with the
    same commands, until their timeout. */
-static void pause_refused(struct redis_pipeline *pipeline, int64_t now) {
+static void pause_rejected(struct redis_pipeline *pipeline, int64_t now) {
     if (now - pipeline->asked_at >= REDIS_REPLY_TIMEOUT) {
         redis_pipeline_close(pipeline);
         return;
     }
     disconnect(pipeline);
     buffer_clear(&pipeline->input);
-    pipeline->gone = pipeline->taken = pipeline->expected = 0;
+    pipeline->sent = pipeline->taken = pipeline->expected = 0;
     pipeline->tried = 0;
     pipeline->state = PIPELINE_PAUSES;
     pipeline->deadline = now + RETRY_DELAY;
@@ -96,7 +96,7 @@ static void pause_refused(struct redis_pipeline *pipeline, int64_t now) {
 /* Begins with the last address that answered.  If all fail, the pipeline stops
    trying for a while.  But if Redis answers others, it is only too busy to
    accept, and the pipeline continues. */
-static void begin(struct redis_pipeline *pipeline, int64_t now) {
+static void begin_connecting(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
     for (; pipeline->tried < server->count; pipeline->tried++) {
@@ -112,7 +112,7 @@ static void begin(struct redis_pipeline *pipeline, int64_t now) {
             return;
         }
         if (redis_report_shortage(server, now)) {
-            pause_refused(pipeline, now);
+            pause_rejected(pipeline, now);
             return;
         }
     }
@@ -121,7 +121,7 @@ static void begin(struct redis_pipeline *pipeline, int64_t now) {
                           now))
         redis_pipeline_close(pipeline);
     else
-        pause_refused(pipeline, now);
+        pause_rejected(pipeline, now);
 }
 
 /* Redis could not be reached at this address: tries the next one, with the same
@@ -131,12 +131,12 @@ static void begin_at_next_address(struct redis_pipeline *pipeline, int error,
     disconnect(pipeline);
     pipeline->tried++;
     errno = error;
-    begin(pipeline, now);
+    begin_connecting(pipeline, now);
 }
 
 void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->asked_at = now;
-    begin(pipeline, now);
+    begin_connecting(pipeline, now);
     if (pipeline->state == PIPELINE_CLOSED)
         return;
     pipeline->handshake =
@@ -163,7 +163,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     /* Does an unexpected reply wait?  It would be this command's. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
-        fail_alone(pipeline, REDIS_UNEXPECTED, now);
+        fail_connection(pipeline, REDIS_UNEXPECTED, now);
     if (pipeline->state == PIPELINE_CLOSED)
         redis_pipeline_connect(pipeline, now);
     if (pipeline->state == PIPELINE_CLOSED ||
@@ -189,8 +189,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
 static void drop_answered_commands(struct redis_pipeline *pipeline) {
     if (!pipeline->has_replied || pipeline->handshake > 0)
         return;
-    buffer_consume(&pipeline->output, pipeline->gone);
-    pipeline->gone = 0;
+    buffer_consume(&pipeline->output, pipeline->sent);
+    pipeline->sent = 0;
     if (pipeline->output.length == 0 &&
         pipeline->output.capacity > LARGE_RESPONSE)
         buffer_free(&pipeline->output); /* the memory of a long pipeline */
@@ -205,7 +205,7 @@ struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
         return (struct view){0};
     if (pipeline->handshake > 0)
         queued.length = pipeline->login;
-    return view_skip(queued, pipeline->gone);
+    return view_skip(queued, pipeline->sent);
 }
 
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
@@ -235,7 +235,7 @@ void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
     /* After a short write this counts commands that have not left as well. */
     pipeline->expected =
         pipeline->handshake > 0 ? pipeline->handshake : pipeline->due;
-    pipeline->gone += (size_t)result;
+    pipeline->sent += (size_t)result;
     drop_answered_commands(pipeline);
 }
 
@@ -255,8 +255,8 @@ char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size) {
 
     buffer_consume(input, pipeline->taken);
     pipeline->taken = 0;
-    char *room = buffer_reserve(
-        input, pipeline->skip.replies > 0 ? 65536 : pipeline->room);
+    char *room =
+        buffer_reserve(input, pipeline->scan.skips ? 65536 : pipeline->room);
     *size = input->capacity - input->length;
     return room;
 }
@@ -293,7 +293,7 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
 }
 
 /* The reply to a command. */
-static void take_due(struct redis_pipeline *pipeline, int64_t now) {
+static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
@@ -302,36 +302,36 @@ static void take_due(struct redis_pipeline *pipeline, int64_t now) {
        memory in their caches. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
-    redis_report_answer(pipeline->server, now);
+    redis_report_reply(pipeline->server, now);
 }
 
 /* Handles a whole reply; returns true if it is that to a command. */
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
-    /* A refusal may come before the first command could be sent. */
+    /* A rejection may come before the first command could be sent. */
     if (!pipeline->has_replied &&
-        redis_report_refusal(pipeline->server, reply, now)) {
-        pause_refused(pipeline, now);
+        redis_report_rejection(pipeline->server, reply, now)) {
+        pause_rejected(pipeline, now);
         return false;
     }
     /* If more have come than commands were sent, it is unknown which reply is
        the additional one. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
-        fail_alone(pipeline, REDIS_UNEXPECTED, now);
+        fail_connection(pipeline, REDIS_UNEXPECTED, now);
         return false;
     }
     pipeline->has_replied = true;
     pipeline->expected--;
     bool login = pipeline->handshake > 0;
     if (login && reply->type != RESP_STATUS) {
-        fail(pipeline, reply->text, now);
+        fail_server(pipeline, reply->text, now);
         return false;
     }
     if (login)
         pipeline->handshake--;
     else
-        take_due(pipeline, now);
+        take_reply(pipeline, now);
     drop_answered_commands(pipeline);
     return !login;
 }
@@ -342,10 +342,10 @@ bool redis_pipeline_next(struct redis_pipeline *pipeline,
         struct view rest =
             view_skip(buffer_view(&pipeline->input), pipeline->taken);
         size_t used;
-        int result = resp_read(&pipeline->skip, rest, &used, reply);
+        int result = resp_read(&pipeline->scan, rest, &used, reply);
         pipeline->taken += used;
         if (result < 0)
-            fail_alone(pipeline, REDIS_UNEXPECTED, now);
+            fail_connection(pipeline, REDIS_UNEXPECTED, now);
         if (result <= 0)
             return false;
         if (accept_reply(pipeline, reply, now))
@@ -371,11 +371,11 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
     if (now < redis_pipeline_deadline(pipeline))
         return;
     if (pipeline->state == PIPELINE_PAUSES)
-        begin(pipeline, now);
+        begin_connecting(pipeline, now);
     else if (pipeline->state == PIPELINE_CONNECTS)
         begin_at_next_address(pipeline, ETIMEDOUT, now);
     else
-        fail(pipeline, VIEW("no reply in time"), now);
+        fail_server(pipeline, VIEW("no reply in time"), now);
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {

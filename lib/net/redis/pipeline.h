@@ -55,10 +55,10 @@ struct redis_pipeline {
     size_t expected;  /* replies to what was queued at the last write */
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
-    size_t gone;           /* sent bytes of it, kept until Redis has replied */
+    size_t sent;           /* sent bytes of it, kept until Redis has replied */
     struct buffer input;   /* replies that have not been taken yet */
     size_t taken;          /* bytes at the input's front that have been taken */
-    struct resp_skip skip; /* a reply that is too large */
+    struct resp_scan scan; /* of the first reply that was not taken */
 };
 
 /* `loop`: NULL if no event loop is to watch the connection; then

@@ -1,41 +1,110 @@
 /* SPDX-License-Identifier: MIT */
 #include "net/redis/pool.h"
 
+#include "config.h"
 #include "process/clock.h"
+#include "process/stop.h"
 
+#include <poll.h>
+#include <sys/param.h>
 #include <utlist.h>
 
-void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
-                     bool threads) {
-    pthread_condattr_t attributes;
-
+void redis_pool_init(struct redis_pool *pool,
+                     const struct redis_server *server) {
     *pool = (struct redis_pool){.server = server,
-                                .threads = threads,
-                                .lock = PTHREAD_MUTEX_INITIALIZER,
-                                .returned = PTHREAD_COND_INITIALIZER,
-                                .available = PTHREAD_COND_INITIALIZER};
-    if (!threads)
-        return; /* no thread waits; without this code a new child has one page
-                   fault less */
-    pthread_condattr_init(&attributes); /* none of these fails on Linux */
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&pool->returned, &attributes);
-    pthread_cond_init(&pool->available, &attributes);
-    pthread_condattr_destroy(&attributes);
+                                .lock = PTHREAD_MUTEX_INITIALIZER};
 }
 
-struct redis_client *redis_pool_take_idle(struct redis_pool *pool) {
+static struct redis_client *take_idle(struct redis_pool *pool) {
     struct redis_client *client = pool->idle;
     if (client != NULL)
         LL_DELETE(pool->idle, client);
     return client;
 }
 
-/* It writes only a changed value.  The flags of several workers share a cache
+void redis_pool_destroy(struct redis_pool *pool) {
+    struct redis_client *client;
+
+    while ((client = take_idle(pool)) != NULL)
+        redis_client_destroy(client);
+    pthread_mutex_destroy(&pool->lock);
+}
+
+/* Leaves the lock for some milliseconds: meanwhile another thread may return a
+   connection.  A condition variable would wake this thread sooner, but a
+   shortage lasts for seconds. */
+static void wait_without_lock(struct redis_pool *pool, int delay) {
+    pool->waiting++;
+    pthread_mutex_unlock(&pool->lock);
+    poll(NULL, 0, delay);
+    pthread_mutex_lock(&pool->lock);
+    pool->waiting--;
+}
+
+/* Is it useless to wait longer for a connection?  Yes, if there was none for as
+   long as a reply may take, and Redis connections are scarce. */
+static bool in_vain(int64_t begun) {
+    int64_t now = clock_milliseconds();
+    return server_is_out_of_time() ||
+           (now - begun >= REDIS_REPLY_TIMEOUT && redis_is_scarce(now));
+}
+
+struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
+    int64_t begun = clock_milliseconds();
+    struct redis_client *client;
+    int delay = RETRY_DELAY;
+
+    pthread_mutex_lock(&pool->lock);
+    while ((client = take_idle(pool)) == NULL &&
+           pool->fresh == REDIS_NEW_AT_ONCE && !in_vain(begun)) {
+        wait_without_lock(pool, delay);
+        delay = MIN(2 * delay, WAKE_DELAY);
+    }
+    if (client == NULL && pool->fresh < REDIS_NEW_AT_ONCE &&
+        (client = redis_client_create(pool->server)) != NULL) {
+        client->fresh = true;
+        pool->fresh++;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    redis_count_missed(pool->server, client == NULL);
+    return client;
+}
+
+/* It is not new any more: another may begin (REDIS_NEW_AT_ONCE). */
+static void mark_connected(struct redis_pool *pool,
+                           struct redis_client *client) {
+    pool->fresh -= client->fresh;
+    client->fresh = false;
+}
+
+/* Writes only a changed value.  The flags of several workers share a cache
    line, and each write removes it from the other processors' caches. */
-void redis_pool_report(const struct redis_pool *pool, bool keeps_idle) {
+static void report_idle(const struct redis_pool *pool, bool keeps_idle) {
     if (pool->keeps_idle != NULL && *pool->keeps_idle != keeps_idle)
         *pool->keeps_idle = keeps_idle;
+}
+
+/* If connections are scarce, threads that wait share it for a REDIS_RETRY at
+   most: other processes may wait as well. */
+void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
+    int64_t now = clock_milliseconds();
+    bool keep = redis_client_is_open(client);
+
+    redis_client_shrink(client);
+    pthread_mutex_lock(&pool->lock);
+    mark_connected(pool, client);
+    if (keep && redis_is_scarce(now))
+        keep =
+            pool->waiting > 0 && now - client->pipeline.begun_at < REDIS_RETRY;
+    if (keep)
+        LL_PREPEND(pool->idle, client);
+    bool look = now - pool->checked_at >= REDIS_IDLE;
+    pthread_mutex_unlock(&pool->lock);
+    report_idle(pool, keep);
+    if (!keep)
+        redis_client_destroy(client);
+    if (look)
+        redis_pool_close_idle(pool);
 }
 
 void redis_pool_close_idle(struct redis_pool *pool) {
@@ -49,16 +118,37 @@ void redis_pool_close_idle(struct redis_pool *pool) {
             LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
             redis_client_destroy(client);
         }
-    redis_pool_report(pool, pool->idle != NULL);
+    report_idle(pool, pool->idle != NULL);
     pthread_mutex_unlock(&pool->lock);
 }
 
-void redis_pool_destroy(struct redis_pool *pool) {
-    struct redis_client *client;
+/* Redis has rejected a connection of this client.  Waits, and takes a
+   connection that another thread has returned, if there is one. */
+static void replace_rejected(struct redis_pool *pool,
+                             struct redis_client **client) {
+    server_wake_parent(); /* other children may keep what they do not use */
+    pthread_mutex_lock(&pool->lock);
+    if (pool->idle == NULL)
+        wait_without_lock(pool, RETRY_DELAY);
+    struct redis_client *other = take_idle(pool);
+    if (other != NULL)
+        mark_connected(pool, *client);
+    pthread_mutex_unlock(&pool->lock);
+    if (other != NULL) {
+        redis_client_destroy(*client);
+        *client = other;
+    }
+}
 
-    while ((client = redis_pool_take_idle(pool)) != NULL)
-        redis_client_destroy(client);
-    pthread_cond_destroy(&pool->returned);
-    pthread_cond_destroy(&pool->available);
-    pthread_mutex_destroy(&pool->lock);
+bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
+                     struct view command, struct resp_reply *reply) {
+    int64_t deadline = clock_milliseconds() + REDIS_REPLY_TIMEOUT;
+    enum redis_outcome outcome;
+
+    while ((outcome = redis_client_call(*client, command, reply)) ==
+               REDIS_REJECTED &&
+           clock_milliseconds() < deadline && !server_is_out_of_time())
+        replace_rejected(pool, client);
+    redis_count_missed(pool->server, outcome != REDIS_REPLIED);
+    return outcome == REDIS_REPLIED;
 }

@@ -5,11 +5,12 @@
  *
  * Threads share them: their number is at most the largest number of exchanges
  * at one time.  The connection given back last is lent first: its data is still
- * in the processor's cache.
+ * in the processor's cache.  The number of threads that connect at once is
+ * limited (REDIS_NEW_AT_ONCE).
  *
- * pool.c keeps them.  Borrowing and returning are in lib/plain/pool.c, the
- * whole idea, or in ops/pool.c, which also handles a Redis without free
- * connections.
+ * If Redis has no free connection (redis_is_scarce()), no process keeps an
+ * unused one.  A returned connection is kept only for threads that wait for
+ * one.
  */
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
@@ -20,24 +21,18 @@
 
 struct redis_pool {
     const struct redis_server *server;
-    bool threads; /* more than one uses it */
     /* Reports to the parent, in shared memory, that this process keeps an
        unused connection.  NULL: no parent needs it. */
     _Atomic bool *keeps_idle;
     pthread_mutex_t lock; /* guards the rest */
     struct redis_client *idle;
-
-    /* For ops/pool.c. */
-    pthread_cond_t returned;  /* for threads that Redis has rejected */
-    pthread_cond_t available; /* for borrowers: one is free, or may begin */
-    int64_t checked_at;       /* last check for unused ones, in ms */
-    unsigned refused;         /* threads that wait for a returned connection */
-    unsigned waiting_borrowers; /* threads that wait for an available one */
-    unsigned fresh;             /* lent connections that are new */
+    int64_t checked_at; /* last check for unused ones, in ms */
+    unsigned waiting;   /* threads that wait for a connection */
+    unsigned fresh;     /* lent connections that are new */
 };
 
-void redis_pool_init(struct redis_pool *pool, const struct redis_server *server,
-                     bool threads);
+void redis_pool_init(struct redis_pool *pool,
+                     const struct redis_server *server);
 void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
 
 /* Borrows a connection, which may not be connected until it is first used.
@@ -54,13 +49,5 @@ bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
 /* Closes unused connections that others may need.  Call it after a process was
    woken or was idle for a while.  The return of a connection calls it, too. */
 void redis_pool_close_idle(struct redis_pool *pool);
-
-/* ---- For ops/pool.c and lib/plain/pool.c ---- */
-
-/* Takes a connection off the list; NULL: there is none.  The caller locks. */
-struct redis_client *redis_pool_take_idle(struct redis_pool *pool);
-
-/* Reports to the parent whether the pool may keep an unused connection. */
-void redis_pool_report(const struct redis_pool *pool, bool keeps_idle);
 
 #endif

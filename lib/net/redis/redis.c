@@ -197,24 +197,18 @@ static void log_message(const struct redis_server *server,
 
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now) {
-    if (log_is_due(limit, now))
+    if (log_count_message(limit, now))
         log_message(server, limit, what, why);
 }
 
 bool redis_claim_attempt(const struct redis_server *server, int64_t now) {
-    int64_t retry_at = atomic_load(&server->shared->retry_at);
-
-    if (!atomic_load_explicit(&server->shared->down, memory_order_relaxed))
-        return true;
-    /* Of several callers at once, only one can set the new time and may try. */
-    return now >= retry_at &&
-           atomic_compare_exchange_strong(&server->shared->retry_at, &retry_at,
-                                          now + REDIS_RETRY);
+    return !atomic_load_explicit(&server->shared->down, memory_order_relaxed) ||
+           clock_claim(&server->shared->retry_at, now, REDIS_RETRY);
 }
 
-bool redis_answers(const struct redis_server *server, int64_t begun) {
-    int64_t answered_at = atomic_load(&server->shared->answered_at);
-    return answered_at != 0 && begun - answered_at < REDIS_RETRY;
+bool redis_replied_recently(const struct redis_server *server, int64_t begun) {
+    int64_t replied_at = atomic_load(&server->shared->replied_at);
+    return replied_at != 0 && begun - replied_at < REDIS_RETRY;
 }
 
 void redis_report_failure(const struct redis_server *server, struct view reason,
@@ -228,20 +222,20 @@ void redis_report_failure(const struct redis_server *server, struct view reason,
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now) {
     struct redis_shared *shared = server->shared;
-    int64_t answered_at = atomic_load(&shared->answered_at);
+    int64_t replied_at = atomic_load(&shared->replied_at);
 
     /* The clock advances in steps: a reply may come within the same one. */
-    if (answered_at > since || answered_at >= now) {
+    if (replied_at > since || replied_at >= now) {
         redis_report_failure(server, reason, now);
         return false;
     }
     atomic_store(&shared->retry_at, now + REDIS_RETRY);
     if (!atomic_exchange(&shared->down, true))
-        atomic_fetch_add(&shared->gone.suppressed, 1);
+        atomic_fetch_add(&shared->unavailable.suppressed, 1);
     if (!atomic_load(&shared->logged_down) &&
-        log_limit_claim(&shared->gone, now, REDIS_LOG_INTERVAL)) {
+        clock_claim(&shared->unavailable.next_at, now, REDIS_LOG_INTERVAL)) {
         atomic_store(&shared->logged_down, true);
-        log_message(server, &shared->gone, "is unavailable", reason);
+        log_message(server, &shared->unavailable, "is unavailable", reason);
     }
     return true;
 }
@@ -259,17 +253,17 @@ void redis_count_missed(const struct redis_server *server, size_t requests) {
 }
 
 /* Called for each reply; the later conditions are rarely true. */
-void redis_report_answer(const struct redis_server *server, int64_t now) {
+void redis_report_reply(const struct redis_server *server, int64_t now) {
     struct redis_shared *shared = server->shared;
 
-    if (atomic_load_explicit(&shared->answered_at, memory_order_relaxed) < now)
-        atomic_store_explicit(&shared->answered_at, now, memory_order_relaxed);
+    if (atomic_load_explicit(&shared->replied_at, memory_order_relaxed) < now)
+        atomic_store_explicit(&shared->replied_at, now, memory_order_relaxed);
     if (atomic_load_explicit(&shared->down, memory_order_relaxed))
         atomic_store(&shared->down, false);
     if (atomic_load_explicit(&shared->logged_down, memory_order_relaxed) &&
-        log_limit_claim(&shared->back, now, REDIS_LOG_INTERVAL) &&
+        clock_claim(&shared->available.next_at, now, REDIS_LOG_INTERVAL) &&
         atomic_exchange(&shared->logged_down, false))
-        log_limited(&shared->back,
+        log_limited(&shared->available,
                     "Redis at %s is back; %zu requests were "
                     "answered without it",
                     server->text, atomic_exchange(&shared->unanswered, 0));

@@ -20,13 +20,12 @@
    once that Redis is down.  Times are those of clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
-    _Atomic bool logged_down;  /* the last message was "is unavailable" */
-    _Atomic size_t unanswered; /* requests, since the log said "is back" */
-    _Atomic unsigned address;  /* the last address that answered */
-    _Atomic int64_t retry_at;  /* while it is down */
-    _Atomic int64_t
-        answered_at; /* the last reply to any process; 0: none yet */
-    struct log_limit gone, back, failure, unexpected;
+    _Atomic bool logged_down;   /* the last message was "is unavailable" */
+    _Atomic size_t unanswered;  /* requests, since the log said "is back" */
+    _Atomic unsigned address;   /* the last address that answered */
+    _Atomic int64_t retry_at;   /* while it is down */
+    _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
+    struct log_limit unavailable, available, failure, unexpected; /* messages */
 };
 
 struct redis_server {
@@ -67,7 +66,7 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis answered any call since REDIS_RETRY before the time `begun`?  If
    so, Redis is not down, although a connection begun at that time failed. */
-bool redis_answers(const struct redis_server *server, int64_t begun);
+bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each function reports an event to all processes and to the log.
 
@@ -90,6 +89,6 @@ void redis_log(const struct redis_server *server, struct log_limit *limit,
    when it is back. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* It has answered. */
-void redis_report_answer(const struct redis_server *server, int64_t now);
+void redis_report_reply(const struct redis_server *server, int64_t now);
 
 #endif

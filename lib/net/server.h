@@ -15,15 +15,16 @@
 #include <netinet/in.h>
 
 struct server {
+    /* Of this process; an event loop has a pipeline instead.  It is first: a
+       child of 02 writes to it, and to the stack, which is near it. */
+    struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
     struct app app;
     struct redis_server redis;
-    struct redis_pool redis_pool; /* of this process; an event loop has a
-                                     pipeline instead */
-    struct counters *counters;    /* one for each of options.workers */
-    int listener;                 /* where this process accepts */
-    int *listeners;               /* all: one, or one for each worker */
+    struct counters *counters; /* one for each of options.workers */
+    int listener;              /* where this process accepts */
+    int *listeners;            /* all: one, or one for each worker */
     size_t listeners_count;
     FILE *notes; /* writes to the text that start and end print */
     char *text;

@@ -23,9 +23,11 @@ __attribute__((noreturn)) static void give_up(const char *call, int error) {
         "allow it more memory, also locked memory (ulimit -l), or descriptors";
 
     if (error == ENOSYS || error == EINVAL)
-        why = "it needs Linux 6.1 or newer; or a container forbids it";
+        why = "it needs Linux 6.1 or newer, and a container that allows it; "
+              "epoll needs neither";
     if (error == EPERM)
-        why = "a container or the setting kernel.io_uring_disabled forbids it";
+        why = "set kernel.io_uring_disabled to 0, or allow it in the "
+              "container's seccomp profile";
     server_fatal("cannot use io_uring: %s failed (%s); %s", call,
                  strerror(error), why);
 }
@@ -41,21 +43,18 @@ static void make_room(struct ring *ring, unsigned operations) {
         }
 }
 
-struct io_uring_sqe *ring_get_sqe(struct ring *ring) {
+struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data) {
     make_room(ring, 1);
-    return io_uring_get_sqe(&ring->uring);
+    struct io_uring_sqe *sqe = io_uring_get_sqe(&ring->uring);
+    io_uring_sqe_set_data64(sqe, user_data);
+    return sqe;
 }
 
-void ring_ignore(struct io_uring_sqe *sqe) {
-    io_uring_sqe_set_data64(sqe, IGNORED);
+void ring_cancel(struct ring *ring, uint64_t user_data, int flags) {
+    struct io_uring_sqe *sqe = ring_get_sqe(ring, IGNORED);
+
+    io_uring_prep_cancel64(sqe, user_data, flags);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
-}
-
-void ring_cancel(struct ring *ring, uint64_t user_data) {
-    struct io_uring_sqe *sqe = ring_get_sqe(ring);
-
-    io_uring_prep_cancel64(sqe, user_data, 0);
-    ring_ignore(sqe);
 }
 
 void ring_wait(struct ring *ring, int timeout) {
@@ -63,11 +62,8 @@ void ring_wait(struct ring *ring, int timeout) {
                                      .tv_nsec = timeout % 1000 * 1000000L};
     struct io_uring_cqe *first;
 
-    if (timeout < 0)
-        (void)io_uring_submit_and_wait(&ring->uring, 1);
-    else
-        (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1, &time,
-                                               NULL);
+    (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1,
+                                           timeout < 0 ? NULL : &time, NULL);
     /* If memory is short, it may have submitted only some. */
     make_room(ring, SUBMISSIONS);
 }
@@ -145,18 +141,18 @@ static void limit_workers(struct ring *ring) {
     ring_register(ring, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2);
 }
 
-static void *take_memory(size_t size) {
-    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-    if (memory == MAP_FAILED)
-        give_up("mmap(2)", errno);
-    return memory;
+/* The memory of the buffers follows the ring that they are in. */
+static size_t size_of(const struct buffer_ring *buffers) {
+    return buffers->count * (sizeof(struct io_uring_buf) + buffers->size);
 }
 
 static void provide(struct ring *ring, struct buffer_ring *buffers) {
-    buffers->ring = take_memory(buffers->count * sizeof(struct io_uring_buf));
-    buffers->memory = take_memory((size_t)buffers->count * buffers->size);
+    buffers->ring = mmap(NULL, size_of(buffers), PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffers->ring == MAP_FAILED)
+        give_up("mmap(2)", errno);
+    buffers->memory =
+        (char *)buffers->ring + buffers->count * sizeof(struct io_uring_buf);
     struct io_uring_buf_reg registration = {.ring_addr =
                                                 (uintptr_t)buffers->ring,
                                             .ring_entries = buffers->count,
@@ -167,11 +163,6 @@ static void provide(struct ring *ring, struct buffer_ring *buffers) {
     io_uring_buf_ring_init(buffers->ring);
     for (unsigned i = 0; i < buffers->count; i++)
         give_back(buffers, i);
-}
-
-static void take_back(struct buffer_ring *buffers) {
-    munmap(buffers->memory, (size_t)buffers->count * buffers->size);
-    munmap(buffers->ring, buffers->count * sizeof(struct io_uring_buf));
 }
 
 /*
@@ -204,6 +195,6 @@ void ring_init(struct ring *ring) {
 
 void ring_free(struct ring *ring) {
     io_uring_queue_exit(&ring->uring);
-    take_back(&ring->for_clients);
-    take_back(&ring->for_redis);
+    munmap(ring->for_clients.ring, size_of(&ring->for_clients));
+    munmap(ring->for_redis.ring, size_of(&ring->for_redis));
 }

@@ -42,17 +42,15 @@ void ring_init(struct ring *ring);
 void ring_free(struct ring *ring); /* nothing is in flight any more */
 
 /* Returns an entry for an operation, to be prepared by a function of liburing.
-   The next ring_wait() submits it, with others; if the queue is full, all are
-   submitted now. */
-struct io_uring_sqe *ring_get_sqe(struct ring *ring);
+   Its completion will carry the user_data.  The next ring_wait() submits it,
+   with others; if the queue is full, all are submitted now. */
+struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
+#define IGNORED 0 /* the user_data of a completion that is of no use */
 
-/* The result of this operation is of no use. */
-void ring_ignore(struct io_uring_sqe *sqe);
-#define IGNORED 0 /* its user_data */
-
-/* Cancels the operation with this user_data.  It completes in any case: with
-   its result, or with -ECANCELED. */
-void ring_cancel(struct ring *ring, uint64_t user_data);
+/* Cancels the operation with this user_data, or others; see the flags of
+   io_uring_prep_cancel(3).  It completes in any case: with its result, or with
+   -ECANCELED. */
+void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
 /* The operation takes a buffer of these when bytes come: it owns none until
    then.  If all are in use, it fails with -ENOBUFS. */

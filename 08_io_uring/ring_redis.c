@@ -12,10 +12,8 @@ void ring_redis_init(struct ring_redis *redis, struct ring *ring,
 }
 
 void ring_redis_forget(struct ring_redis *redis) {
-    if (redis->receiving)
-        ring_cancel(redis->ring, redis->generation | REDIS_RECEIVE);
-    if (redis->awaiting_writable)
-        ring_cancel(redis->ring, redis->generation | REDIS_AWAIT_WRITABLE);
+    ring_cancel(redis->ring, redis->generation | REDIS_RECEIVE, 0);
+    ring_cancel(redis->ring, redis->generation | REDIS_AWAIT_WRITABLE, 0);
     redis->generation += OPERATIONS;
     redis->receiving = redis->sending = redis->awaiting_writable = false;
     redis->writable = false;
@@ -23,13 +21,17 @@ void ring_redis_forget(struct ring_redis *redis) {
 
 /* ---- Beginning ---- */
 
+static struct io_uring_sqe *begin(struct ring_redis *redis,
+                                  enum operation operation) {
+    return ring_get_sqe(redis->ring, redis->generation | operation);
+}
+
 /* Replies may come at any time. */
 static void begin_receive(struct ring_redis *redis, int socket) {
-    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
+    struct io_uring_sqe *sqe = begin(redis, REDIS_RECEIVE);
 
     io_uring_prep_recv_multishot(sqe, socket, NULL, 0, 0);
     ring_take_buffer(sqe, &redis->ring->for_redis);
-    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_RECEIVE);
     redis->receiving = true;
 }
 
@@ -37,20 +39,9 @@ static void begin_receive(struct ring_redis *redis, int socket) {
    and reads the buffer at no other time. */
 static void begin_send(struct ring_redis *redis, int socket,
                        struct view commands) {
-    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
-
-    io_uring_prep_send(sqe, socket, commands.data, commands.length,
-                       MSG_NOSIGNAL | MSG_DONTWAIT);
-    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_SEND);
+    io_uring_prep_send(begin(redis, REDIS_SEND), socket, commands.data,
+                       commands.length, MSG_NOSIGNAL | MSG_DONTWAIT);
     redis->sending = true;
-}
-
-static void await_writable(struct ring_redis *redis, int socket) {
-    struct io_uring_sqe *sqe = ring_get_sqe(redis->ring);
-
-    io_uring_prep_poll_add(sqe, socket, POLLOUT);
-    io_uring_sqe_set_data64(sqe, redis->generation | REDIS_AWAIT_WRITABLE);
-    redis->awaiting_writable = true;
 }
 
 void ring_redis_begin(struct ring_redis *redis) {
@@ -68,10 +59,13 @@ void ring_redis_begin(struct ring_redis *redis) {
     struct view commands = redis_pipeline_unsent(pipeline);
     if (commands.length == 0 || redis->sending)
         return;
-    if (redis->writable)
+    if (redis->writable) {
         begin_send(redis, socket, commands);
-    else if (!redis->awaiting_writable)
-        await_writable(redis, socket);
+    } else if (!redis->awaiting_writable) {
+        io_uring_prep_poll_add(begin(redis, REDIS_AWAIT_WRITABLE), socket,
+                               POLLOUT);
+        redis->awaiting_writable = true;
+    }
 }
 
 void ring_redis_receive_late(struct ring_redis *redis) {

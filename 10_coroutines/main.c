@@ -30,10 +30,11 @@
  *
  * What happens at the limit?  COROUTINES_LIMIT, the descriptors and the memory
  * for stacks limit the connections.  At the limit the accept loop waits until a
- * client leaves; the rest wait in the backlog.  It uses only one core, and a
- * coroutine that computes delays all others, as in 07 (Go interrupts it by a
- * timer, and has several loops).  A stack cannot grow.  If it overflows, the
- * guard below it ends the process, and with it all connections.
+ * client leaves; the rest wait in the backlog.  Meanwhile it closes a new
+ * connection that has sent nothing for FIRST_TIMEOUT, as in 04; 07 keeps it. It
+ * uses only one core, and a coroutine that computes delays all others, as in 07
+ * (Go interrupts it by a timer, and has several loops).  A stack cannot grow.
+ * If it overflows, the guard below it ends the process, and all connections.
  *
  * What to try: many half-done requests, and the threads and the memory that
  * they take, here, in 04 and in 07.  The commands, and what to expect:

@@ -259,7 +259,7 @@ def parse(arguments: Sequence[str]) -> DeployOptions:
     if theirs.rate:
         oha = OHA.require()
     where = find(own.inventory)
-    by_wrk = bool(theirs.studies) or "wrk" in words_of(theirs.generator)
+    by_wrk = bool(theirs.studies) or not {*words_of(theirs.generator)} <= {"ab"}
     return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
 
 

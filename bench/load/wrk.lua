@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- By itself wrk sends requests for a given time and counts the answers. This script makes it send a
--- given number and check each answer: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS [FORM]
+-- given number and check each answer: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
 -- For one thread only: each has its own Lua state, and the first to finish would end all.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
@@ -8,7 +8,7 @@ local SIGINT, NEVER = 2, 3600 * 1000
 local thread
 
 -- Global variables, because `done` runs in another Lua state and reads them with thread:get().
-left, due, closes = 0, 0, 0
+left, due, closes, at_once = 0, 0, 0, 1
 statuses, lengths = {}, {}
 
 function setup(only)
@@ -16,18 +16,22 @@ function setup(only)
 end
 
 function init(arguments)
-   left = tonumber(arguments[1])
+   left, at_once = tonumber(arguments[1]), tonumber(arguments[2])
    due = left
-   if arguments[2] then
-      wrk.method, wrk.body = "POST", arguments[2]
+   if arguments[3] then
+      wrk.method, wrk.body = "POST", arguments[3]
       wrk.headers["Content-Type"] = "application/x-www-form-urlencoded"
+   end
+   if at_once > 1 then
+      local requests = wrk.format():rep(at_once)
+      request = function() return requests end
    end
 end
 
 -- Returns the milliseconds that a connection waits before its next request. After the last request
 -- it waits without end, so that each request gets its answer, and a missing one is detected.
 function delay()
-   due = due - 1
+   due = due - at_once
    return due < 0 and NEVER or 0
 end
 

@@ -14,7 +14,9 @@ sent meanwhile (its correction of "coordinated omission"). So their source is re
 law is not checked with them.
 """
 
+import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -28,6 +30,9 @@ BEGINS = "JSON "
 """The beginning of wrk.lua's line in wrk's output."""
 SPARE_SECONDS = 5.0
 """wrk's own time limit is longer than our timeout by this; we stop it first."""
+PIPELINED = 8
+"""Requests that a connection sends at once. Servers close a connection after 1,000 requests, so
+this divides 1,000."""
 
 
 class WrkTimes(BaseModel):
@@ -36,8 +41,9 @@ class WrkTimes(BaseModel):
     latency_ms: dict[str, float]
 
 
-def command(load: Load, _folder: Path) -> list[str]:
-    """Return wrk's command line for a load."""
+def command(load: Load, _folder: Path, at_once: int = 1) -> list[str]:
+    """Return wrk's command line for a load. `at_once`: the requests that a kept connection sends
+    together."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
         "wrk",
@@ -50,6 +56,7 @@ def command(load: Load, _folder: Path) -> list[str]:
         load.url,
         "--",
         str(load.requests),
+        str(math.gcd(load.requests, at_once) if load.keep_alive else 1),
         *([load.form] if load.form is not None else []),
     ]
 
@@ -77,3 +84,4 @@ def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
 
 
 WRK = Generator("wrk", "peers", "-v", command, read)
+WRK_PIPELINED = Generator("wrk", "peers", "-v", partial(command, at_once=PIPELINED), read)

@@ -191,7 +191,8 @@ ASPECTS = (
     Aspect(
         "generator",
         lambda word: one_of("load generator", word, GENERATORS),
-        "load generator: ab with HTTP/1.0, wrk with HTTP/1.1 (default ab)",
+        "load generator: ab with HTTP/1.0, wrk with HTTP/1.1, or wrk-pipelined, which sends 8 "
+        "requests at once on kept connections (default ab)",
         "load by {}".format,
         metavar="PROGRAM",
     ),

@@ -11,8 +11,9 @@ from typing import Literal, get_args
 from pydantic import BaseModel, Field
 
 Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
-Generator = Literal["ab", "wrk"]
-"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1."""
+Generator = Literal["ab", "wrk", "wrk-pipelined"]
+"""The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1, which may send
+several requests at once."""
 GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Cores = Literal["one", "all"]
 """The cores of a server: one of its own, or all of its host, shared with other processes."""

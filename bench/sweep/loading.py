@@ -12,7 +12,7 @@ from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.outcome import Load, Outcome, WarmUpFailed
 from bench.load.running import IdleConnections, IdleReport
-from bench.load.wrk import WRK
+from bench.load.wrk import WRK, WRK_PIPELINED
 from bench.records.plan import RunSpec
 from bench.records.workloads import Workload
 from bench.services.redis_server import RunRedis
@@ -27,7 +27,7 @@ IDLE_PATH = "/redirect"
 """The path that idle connections request: the cheapest one."""
 
 
-GENERATORS = {"ab": AB, "wrk": WRK}
+GENERATORS = {"ab": AB, "wrk": WRK, "wrk-pipelined": WRK_PIPELINED}
 """The load generators of the closed loop, by the value of the condition."""
 
 

@@ -134,18 +134,18 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
     """Return the largest CPU demand of an instance; if it is unknown, the usage of their CPUs. With
-    quotas: of the instance nearest to its quota. If servers may use all cores: the used share of
-    the cores."""
+    quotas: of the instance nearest to its quota. If servers may use all cores without a quota: the
+    used share of the cores."""
     found = []
     for use in _uses(loaded.hosts):
         wanted = [us for us in use.wanted_us if us is not None]
-        if use.spread:
+        if quota:
+            shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
+            found += [of_quota(*share) for share in shares]
+        elif use.spread:
             # Other processes share these cores, so time of waiting does not show a limit.
             spent = sum(us for us in use.spent_us if us is not None)
             found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
-        elif quota:
-            shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
-            found += [of_quota(*share) for share in shares]
         elif len(wanted) == len(use.wanted_us):
             found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
         elif use.busy is not None:

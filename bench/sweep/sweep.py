@@ -63,7 +63,7 @@ def resume(folder: Path, redis: str | None = None) -> Done:
 def sweep(options: SweepOptions, before: Results | None = None, folder: Path | None = None) -> Done:
     """Run a sweep; `before`: results to resume, stored in `folder`. Raises UserError before the
     first run if the sweep is impossible."""
-    by_wrk = "wrk" in options.values("generator")
+    by_wrk = {*options.values("generator")} != {"ab"}
     limits.require_tools(by_oha=options.values("rate") != {None}, by_wrk=by_wrk)
     facts = limits.look()  # before this process is bound to some of the CPUs
     instances = max(int(number or 1) for number in options.values("instances"))

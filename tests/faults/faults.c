@@ -161,15 +161,14 @@ WRAP(int, -errno, io_uring_queue_init_params,
 
 /* The operations of a ring fail in the kernel: here those that are handed over
    next, because they get a descriptor that does not exist (EBADF); a receive
-   operation may be short. */
+   or send operation may be short. */
 static void spoil(struct io_uring *ring) {
     static const char *const names[IORING_OP_LAST] = {
         [IORING_OP_ACCEPT] = "ring accept",
         [IORING_OP_RECV] = "ring recv",
         [IORING_OP_SEND] = "ring send",
         [IORING_OP_SENDMSG] = "ring sendmsg",
-        [IORING_OP_POLL_ADD] = "ring poll",
-        [IORING_OP_SHUTDOWN] = "ring shutdown"};
+        [IORING_OP_POLL_ADD] = "ring poll"};
 
     for (unsigned i = ring->sq.sqe_head; i != ring->sq.sqe_tail; i++) {
         struct io_uring_sqe *sqe = &ring->sq.sqes[i & ring->sq.ring_mask];
@@ -181,12 +180,6 @@ static void spoil(struct io_uring *ring) {
         else if (sqe->len > 1)
             sqe->len = 1;
     }
-}
-
-int io_uring_submit_and_wait(struct io_uring *ring, unsigned wait_nr) {
-    NEXT(io_uring_submit_and_wait);
-    spoil(ring);
-    return is_faulty("io_uring_enter") ? -errno : next(ring, wait_nr);
 }
 
 int io_uring_submit_and_wait_timeout(struct io_uring *ring,

@@ -58,13 +58,17 @@ static void free_twice(void) {
 static struct io_uring *ring; /* the server's, if it has one */
 
 /* Called by a server with io_uring each time before it sleeps. */
-int io_uring_submit_and_wait(struct io_uring *of_server, unsigned wait_nr) {
-    static int (*next)(struct io_uring *, unsigned);
+int io_uring_submit_and_wait_timeout(struct io_uring *of_server,
+                                     struct io_uring_cqe **result,
+                                     unsigned wait_nr,
+                                     struct __kernel_timespec *time,
+                                     sigset_t *signals) {
+    static __typeof__(&io_uring_submit_and_wait_timeout) next;
 
     if (next == NULL)
-        *(void **)&next = dlsym(RTLD_NEXT, "io_uring_submit_and_wait");
+        *(void **)&next = dlsym(RTLD_NEXT, "io_uring_submit_and_wait_timeout");
     ring = of_server;
-    return next(of_server, wait_nr);
+    return next(of_server, result, wait_nr, time, signals);
 }
 
 /* The last result in the ring is that of the operation just submitted. */

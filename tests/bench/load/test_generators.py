@@ -18,7 +18,7 @@ from bench.load import open_loop, wrk
 from bench.load.ab import parse_concurrency_ceiling, parse_percentile_file, parse_report
 from bench.load.client import Response
 from bench.load.open_loop import Times, latency_of, requests_in
-from bench.load.outcome import Load
+from bench.load.outcome import Generator, Load
 from bench.load.probe import SECONDS, ProbeError, probe, require_content
 from bench.records.figures import AbFigures, Latency
 from bench.records.workloads import WORKLOADS, workload_for
@@ -150,25 +150,27 @@ def test_command_line_of_wrk() -> None:
     words = wrk.command(Load("http://h/x", 500, 20, 3.0, keep_alive=False, form="a=b"), Path())
     assert words[:5] == ["wrk", "-t1", "-c", "20", "-d"]
     assert "Connection: close" in words
-    assert words[-4:] == ["http://h/x", "--", "500", "a=b"]
+    assert words[-5:] == ["http://h/x", "--", "500", "1", "a=b"]
     kept = Load("http://h/x", 500, 20, 3.0, keep_alive=True)
     assert "Connection: close" not in wrk.command(kept, Path())
 
 
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
-@pytest.mark.parametrize("keep_alive", [False, True])
-def test_it_asks_for_exactly_as_many(keep_alive: bool) -> None:
+@pytest.mark.parametrize(
+    ("tool", "keep_alive"), [(wrk.WRK, False), (wrk.WRK, True), (wrk.WRK_PIPELINED, True)]
+)
+def test_it_asks_for_exactly_as_many(tool: Generator, keep_alive: bool) -> None:
     """wrk sends exactly as many requests as the server counts, and each gets a response."""
     with started(server_subject("epoll", ROOT / "epoll")) as running:
-        load = Load(running.url + "redirect", 1234, 17, 60.0, keep_alive=keep_alive)
-        done = wrk.WRK.run(load, (), SignalWatch())
+        load = Load(running.url + "redirect", 1240, 17, 60.0, keep_alive=keep_alive)
+        done = tool.run(load, (), SignalWatch())
         ended = running.stop()
     assert done.status == 0
-    assert done.figures.statuses == {"302": 1234}
-    assert done.figures.closes == (0 if keep_alive else 1234)
+    assert done.figures.statuses == {"302": 1240}
+    assert done.figures.closes == (0 if keep_alive else 1240)
     assert not any(done.figures.errors.values())
-    assert ended.statistics.requests == 1234
+    assert ended.statistics.requests == 1240
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"

@@ -221,6 +221,7 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
         (0.5, "one", 0.6, {}, "none"),  # not all of it used
         (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.7e6], "spread": 2}, "server"),
         (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.5e6], "spread": 2}, "none"),
+        (0.4, "all", 0.6, {"spread": 2}, "server"),
     ],
 )
 def test_when_a_server_is_at_its_limit(

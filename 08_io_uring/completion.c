@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+#include "completion.h"
+
+#include "config.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+#include <utlist.h>
+
+struct ring_conn {
+    struct event_conn base;   /* first: a pointer to it is one to all of this */
+    enum operation operation; /* the only one in flight, unless it waits for
+                                 Redis */
+    enum timeout
+        expired; /* this timeout has expired, so the operation was cancelled */
+    struct msghdr message; /* what is being sent, in two parts */
+    struct iovec parts[2];
+};
+
+static uint64_t user_data_of(const struct ring_conn *conn,
+                             enum operation operation) {
+    return (uintptr_t)conn | operation;
+}
+
+/* ---- Beginning operations ---- */
+
+/* Returns an entry for the client's next operation, whose time begins now. */
+static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
+                                  enum operation operation) {
+    evented_start_waiting(&loop->evented, &conn->base);
+    conn->operation = operation;
+    return ring_get_sqe(&loop->ring, user_data_of(conn, operation));
+}
+
+/* Begins an operation that receives.  It may bring as many bytes as
+   connection_room() will have then.  An idle connection gets its buffer, of
+   RECEIVE_SIZE bytes, only when they come.  Returns false if there is no
+   memory. */
+static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
+    struct connection *connection = &conn->base.connection;
+    size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
+
+    if (connection->input.capacity > 0 &&
+        connection_room(connection, &size) == NULL) {
+        server_report_exhausted("memory");
+        connection_abandon(connection);
+        return false;
+    }
+    struct io_uring_sqe *sqe = begin(loop, conn, RECEIVE);
+    io_uring_prep_recv(sqe, conn->base.client.socket, NULL,
+                       size < most ? size : most, 0);
+    ring_take_buffer(sqe, &loop->ring.for_clients);
+    return true;
+}
+
+/*
+ * The kernel sends all of it, however long the client takes (MSG_WAITALL).
+ *
+ * Where no response follows, shutdown(2) and close(2) remain system calls.  As
+ * operations of the ring they cost more CPU time.  The close costs 4 % of a
+ * short request more, because its result is one more entry of a queue.  Both in
+ * a chain cost 13 to 40 % more, because the kernel gives a shutdown to a worker
+ * thread (course/experiments/chain.toml).
+ */
+static void begin_send(struct loop *loop, struct ring_conn *conn,
+                       struct pending pending) {
+    struct io_uring_sqe *sqe = begin(loop, conn, SEND);
+    int socket = conn->base.client.socket;
+    int flags = MSG_NOSIGNAL | MSG_WAITALL | (pending.last ? MSG_MORE : 0);
+
+    if (pending.second.length == 0) {
+        io_uring_prep_send(sqe, socket, pending.first.data,
+                           pending.first.length, flags);
+        return;
+    }
+    conn->parts[0] = (struct iovec){(void *)(uintptr_t)pending.first.data,
+                                    pending.first.length};
+    conn->parts[1] = (struct iovec){(void *)(uintptr_t)pending.second.data,
+                                    pending.second.length};
+    conn->message = (struct msghdr){.msg_iov = conn->parts, .msg_iovlen = 2};
+    io_uring_prep_sendmsg(sqe, socket, &conn->message, (unsigned)flags);
+}
+
+/* ---- One connection ---- */
+
+/* Drives one connection until an operation is begun for it, or until it waits
+   for Redis.  A file is sent as in 07.  The ring has no operation like
+   sendfile(2): splice needs a pipe for each client, and the kernel gives it to
+   a thread of its own. */
+static void drive(struct loop *loop, struct ring_conn *conn) {
+    struct connection *connection = &conn->base.connection;
+    struct pending pending;
+    int sends = 0; /* of files: the head, then a piece */
+
+    if (loop->ends)
+        connection_abandon(connection);
+    for (;;) {
+        switch (connection_need(connection)) {
+        case NEED_RECEIVE:
+            if (begin_receive(loop, conn))
+                return;
+            break;
+        case NEED_ASK_REDIS:
+            if (evented_ask_redis(&loop->evented, &conn->base))
+                return;
+            break;
+        case NEED_KEEP:
+            connection_keep(connection, evented_may_keep(&loop->evented));
+            break;
+        case NEED_SEND:
+            pending = connection_pending(connection);
+            if (pending.descriptor >= 0 && sends++ < 2 &&
+                evented_send_some(&loop->evented, &conn->base))
+                break;
+            if (pending.descriptor >= 0)
+                io_uring_prep_poll_add(begin(loop, conn, AWAIT_WRITABLE),
+                                       conn->base.client.socket, POLLOUT);
+            else
+                begin_send(loop, conn, pending);
+            return;
+        case NEED_DONE:
+            evented_finish_exchange(&loop->evented, &conn->base);
+            break;
+        case NEED_CLOSE:
+            close(conn->base.client.socket);
+            evented_forget(&loop->evented, &conn->base);
+            return;
+        }
+    }
+}
+
+/*
+ * Copies the bytes from the ring's buffer to the connection.  They fit: see
+ * begin_receive().  In two cases there are none, but the socket may have some.
+ * If all buffers were in use (ENOBUFS), the next operation of this client might
+ * find none either.  If the client timed out, its bytes may have come while the
+ * server was suspended (SIGSTOP).  With DEFER_TASKRUN they complete an
+ * operation only inside io_uring_enter(), and this one was cancelled before.
+ */
+static void received(struct loop *loop, struct ring_conn *conn,
+                     const char *bytes, ssize_t result) {
+    struct connection *connection = &conn->base.connection;
+    bool cancelled = result == -ECANCELED && conn->expired != TIMEOUT_NONE;
+    size_t size;
+
+    if (result > 0 || result == -ENOBUFS || cancelled) {
+        char *room = connection_room(connection, &size);
+        if (room == NULL)
+            result = -ENOMEM;
+        else if (result > 0)
+            memcpy(room, bytes, (size_t)result);
+        else if ((result = recv(conn->base.client.socket, room, size, 0)) < 0)
+            result = -errno;
+    }
+    if (result == -ENOMEM)
+        server_report_exhausted("memory");
+    if (result >= 0) {
+        cached_time_set(&loop->evented.cached_time, time(NULL));
+        connection_received(connection, (size_t)result);
+    } else if (result != -EINTR && result != -EAGAIN) {
+        connection_abandon(connection);
+    }
+    /* A stopping server cancels idle connections that have time left. */
+    if (conn->expired != TIMEOUT_NONE &&
+        connection_timeout(connection) == conn->expired &&
+        (conn->base.deadline <= loop->evented.now ||
+         connection_is_idle(connection)))
+        connection_timed_out(connection);
+}
+
+static void operation_completed(struct loop *loop, struct ring_conn *conn,
+                                enum operation operation, const char *bytes,
+                                int result) {
+    struct connection *connection = &conn->base.connection;
+    bool stopped = operation == SEND && conn->expired != TIMEOUT_NONE;
+
+    if (operation == RECEIVE) {
+        received(loop, conn, bytes, result);
+    } else if (result < 0 || stopped) {
+        connection_abandon(connection);
+    } else if (operation == SEND) {
+        conn->base.progress.since = loop->evented.now;
+        connection_sent(connection, (uint64_t)result);
+    }
+    conn->expired = TIMEOUT_NONE;
+    drive(loop, conn);
+}
+
+/* ---- Accepting ---- */
+
+/* A multishot operation accepts clients until it is cancelled, or until the
+   completion queue is full.  So it may exceed the limit by the length of that
+   queue. */
+static bool may_use_multishot(const struct evented *evented) {
+    return evented->count + COMPLETIONS < evented->limit;
+}
+
+static void begin_accept(struct loop *loop) {
+    struct evented *evented = &loop->evented;
+    struct io_uring_sqe *sqe =
+        ring_get_sqe(&loop->ring, user_data_of(NULL, ACCEPT));
+    int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+    loop->accepting = true;
+    loop->multishot = may_use_multishot(evented);
+    if (loop->multishot)
+        io_uring_prep_multishot_accept(sqe, evented->server->listener, NULL,
+                                       NULL, flags);
+    else
+        io_uring_prep_accept(sqe, evented->server->listener, NULL, NULL, flags);
+}
+
+/* Accepts one client that waits, if there is room. */
+static bool accept_another(struct evented *evented, struct client *client) {
+    if (!evented_reserve(evented))
+        return false;
+    if (server_accept(evented->server, SOCK_NONBLOCK, client))
+        return true;
+    if (errno != EAGAIN) /* out of descriptors or memory */
+        evented_pause_accepting(evented);
+    return false;
+}
+
+/* If the operation was no multishot, others may wait with this client: they are
+   accepted now.  After an error the call shows whether something is short. */
+static void accepted(struct loop *loop, int result, bool more) {
+    struct evented *evented = &loop->evented;
+    struct client client;
+    bool found = result >= 0 && evented_reserve_memory(evented);
+
+    if (!more)
+        loop->accepting = false;
+    if (found)
+        server_adopt(evented->server, result, &client);
+    else if (result >= 0)
+        close(result);
+    else
+        found = accept_another(evented, &client);
+    for (int i = 1; found; i++) {
+        drive(loop, (struct ring_conn *)evented_adopt(evented, &client));
+        found = !loop->multishot && !loop->ends && i < ACCEPTS_AT_ONCE &&
+                accept_another(evented, &client);
+    }
+}
+
+/* ---- Redis ---- */
+
+/* Called when the connection to Redis is closed. */
+static bool watch(void *context, struct event_source *source,
+                  unsigned interest) {
+    (void)source;
+    if (interest == 0)
+        ring_redis_forget(&((struct loop *)context)->redis);
+    return true;
+}
+
+static void take_replies(struct loop *loop) {
+    struct event_conn *conn;
+
+    while ((conn = evented_take_reply(&loop->evented)) != NULL)
+        drive(loop, (struct ring_conn *)conn);
+}
+
+/* ---- Rounds ---- */
+
+void completion_init(struct loop *loop, struct server *server) {
+    *loop = (struct loop){.accepting = false};
+    ring_init(&loop->ring);
+    evented_init(&loop->evented, server, (struct event_loop){watch, loop},
+                 sizeof(struct ring_conn));
+    ring_redis_init(&loop->redis, &loop->ring, &loop->evented);
+}
+
+int completion_prepare_wait(struct loop *loop) {
+    struct evented *evented = &loop->evented;
+    bool wanted = evented_reserve(evented);
+
+    if (wanted && !loop->accepting)
+        begin_accept(loop);
+    else if (loop->accepting &&
+             (!wanted || (loop->multishot && !may_use_multishot(evented))))
+        ring_cancel(&loop->ring, user_data_of(NULL, ACCEPT), 0);
+    ring_redis_receive_late(&loop->redis);
+    take_replies(loop);
+    redis_pipeline_check(&evented->redis, evented->now);
+    take_replies(loop);
+    ring_redis_begin(&loop->redis);
+    return evented_timeout(evented);
+}
+
+void completion_event(struct loop *loop, const struct io_uring_cqe *cqe) {
+    uint64_t user_data = io_uring_cqe_get_data64(cqe);
+    enum operation operation = (enum operation)(user_data % OPERATIONS);
+    struct ring *ring = &loop->ring;
+
+    if (user_data == IGNORED)
+        return;
+    if (operation == ACCEPT) {
+        accepted(loop, cqe->res, (cqe->flags & IORING_CQE_F_MORE) != 0);
+    } else if (operation > ACCEPT) {
+        ring_redis_completed(&loop->redis, cqe);
+        take_replies(loop);
+        ring_give_back(cqe, &ring->for_redis);
+    } else {
+        operation_completed(
+            loop, (struct ring_conn *)(uintptr_t)(user_data - operation),
+            operation, ring_bytes(cqe, &ring->for_clients), cqe->res);
+        ring_give_back(cqe, &ring->for_clients);
+    }
+}
+
+/* The client is disconnected when the cancelled operation is complete. */
+static void cancel_operation(struct loop *loop, struct ring_conn *conn) {
+    conn->expired = conn->base.awaited;
+    evented_stop_waiting(&loop->evented, &conn->base);
+    ring_cancel(&loop->ring, user_data_of(conn, conn->operation), 0);
+}
+
+void completion_end_round(struct loop *loop) {
+    struct event_conn *conn;
+
+    while ((conn = evented_expired(&loop->evented)) != NULL)
+        cancel_operation(loop, (struct ring_conn *)conn);
+    evented_end_round(&loop->evented);
+}
+
+/* Time is up: ends all connections.  Those with an operation in flight are
+   closed when that is complete. */
+static void end_all(struct loop *loop) {
+    loop->ends = true;
+    redis_pipeline_close(&loop->evented.redis);
+    take_replies(loop);
+    ring_cancel(&loop->ring, 0,
+                IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
+}
+
+bool completion_keep_running(struct loop *loop) {
+    struct evented *evented = &loop->evented;
+    struct event_conn *conn, *next;
+
+    if (!server_is_stopping())
+        return true;
+    /* Closes idle connections, unless a request has come meanwhile. */
+    for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
+        DL_FOREACH_SAFE (evented->waiting[i], conn, next)
+            if (connection_is_idle(&conn->connection))
+                cancel_operation(loop, (struct ring_conn *)conn);
+    if (!loop->ends && server_is_out_of_time())
+        end_all(loop);
+    return server_keep_accepting() || evented->count > 0 || loop->accepting;
+}
+
+void completion_free(struct loop *loop) {
+    evented_free(&loop->evented);
+    ring_free(&loop->ring);
+}

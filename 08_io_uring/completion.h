@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Serves many connections at once with operations of the ring: for 08 what
+ * net/readiness.h is for 06, 07 and 09.
+ *
+ * Who owns a buffer, and when?  With readiness a buffer belongs to the process,
+ * except during a call.  Here it belongs to the kernel from the moment when an
+ * operation is submitted until that is complete, which may take seconds:
+ *
+ *     operation          memory                       belongs to the kernel
+ *     receive            one of the ring's buffers    while no bytes are in it
+ *     send               the response                 until it is complete
+ *     send to Redis      the pipeline's commands      in io_uring_enter() only
+ *     receive from Redis one of the ring's buffers    while no bytes are in it
+ *
+ * Therefore a connection has one operation in flight, and is freed when that is
+ * complete.  If a client times out, or the server stops, the operation is
+ * cancelled first.  A cancelled operation completes as well: with -ECANCELED,
+ * or with its result, if the kernel was faster.
+ *
+ * Only receiving needs no memory in advance: the kernel takes a buffer when
+ * bytes come, so ten thousand idle connections own none.
+ */
+#ifndef COMPLETION_H
+#define COMPLETION_H
+
+#include "ring_redis.h"
+
+struct loop {
+    struct ring ring;
+    struct evented evented;
+    struct ring_redis redis;
+    bool accepting; /* an accept operation is in flight */
+    bool multishot; /* it accepts more than one client */
+    bool ends;      /* no operation may be begun any more */
+};
+
+void completion_init(struct loop *loop, struct server *server);
+
+/* Handles one completion. */
+void completion_event(struct loop *loop, const struct io_uring_cqe *cqe);
+
+/* Call it right before the loop sleeps: begins to accept while there is room
+   for a client, and the operations of Redis.  Returns how long the loop may
+   sleep, in milliseconds; -1: until something happens. */
+int completion_prepare_wait(struct loop *loop);
+
+/* Call it at the end of a loop iteration, which begins with
+   evented_begin_round(). */
+void completion_end_round(struct loop *loop);
+
+/* Returns false when the server was stopped, all is done or time is up, and no
+   operation of a client is in flight. */
+bool completion_keep_running(struct loop *loop);
+
+void completion_free(struct loop *loop);
+
+#endif

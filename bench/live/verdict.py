@@ -61,7 +61,7 @@ def _burst(burst: Burst | None, tasks: str, *, alone: bool, has_loop: bool) -> s
     if has_loop:
         how = "An event loop served all these clients in turn"
     elif alone:
-        how = "The only process served one client after another; the others were in its queue"
+        how = "No second process or thread was seen"  # a child may have been too quick
     else:
         how = f"Each client had one of the {tasks} for itself"
     took = f"each took up to {_time(burst.longest)}"

@@ -57,7 +57,7 @@ alone slow | The only process waits for Redis.
 alone slow file=0.9 | The only process waits for Redis, and all other clients
 alone slow page=0.1 | All visitors are served.
 alone slow redis_is_slow=0 | All visitors are served. In the last 8 s a guestbook took up to 1.2 s
-alone burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. The
+alone burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. No
 loop burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. An
 threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. Each
 loop burst=[9,9,8,0.05,1] | 1 of 9 requests of the burst got an error or no answer.

@@ -223,8 +223,9 @@ static bool accept_another(struct evented *evented, struct client *client) {
     return false;
 }
 
-/* If the operation was no multishot, others may wait with this client: they are
-   accepted now.  After an error the call shows whether something is short. */
+/* An operation that is no multishot accepts one client only.  Others may wait
+   in the backlog: they are accepted now.  After an error the call shows whether
+   something is short. */
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;

@@ -14,7 +14,7 @@ from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene
 from bench.grade.stage import CheckOutcome, Grade, StageOutcome, build_failure, finding, shortened
 from bench.grade.stages import STAGES
-from bench.grade.trying import Trial, World, can_trace
+from bench.grade.trying import Stage, Trial, World, can_trace
 from bench.host.signals import SignalWatch
 from bench.services.redis_server import PrivateRedis
 from bench.subjects.subject import Subject
@@ -51,7 +51,7 @@ class Exam:
             stages = [self._build(built)]
             self.told(stages[0])
             if self._server is None:
-                stages += [stage.outcome(map(Trial.untried, stage.checks)) for stage in STAGES]
+                stages += [one.outcome(map(Trial.untried, one.checks)) for one in self._selected()]
             else:
                 with PrivateRedis((), self.watch, REDIS_LIMITS, database=DATABASE) as store:
                     stages += self._stages(built, store, folder)
@@ -98,7 +98,7 @@ class Exam:
             built=built,
             left=self.left,
         )
-        selected = [stage for stage in STAGES if not self.only or stage.name in self.only]
+        selected = self._selected()
         waiting = [(stage, one) for stage in selected for one in stage.checks if one.waits]
         world = World(scene, self.seed, can_trace(), waiting)
         found: list[StageOutcome] = []
@@ -110,6 +110,9 @@ class Exam:
                 found.append(stage.outcome(checks))
                 self.told(found[-1])
         return found
+
+    def _selected(self) -> list[Stage]:
+        return [stage for stage in STAGES if not self.only or stage.name in self.only]
 
     def left(self) -> float:
         """Return the seconds that are left."""

@@ -2,10 +2,7 @@
 """Inspect a server's processes in /proc: the system calls in which their threads wait, how often
 these wake up, and the open descriptors."""
 
-import functools
 import os
-import platform
-import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -18,12 +15,9 @@ from bench.grade.stage import NotHere
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.process import task_folders
-from bench.host.programs import output_of
+from bench.host.programs import call_name
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 
-_NUMBERS = {"x86_64": (202, ([43], [288])), "aarch64": (98, ([202], [242]))}
-FUTEX, ACCEPTS = _NUMBERS.get(platform.machine(), (-1, ()))
-"""Numbers of futex(2), and of accept(2) and accept4(2)."""
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.4
 SAME_FILE = 3
@@ -75,7 +69,8 @@ def wake_ups(pids: Sequence[int]) -> dict[int, int]:
 
 def in_accept(pids: Sequence[int]) -> list[int]:
     """Return the processes whose first thread waits in accept."""
-    return [pid for pid in pids if _call(Path(f"/proc/{pid}/task/{pid}"))[:1] in ACCEPTS]
+    calls = ((pid, _call(Path(f"/proc/{pid}/task/{pid}"))) for pid in pids)
+    return [pid for pid, call in calls if call and call_name(call[0]).startswith("accept")]
 
 
 def sleeping(pids: Sequence[int]) -> list[str]:
@@ -84,21 +79,13 @@ def sleeping(pids: Sequence[int]) -> list[str]:
     return [f"{name} {call_name(call[0])}( <has not returned>" for name, call in calls if call]
 
 
-@functools.cache
-def call_name(number: int) -> str:
-    """Return the name of a system call, from the headers of the C library."""
-    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
-    found = re.search(rf"#define __NR_(\w+) {number}\n", said)
-    return found[1] if found else f"number {number}"
-
-
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
     """Return by thread the address of the mutex that it waits for. The C library uses this futex
     operation for mutexes only, not for condition variables or semaphores."""
     found = {}
     for task in _tasks(pids):
         call = _call(task)
-        if len(call) < 5 or call[0] != FUTEX:
+        if len(call) < 5 or call_name(call[0]) != "futex":
             continue
         address, operation, value, timeout = call[1:5]
         if (operation & ~FUTEX_PRIVATE_FLAG, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):

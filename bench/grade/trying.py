@@ -18,7 +18,7 @@ import redis
 
 from bench.grade.afterwards import require_restored
 from bench.grade.faults import FILE, FaultName
-from bench.grade.inspection import busy_others, call_name, kept_lock
+from bench.grade.inspection import busy_others, kept_lock
 from bench.grade.sandbox import Limits, apart
 from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import (
@@ -33,6 +33,7 @@ from bench.grade.stage import (
     shortened,
 )
 from bench.host.process import StartError
+from bench.host.programs import call_name
 from bench.services.redis_server import SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 

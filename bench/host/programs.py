@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Finds installed programs and reads their versions."""
+"""Finds installed programs, their versions, and the names of system calls."""
 
+import functools
 import os
 import re
 import shutil
@@ -20,6 +21,19 @@ def compiler_of(executable: Path) -> str | None:
     names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
     # A program built by clang also names the gcc of the C library's start-up files.
     return next((name for name in names if "clang" in name), names[0] if names else None)
+
+
+def call_name(number: int) -> str:
+    """Return the name of a system call, or "number N" if the C library does not know it."""
+    return _call_names().get(number, f"number {number}")
+
+
+@functools.cache
+def _call_names() -> dict[int, str]:
+    """Return the names of all system calls, from the headers of the C library."""
+    said = output_of(["cc", "-dM", "-E", "-include", "sys/syscall.h", "-x", "c", "/dev/null"])
+    found = re.findall(r"^#define __NR(?:3264)?_(\w+) (\d+)$", said, re.MULTILINE)
+    return {int(number): name for name, number in found}
 
 
 def said_version(command: Sequence[str]) -> str | None:

@@ -73,6 +73,18 @@ class OwnClient:
         return (now if self.end is None else self.end) - self.begin
 
 
+class Burst(NamedTuple):
+    """The last burst so far."""
+
+    asked: int
+    done: int
+    good: int
+    longest: float
+    """The longest wait of one of its requests in seconds."""
+    ended: float
+    """Seconds since its end; 0 until then."""
+
+
 class Waits(NamedTuple):
     """The longest waits of visitors in seconds, and which other clients are active."""
 
@@ -84,6 +96,9 @@ class Waits(NamedTuple):
     silent: int
     """The number of silent clients."""
     redis_is_slow: bool
+    failed: int = 0
+    """The number of visitors that got an error or no answer."""
+    burst: Burst | None = None
 
 
 class Clients:
@@ -100,8 +115,8 @@ class Clients:
         """The clients that are connected."""
         self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
-        self._burst: deque[OwnClient] = deque()
-        self._stopping = threading.Event()
+        self._burst: list[OwnClient] | None = None
+        """The requests of the last burst that have begun; None: no burst, or it was undone."""
         self._slow_until, self._slow_trouble = 0.0, ""
 
     # ---- What the buttons do ----
@@ -126,16 +141,13 @@ class Clients:
     def burst(self) -> None:
         """Send BURST_REQUESTS requests, BURST_AT_ONCE at a time; only one burst runs at a time."""
         with self._lock:
-            if any(visit.end is None for visit in self._burst):
+            last = self._burst_so_far()
+            if last and last.done < last.asked:
                 return
-            self._stopping.clear()
-            self._burst.clear()
-            now = time.monotonic()
-            numbers = range(1, BURST_REQUESTS + 1)
-            self._burst.extend(OwnClient(Who.BURST, number, FILE, now) for number in numbers)
-            waiting = self._burst.copy()
+            begun: list[OwnClient] = []
+            self._burst = begun
         for _ in range(BURST_AT_ONCE):
-            threading.Thread(target=self._part_of_burst, args=(waiting,), daemon=True).start()
+            threading.Thread(target=self._part_of_burst, args=(begun,), daemon=True).start()
 
     def slow_redis(self) -> None:
         """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: it gets CLIENT PAUSE
@@ -150,7 +162,7 @@ class Clients:
         """End everything that the buttons started."""
         with self._lock:
             self._slow_until = 0.0
-            self._stopping.set()
+            self._burst = None
             for one in self._silent():
                 self._open.pop(one).close()
             self._hang_up(Who.BURST)
@@ -198,6 +210,8 @@ class Clients:
                 max((v.seconds(now) for v in visits if v.end is None), default=0.0),
                 len(self._silent()),
                 self.is_redis_slow,
+                sum(v.end is not None and not v.good for v in visits),
+                self._burst_so_far(),
             )
 
     def names(self) -> dict[int, OwnClient]:
@@ -212,6 +226,7 @@ class Clients:
         with self._lock:
             silent = self._silent()
             oldest = min((one.begin for one in silent), default=now)
+            burst = self._burst_so_far()
             return {
                 "visits": [
                     [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer, v.good]
@@ -222,22 +237,25 @@ class Clients:
                     "seconds": round(now - oldest, 1),
                     "cut_off": self._cut_off,
                 },
-                "burst": self._burst_told(),
+                "burst": burst._asdict() if burst else None,
                 "slow": round(max(0.0, self._slow_until - now), 1),
                 "can_slow": self._redis_url is not None,
                 "slow_trouble": self._slow_trouble,
             }
 
-    def _burst_told(self) -> dict[str, Json] | None:
-        done = [visit for visit in self._burst if visit.end is not None]
-        if not self._burst:
+    def _burst_so_far(self) -> Burst | None:
+        if self._burst is None:
             return None
-        return {
-            "asked": len(self._burst),
-            "done": len(done),
-            "good": sum(visit.good for visit in done),
-            "seconds": round(max((v.end - v.begin for v in done if v.end), default=0.0), 2),
-        }
+        now = time.monotonic()
+        done = [one for one in self._burst if one.end is not None]
+        ended = max(one.end or 0.0 for one in done) if len(done) == BURST_REQUESTS else now
+        return Burst(
+            BURST_REQUESTS,
+            len(done),
+            sum(one.good for one in done),
+            max((one.seconds(now) for one in self._burst), default=0.0),
+            now - ended,
+        )
 
     def _silent(self) -> list[OwnClient]:
         return [one for one in self._open if one.who is Who.SILENT]
@@ -276,12 +294,15 @@ class Clients:
             with self._lock:
                 self._open.pop(visit, None)
 
-    def _part_of_burst(self, waiting: deque[OwnClient]) -> None:
-        with contextlib.suppress(IndexError):  # none is left
-            while not self._stopping.is_set():
-                self._ask(waiting.popleft())
-        for visit in list(waiting) if self._stopping.is_set() else ():
-            visit.end, visit.answer = time.monotonic(), "taken back"
+    def _part_of_burst(self, begun: list[OwnClient]) -> None:
+        """Send one request after another until the burst is complete or undone."""
+        while True:
+            with self._lock:
+                if self._burst is not begun or len(begun) == BURST_REQUESTS:
+                    return
+                one = OwnClient(Who.BURST, len(begun) + 1, FILE, time.monotonic())
+                begun.append(one)
+            self._ask(one)
 
     def _pause_redis(self, url: str) -> None:
         try:

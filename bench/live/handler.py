@@ -8,10 +8,12 @@ from pathlib import Path
 TEMPLATES = Path(__file__).parent / "template"
 KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
 HTML = "text/html; charset=utf-8"
+POLICY = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'; form-action "
+)
 HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -23,6 +25,8 @@ class PageHandler(BaseHTTPRequestHandler):
 
     timeout = 10.0
     """Seconds for a request: a browser that opens a connection in advance holds no thread."""
+    form_action = "'none'"
+    """The addresses to which forms of the page may be sent (Content Security Policy)."""
 
     def answer(
         self,
@@ -45,7 +49,8 @@ class PageHandler(BaseHTTPRequestHandler):
     def head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         """Send the status and the headers."""
         self.send_response(status)
-        for name, value in (HEADERS | headers).items():
+        policy = {"Content-Security-Policy": POLICY + self.form_action}
+        for name, value in (HEADERS | policy | headers).items():
             self.send_header(name, value)
         self.end_headers()
 

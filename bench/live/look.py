@@ -143,12 +143,11 @@ class Watch:
         for look in self.looks if left else ():
             look.clients.stop()
 
-    def next(self, after: float, seconds: float = 5.0) -> Told | None:
-        """Return the first observation after that time; None if there are no more, or it takes
-        longer."""
+    def next(self, after: float) -> Told | None:
+        """Wait for the first observation after that time; return None if there are no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self._told.time > after, seconds)
-            return self._told if self._told.time > after and not self._over else None
+            self._changed.wait_for(lambda: self._over or self._told.time > after)
+            return None if self._over else self._told
 
     def now(self) -> list[dict[str, Json]]:
         """Look once, also without a page."""

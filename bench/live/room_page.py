@@ -117,6 +117,7 @@ class _Limited(io.RawIOBase):
 
 class _Student(PageHandler):
     server: RoomPage
+    form_action = "'self'"
 
     def setup(self) -> None:
         super().setup()

@@ -11,7 +11,6 @@ requests are the sum of its responses.
 """
 
 import os
-import platform
 import re
 import struct
 from contextlib import suppress
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.host.kernel import text_of
+from bench.host.programs import call_name
 
 COUNTER = struct.Struct("<Q6QQ")
 """requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
@@ -75,23 +75,6 @@ def are_counters(cells: list[tuple[int, ...]]) -> bool:
 
 
 PROC = Path("/proc")
-CALLS: dict[str, dict[int, str]] = {
-    "x86_64": {
-        0: "read", 1: "write", 7: "poll", 20: "writev", 23: "select", 35: "nanosleep",
-        40: "sendfile", 42: "connect", 43: "accept", 44: "sendto", 45: "recvfrom",
-        46: "sendmsg", 47: "recvmsg", 61: "wait4", 202: "futex", 230: "clock_nanosleep",
-        232: "epoll_wait", 247: "waitid", 270: "pselect6", 271: "ppoll",
-        281: "epoll_pwait", 288: "accept4", 426: "io_uring_enter", 441: "epoll_pwait2",
-    },
-    "aarch64": {
-        22: "epoll_pwait", 63: "read", 64: "write", 66: "writev", 71: "sendfile",
-        72: "pselect6", 73: "ppoll", 95: "waitid", 98: "futex", 101: "nanosleep",
-        115: "clock_nanosleep", 202: "accept", 203: "connect", 206: "sendto",
-        207: "recvfrom", 211: "sendmsg", 212: "recvmsg", 242: "accept4", 260: "wait4",
-        426: "io_uring_enter", 441: "epoll_pwait2",
-    },
-}  # fmt: skip
-"""The calls in which a server may sleep, by number: <asm/unistd.h>."""
 _POLLFD = struct.Struct("<ihh")
 
 
@@ -155,15 +138,13 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
     return Task(pid, number, runs, call, arguments, channel, ran)
 
 
-def call_in(text: str, machine: str = platform.machine()) -> tuple[str, tuple[int, ...]]:
-    """Return the name and the arguments of a line of `syscall`: "system call N" for a call that is
-    not in the table, and an empty name for a task that is in no call."""
+def call_in(text: str) -> tuple[str, tuple[int, ...]]:
+    """Return the name and the arguments of a line of `syscall`; an empty name for a task that is in
+    no call."""
     words = text.split()
     if words[0] in ("running", "-1"):
         return "", ()
-    number = int(words[0])
-    name = CALLS.get(machine, {}).get(number, f"system call {number}")
-    return name, tuple(int(word, 16) for word in words[1:7])
+    return call_name(int(words[0])), tuple(int(word, 16) for word in words[1:7])
 
 
 def inode_of(task: Task, descriptor: int) -> int:

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The page's sentence on a server, from its own observations only."""
+"""The page's sentences on a server, from its own observations only."""
 
-from bench.live.clients import Waits
+import math
+
+from bench.live.clients import Burst, Waits
 from bench.live.waits import TaskGroup
+from bench.records.words import plural
 
 STUCK_SECONDS = 1.0
 """Visitors that wait for longer count as delayed."""
@@ -15,28 +18,69 @@ SLOW_SECONDS = 0.2
 def verdict(
     groups: list[TaskGroup], waits: Waits, *, alone: bool, has_loop: bool, tasks: str = "threads"
 ) -> str:
-    """Return a sentence or two; empty if there is nothing to say. `alone`: no second thread has
+    """Return some sentences; empty before the first visitor. `alone`: no second thread has
     been seen; `has_loop`: a thread was in a call that waits for several clients; `tasks`:
     "processes" if none has been seen with several threads."""
+    redis = _redis(waits, tasks, alone=alone, has_loop=has_loop)
+    silent = _silent(groups, waits, tasks, redis, alone=alone, has_loop=has_loop)
+    burst = _burst(waits.burst, tasks, alone=alone, has_loop=has_loop)
+    return " ".join(text for text in (silent or redis, burst) if text) or _usual(waits)
+
+
+def _silent(
+    groups: list[TaskGroup], waits: Waits, tasks: str, redis: str, *, alone: bool, has_loop: bool
+) -> str:
+    """Return what silent clients do to the others; `redis`: the sentence on a slow Redis."""
     threads = sum(group.count for group in groups)
     held = sum(group.count for group in groups if group.silent)
     stuck = waits.still > STUCK_SECONDS
-    redis = _redis(waits, tasks, alone=alone, has_loop=has_loop)
     if held:
-        who = f"{held} of {threads} {tasks} {'is' if held == 1 else 'are'}"
-        who = "The only process is" if alone else who
-        others = "" if alone else redis or f"Other {tasks} serve the visitors."
         by = "a silent client" if held == 1 else "silent clients"
-        waiting = stuck and (alone or not redis)  # otherwise they may wait for Redis only
-        return f"{who} held by {by}. {'Visitors wait.' if waiting else others}".rstrip()
+        if alone:
+            others = ", so all visitors wait, too." if stuck else "."
+            return f"The only process waits for {by}{others}"
+        who = f"{held} of {threads} {tasks} {'waits' if held == 1 else 'wait'} for {by}."
+        if stuck and not redis:  # otherwise they may wait for Redis only
+            return f"{who} Visitors wait until one of the {tasks} is free."
+        return f"{who} {redis or f'Other {tasks} serve the visitors.'}"
     if redis or stuck or not (waits.silent and has_loop):
-        return redis
-    return "A loop waits for all clients at once: the silent ones block no other client."
+        return ""
+    told = "An event loop waits for all clients at once: the silent ones block no other client."
+    return f"{told} {_took(waits)}" if waits.page and waits.file else told
+
+
+def _burst(burst: Burst | None, tasks: str, *, alone: bool, has_loop: bool) -> str:
+    if burst is None or burst.ended > RECENT_SECONDS:
+        return ""
+    if burst.done < burst.asked:
+        waiting = f"{burst.asked - burst.done} of {burst.asked} requests of the burst wait."
+        return waiting if burst.longest > STUCK_SECONDS else ""
+    if burst.good < burst.asked:
+        failed = burst.asked - burst.good
+        return f"{failed} of {burst.asked} requests of the burst got an error or no answer."
+    if has_loop:
+        how = "An event loop served all these clients in turn"
+    elif alone:
+        how = "No second process or thread was seen"  # a child may have been too quick
+    else:
+        how = f"Each client had one of the {tasks} for itself"
+    took = f"each took up to {_time(burst.longest)}"
+    return f"All {burst.asked} requests of the burst are answered; {took}. {how}."
+
+
+def _usual(waits: Waits) -> str:
+    """Return how long the visitors waited, if no button explains it."""
+    if waits.failed:
+        who = plural(waits.failed, "visitor")
+        return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."
+    if waits.still > STUCK_SECONDS:
+        return "Visitors wait."
+    return f"All visitors are served. {_took(waits)}" if waits.page and waits.file else ""
 
 
 def _redis(waits: Waits, tasks: str, *, alone: bool, has_loop: bool) -> str:
     page, file = waits.page, waits.file
-    if not waits.redis_is_slow or page < SLOW_SECONDS:
+    if not waits.redis_is_slow or page < SLOW_SECONDS or not file:
         return ""
     if file > page / 4:
         why = (
@@ -45,14 +89,20 @@ def _redis(waits: Waits, tasks: str, *, alone: bool, has_loop: bool) -> str:
             else "Clients that need no Redis wait, too"
         )
     elif has_loop:
-        why = "A loop waits for Redis and for all clients at once, so only the guestbook is slow"
+        why = "An event loop waits for Redis and all clients at once: only the guestbook is slow"
     elif alone:
         why = "The only process waits for Redis"
     else:
         why = f"Only the {tasks} that serve the guestbook wait for Redis; others serve the files"
-    took = f"in the last {RECENT_SECONDS:.0f} s a guestbook took up to {_time(page)}"
-    return f"{why}: {took}, a file up to {_time(file)}."
+    return f"{why}. {_took(waits)}"
+
+
+def _took(waits: Waits) -> str:
+    page = f"In the last {RECENT_SECONDS:.0f} s a guestbook took up to {_time(waits.page)}"
+    return f"{page}, a file up to {_time(waits.file)}."
 
 
 def _time(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+    """Return a time, rounded up to 10 ms or 0.1 s: a sentence that seldom changes can be read."""
+    rounded = math.ceil(seconds * 100) / 100
+    return f"{rounded * 1000:.0f} ms" if rounded < 1 else f"{math.ceil(seconds * 10) / 10:.1f} s"

@@ -16,13 +16,13 @@ from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 
 from bench.live import clients as limits
 from bench.live.clients import Clients
 from bench.live.handler import HTML, PageHandler
 from bench.live.look import Look, Watch
-from bench.live.metrics import registry_of
+from bench.live.metrics import text_of
 from bench.live.room_page import RoomPage
 from bench.report.page.look import template_of
 
@@ -58,11 +58,10 @@ class Live:
             self._actions["/live/room/show"] = room.room.show
             for place in range(len(room.room.questions)):
                 self._actions[f"/live/room/ask/{place}"] = partial(room.room.ask, place)
-        self._metrics = registry_of(self.watch)
         self._http = _listening(port)
         self._http.live = self
         self.url = f"http://{ADDRESS}:{self._http.server_port}{PAGE}"
-        self._pages = threading.BoundedSemaphore(PAGES_MOST)
+        self.pages = threading.BoundedSemaphore(PAGES_MOST)
         threading.Thread(target=self._http.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -80,10 +79,6 @@ class Live:
         servers = [look.server for look in self.watch.looks]
         return template.render(servers=servers, limits=limits, room=self.room)
 
-    def metrics(self) -> str:
-        """Return the present figures in the text format of Prometheus."""
-        return generate_latest(self._metrics).decode()
-
     def act(self, path: str) -> bool:
         """Perform the action of a button. Return False if there is no such button."""
         action = self._actions.get(path)
@@ -95,10 +90,8 @@ class Live:
         for look in self.watch.looks:
             action(look.clients)
 
-    def tell(self, write: Callable[[bytes], object]) -> bool:
-        """Write each look as an event until the reader leaves; False: too many pages."""
-        if not self._pages.acquire(blocking=False):
-            return False
+    def tell(self, write: Callable[[bytes], object]) -> None:
+        """Write each observation as an event until the reader leaves."""
         self.watch.watch(1)
         try:
             last = time.monotonic()
@@ -108,8 +101,6 @@ class Live:
                 write(f"data: {json.dumps(said, separators=(',', ':'))}\n\n".encode())
         finally:
             self.watch.watch(-1)
-            self._pages.release()
-        return True
 
 
 class _Http(ThreadingHTTPServer):
@@ -138,7 +129,8 @@ class _Handler(PageHandler):
         elif path in FILES:
             self.answer_file(path)
         elif path == "/metrics":
-            self.answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, self.server.live.metrics())
+            text = text_of(self.server.live.watch.now())
+            self.answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, text)
         elif path == "/live/events":
             self._events()
         else:
@@ -165,16 +157,13 @@ class _Handler(PageHandler):
     def _events(self) -> None:
         """Send events to the page
         (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
-        begun = False
-
-        def write(event: bytes) -> None:
-            nonlocal begun
-            if not begun:
-                self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
-                begun = True
-            self.wfile.write(event)
-
+        live, self.close_connection = self.server.live, True
         with suppress(OSError):  # the page is closed
-            if not self.server.live.tell(write):
+            if live.pages.acquire(blocking=False):
+                try:
+                    self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
+                    live.tell(self.wfile.write)
+                finally:
+                    live.pages.release()
+            else:
                 self.answer(HTTPStatus.SERVICE_UNAVAILABLE)
-        self.close_connection = True

@@ -98,7 +98,7 @@ def worksheet(text: str, grades: Sequence[Graded]) -> str:
     the name of a downloaded submission ends with the same number. Raises UserError."""
     rows = list(csv.DictReader(io.StringIO(text)))
     columns = list(rows[0]) if rows else []
-    if missing := {"Identifier", "Grade"} - {*columns}:
+    if missing := {"Identifier", "Grade", "Last modified (grade)"} - {*columns}:
         raise UserError(f"the worksheet has no column {', '.join(sorted(missing))}; its language "
                         "in Moodle must be English")  # fmt: skip
     percents = {_number(one.student, r"_(\d+)$"): one.percent for one in grades if one.grade}

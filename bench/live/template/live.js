@@ -164,7 +164,7 @@ function doingOf(told) {
   const { silent, burst } = told;
   if (silent.count) doing.push(`${many(silent.count, "silent client")}, ${silent.count > 1 ? "the first " : ""}for ${silent.seconds.toFixed(0)} s`);
   if (silent.cut_off) doing.push(`${silent.cut_off} cut off by the server`);
-  if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.seconds)}` : ""}`);
+  if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.longest)}` : ""}`);
   if (told.slow > 0) doing.push(`Redis is slow for ${told.slow.toFixed(0)} s more`);
   if (told.slow_trouble) doing.push(`Redis: ${told.slow_trouble}`);
   if (!told.can_slow) doing.push("Redis is not ours, so it is not slowed");

@@ -3,6 +3,7 @@
 Moodle's worksheet and the pages."""
 
 import csv
+import re
 import shutil
 import signal
 import subprocess
@@ -83,6 +84,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
     assert found["ada"]["points"] == found["ben"]["points"] == "3"
     assert found["ada"]["faults"] == "fixed-answer"
     assert found["'=cmd|'calc'!A0"]["faults"] == "does-not-compile"
+    assert len({found[name]["of"] for name in ("ada", "'=cmd|'calc'!A0")}) == 1
     assert [found[name]["state"] for name in ("eve", "mal", "tom")] == ["refused"] * 2 + [
         "no main.c"
     ]
@@ -251,12 +253,14 @@ def test_no_text_of_the_csv_is_a_formula(text: str) -> None:
 
 
 def test_a_worksheet_is_filled_by_the_number_of_moodle() -> None:
-    text = "Identifier,Grade,Maximum grade\nParticipant 7,,10\nParticipant 77,5,10\n"
+    """Moodle's importer (importgradeslib.php) needs the columns that are named here."""
+    head = "Identifier,Grade,Maximum grade,Last modified (grade)"
+    text = f"{head}\nParticipant 7,,10,-\nParticipant 77,5,10,-\n"
     filled = worksheet(text, [graded("Ada_7", 31), graded("project-ada77", 100)])
-    assert filled.split() == ["Identifier,Grade,Maximum", "grade", *(
-        "Participant", "7,3.10,10", "Participant", "77,5,10")]  # fmt: skip
-    with pytest.raises(UserError, match="Identifier"):
-        worksheet("Bewertung\n1\n", [])
+    assert filled.splitlines() == [head, "Participant 7,3.10,10,-", "Participant 77,5,10,-"]
+    for column in ("Identifier", "Grade", "Last modified (grade)"):
+        with pytest.raises(UserError, match=re.escape(column)):
+            worksheet(text.replace(column, "Bewertung", 1), [])
 
 
 @pytest.mark.slow

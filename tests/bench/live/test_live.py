@@ -12,7 +12,16 @@ import urllib.request
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bench.live.clients import FILE, GUESTBOOK, SILENT_MOST, SLOW_SECONDS, OwnClient, Waits, Who
+from bench.live.clients import (
+    FILE,
+    GUESTBOOK,
+    SILENT_MOST,
+    SLOW_SECONDS,
+    Burst,
+    OwnClient,
+    Waits,
+    Who,
+)
 from bench.live.connections import Sockets, groups_of, look_at_sockets
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, cells_in, look
 from bench.live.verdict import verdict
@@ -31,19 +40,30 @@ GROUPS = {
 NONE, SLOW = Waits(0.0, 0.0, 0.0, 0, False), Waits(1.2, 0.01, 0.4, 0, True)
 VERDICTS = """\
 loop |
-loop silent=3 | A loop waits for all clients at once: the silent ones
-loop silent=3 still=2.0 |
-held silent=1 | The only process is held by a silent client.
-held slow silent=1 still=2.0 | The only process is held by a silent client. V
-held+threads silent=1 | 1 of 102 threads is held by a silent client. O
-held+threads slow silent=1 still=1.1 | 1 of 102 threads is held by a silent client. Only the threads
-loop slow | A loop waits for Redis and for all clients at once
+loop page=0.011 file=0.003 | All visitors are served. In the last 8 s a guestbook took up to 20 ms
+loop failed=2 page=0.1 file=0.1 | 2 visitors of the last 8 s got an error or no answer.
+loop still=2.0 | Visitors wait.
+loop silent=3 page=0.1 file=0.1 | An event loop waits for all clients at once: the silent ones
+loop silent=3 still=2.0 | Visitors wait.
+held silent=1 | The only process waits for a silent client.
+held slow silent=1 still=2.0 | The only process waits for a silent client, so all visitors
+held+threads silent=1 | 1 of 102 threads waits for a silent client. Other
+held+threads still=2.0 | 1 of 102 threads waits for a silent client. Visitors wait until one
+held+threads slow silent=1 still=1.1 | 1 of 102 threads waits for a silent client. Only the threads
+loop slow | An event loop waits for Redis and all clients at once
 threads slow | Only the threads that serve the guestbook wait for Redis
 threads slow file=0.9 | Clients that need no Redis wait, too
-alone slow | The only process waits for Redis:
+alone slow | The only process waits for Redis.
 alone slow file=0.9 | The only process waits for Redis, and all other clients
-alone slow page=0.1 |
-alone slow redis_is_slow=0 |
+alone slow page=0.1 | All visitors are served.
+alone slow redis_is_slow=0 | All visitors are served. In the last 8 s a guestbook took up to 1.2 s
+alone burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. No
+loop burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. An
+threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. Each
+loop burst=[9,9,8,0.05,1] | 1 of 9 requests of the burst got an error or no answer.
+loop burst=[9,3,3,0.5,0] |
+loop burst=[9,9,9,0.05,9] |
+held still=2.0 burst=[9,2,2,1.5,0] | The only process waits for a silent client, so all visitors
 """
 """Lines with the groups, a slow Redis and other values of Waits, and how the sentence begins."""
 
@@ -56,6 +76,8 @@ def test_what_is_said(line: str) -> None:
     changes = {
         name: json.loads(value) for name, _, value in (w.partition("=") for w in words) if value
     }
+    if "burst" in changes:
+        changes["burst"] = Burst(*changes["burst"])
     waits = (SLOW if "slow" in words else NONE)._replace(**changes)
     alone = sum(group.count for group in groups) == 1
     found = verdict(groups, waits, alone=alone, has_loop=names == "loop")
@@ -94,7 +116,7 @@ def test_a_server_of_threads_is_not_called_one_of_processes(serve: Serve) -> Non
     events = served.events()
     next(events)
     assert served.live_answer("POST", "/live/silent/1") == 204
-    seen(events, lambda told: "threads is held" in told["verdict"])
+    seen(events, lambda told: "threads waits for a silent" in told["verdict"])
     assert served.live_answer("POST", "/live/stop") == 204
     seen(events, lambda told: told["threads"] == 1)
     assert served.live_answer("POST", "/live/slow-redis") == 204
@@ -121,9 +143,9 @@ def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
 
 
 def test_what_a_connection_waits_for() -> None:
-    """All phases that the kernel shows, on real sockets without a server."""
+    """All phases that the kernel shows, and the accept queue, on real sockets without a server."""
     with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=7))
         port = listener.getsockname()[1]
 
         def connected(accept: bool = True) -> tuple[socket.socket, socket.socket | None]:
@@ -182,6 +204,9 @@ def test_what_a_connection_waits_for() -> None:
         wait_until(lambda: phases(asks_redis=False) == idle, "each phase is seen")
         with_redis = {("visitor", "redis", "Redis"), ("visitor", "response", "its response")}
         assert phases(asks_redis=True) == own | with_redis
+        seen = look_at_sockets(port, 0)
+        assert (seen.queue, seen.room, seen.states) == (1, 7, {"ESTABLISHED": 9})
+        assert seen.listener == os.fstat(listener.fileno()).st_ino
 
 
 def test_figures_for_prometheus(serve: Serve) -> None:
@@ -256,6 +281,9 @@ def test_a_burst_is_answered_and_counted(serve: Serve) -> None:
     assert told["burst"]["good"] == told["burst"]["asked"] == 300
     told = seen(events, lambda t: t["rate"]["total"] >= before + 300)
     assert max(told["rate"]["past"]) > 0
+    assert "All 300 requests of the burst are answered" in told["verdict"]
+    assert served.live_answer("POST", "/live/stop") == 204
+    seen(events, lambda t: t["burst"] is None)
 
 
 def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
@@ -272,18 +300,6 @@ def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
         return look_at_sockets(served.address[1], 0).states.get("ESTABLISHED", 0)
 
     wait_until(lambda: left() == 0, "the silent clients have gone")
-
-
-def test_an_accept_queue_is_seen() -> None:
-    with contextlib.ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=7))
-        port = listener.getsockname()[1]
-        for _ in range(3):
-            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-        wait_until(lambda: look_at_sockets(port, 0).queue == 3, "three wait")
-        seen = look_at_sockets(port, 0)
-        assert (seen.room, seen.states, seen.clients) == (7, {"ESTABLISHED": 3}, {})
-        assert seen.listener == os.fstat(listener.fileno()).st_ino
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the user")
@@ -332,5 +348,7 @@ def test_pages_of_others_get_nothing(serve: Serve) -> None:
         assert served.live_answer(method, path, **headers) == status, (method, path, headers)
     assert next(served.events())["silent"]["count"] == 0
     assert served.live_answer("POST", "/live/silent/1", Origin=f"http://{ours}") == 204
+    with urllib.request.urlopen(f"http://{ours}/live", timeout=PATIENCE) as page:
+        assert "form-action 'none'" in page.headers["Content-Security-Policy"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", served.live[1]), timeout=5)

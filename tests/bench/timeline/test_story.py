@@ -5,19 +5,24 @@ page, the trace for Perfetto and speedscope."""
 import json
 import math
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import combinations, pairwise
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import pytest
+import viztracer
 from playwright.sync_api import Browser, expect
 
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.timeline import command
 from bench.timeline.command import RECORDED, for_viewers, kept, make
-from bench.timeline.page import picture, picture_style, viewer_trace
+from bench.timeline.page import picture, picture_style
 from bench.timeline.record import STRACE, Refused, require_tracing
 from bench.timeline.recording import Bar, Kind, Lane, Recording, Request
 from bench.timeline.scenarios import SCENARIOS
@@ -320,6 +325,8 @@ def test_it_is_computed_from_the_calls(words: str) -> None:
 
 INSTALL = "npm install --prefix build/tools speedscope@1.25.0"
 SPEEDSCOPE = ROOT / "build/tools/node_modules/speedscope/dist/release/index.html"
+PERFETTO = Path(viztracer.__file__).with_name("web_dist")
+"""The user interface of Perfetto 52, with its parser."""
 
 
 def test_a_further_server_does_not_replace_the_page_of_the_seven(
@@ -354,59 +361,6 @@ def test_only_the_traces_of_this_run_are_kept(
     assert [path.name for path in tmp_path.glob("*.gz")] == ["eight-epoll.trace.gz"]
 
 
-@pytest.fixture(scope="module", params=SCENARIOS)
-def exported(request: pytest.FixtureRequest) -> tuple[list[Recording], list[dict[str, Any]]]:
-    """Return the recordings of a scenario and their events for trace viewers."""
-    recordings = [picture(text) for text in kept(None, request.param)]
-    trace = json.loads(viewer_trace(recordings))
-    assert list(trace) == ["traceEvents"]
-    return recordings, trace["traceEvents"]
-
-
-Exported = tuple[list[Recording], list[dict[str, Any]]]
-
-
-def test_each_event_has_the_fields_of_the_format(exported: Exported) -> None:
-    """The fields and types that the Trace Event Format demands. 0.2 s for each scenario."""
-    recordings, events = exported
-    number = (int, float)
-    fields: dict[str, dict[str, Any]] = {
-        "M": {"name": str, "pid": int, "tid": int, "args": dict},
-        "X": {"name": str, "cat": str, "pid": int, "tid": int, "ts": number, "dur": number},
-        "s": {"name": str, "cat": str, "pid": int, "tid": int, "ts": number, "id": int},
-    }
-    fields["X"] |= {"args": dict}
-    fields["f"] = fields["s"] | {"bp": str}
-    for event in events:
-        wanted = fields[event["ph"]]
-        assert event.keys() - {"ph"} == wanted.keys(), event
-        assert all(isinstance(event[name], kind) for name, kind in wanted.items()), event
-        assert min(event.get("ts", 0), event.get("dur", 0)) >= 0
-        assert all(isinstance(fact, (str, int)) for fact in event.get("args", {}).values())
-    lanes = [lane for one in recordings for lane in one.lanes]
-    assert len([e for e in events if e["ph"] == "X"]) == sum(len(lane.bars) for lane in lanes)
-    threads = [e["tid"] for e in events if e["name"] == "thread_name"]
-    assert len({*threads}) == len(threads) == len(lanes), "Perfetto names a thread by its tid alone"
-
-
-def test_calls_do_not_overlap_and_hold_the_ends_of_arrows(exported: Exported) -> None:
-    """Viewers nest overlapping calls, and drop arrows outside of calls. 0.2 s for each scenario."""
-    recordings, events = exported
-    calls: dict[int, list[tuple[float, float]]] = {}
-    for event in (e for e in events if e["ph"] == "X"):
-        calls.setdefault(event["tid"], []).append((event["ts"], event["ts"] + event["dur"]))
-    for own in calls.values():
-        assert all(one[1] <= other[0] + 0.001 for one, other in pairwise(own))
-    begins, ends = ([e for e in events if e["ph"] == phase] for phase in "sf")
-    assert [e["id"] for e in begins] == [e["id"] for e in ends]
-    assert len({e["id"] for e in begins}) == len(begins)
-    assert len(begins) >= 0.9 * sum(len(one.arrows) for one in recordings)
-    for begin, end in zip(begins, ends, strict=True):
-        assert begin["ts"] < end["ts"]
-        for event in (begin, end):
-            assert any(one <= event["ts"] <= other for one, other in calls[event["tid"]]), event
-
-
 @pytest.mark.browser
 @pytest.mark.skipif(not SPEEDSCOPE.exists(), reason=f"speedscope is not installed: {INSTALL}")
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -421,6 +375,65 @@ def test_speedscope_shows_each_task(browser: Browser, scenario: str, tmp_path: P
     expect(page).to_have_title(f"{viewers.name} - speedscope")
     expect(page.get_by_text(f"(1/{len(tasks)})")).to_be_visible()
     page.close()
+
+
+PARSED = """async (queries) => {
+    const texts = {};
+    for (const [name, sql] of Object.entries(queries)) {
+        texts[name] = [];
+        const rows = (await app.trace.engine.query(sql)).iter({ text: "str" });
+        for (; rows.valid(); rows.next()) texts[name].push(rows.text);
+    }
+    return texts;
+}"""
+CALLS = (
+    "select thread.name || ' in ' || process.name || ': ' || slice.name as text from `slice`"
+    " join thread_track on slice.track_id = thread_track.id join thread using (utid)"
+    " join process using (upid)"
+)
+QUERIES = {
+    "calls": CALLS,
+    "nested": f"{CALLS} where slice.depth > 0",
+    "arrows": "select printf('%d', id) as text from flow",
+    "errors": "select name as text from stats where value > 0 and severity != 'info'",
+}
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_perfetto_has_each_call_and_each_arrow(
+    browser: Browser, scenario: str, tmp_path: Path
+) -> None:
+    """Real Perfetto finds all calls in the right lanes, none of them in another one, and both ends
+    of all arrows. 4 s for each scenario."""
+    viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
+    recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
+    with served(PERFETTO) as url:
+        page = browser.new_page()
+        page.goto(url)
+        page.set_input_files("input.trace_file", viewers)
+        page.wait_for_function("window.app?.trace?.engine")
+        found = page.evaluate(PARSED, QUERIES)
+        page.close()
+    assert sorted(found["calls"]) == sorted(
+        f"{lane.name} in {one.server}: {bar.name}"
+        for one in recordings
+        for lane in one.lanes
+        for bar in lane.bars
+    )
+    assert found["nested"] == found["errors"] == []
+    assert len(found["arrows"]) >= 0.9 * sum(len(one.arrows) for one in recordings)
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Yield the address of a web server for the files of a folder."""
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder)
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ def test_pages_of_others_get_nothing(serve: Serve) -> None:
         assert served.live_answer(method, path, **headers) == status, (method, path, headers)
     assert next(served.events())["silent"]["count"] == 0
     assert served.live_answer("POST", "/live/silent/1", Origin=f"http://{ours}") == 204
-    with urllib.request.urlopen(f"http://{ours}/live", timeout=PATIENCE) as page:
+    with urllib.request.urlopen(f"http://{ours}/live", timeout=TIMEOUT) as page:
         assert "form-action 'none'" in page.headers["Content-Security-Policy"]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", served.live[1]), timeout=5)

@@ -181,22 +181,18 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
             "load", f"ssh -F {FOLDER}/agents/ssh_config {role}-under-test hostname </dev/null"
         )
         assert said == ""
-    assert hosts.on("load", f"stat -c %a {FOLDER}/agents {FOLDER}/agents/id_ed25519").split() == [
-        "700",
-        "600",
-    ]
+    modes = hosts.on("load", f"stat -c %a {FOLDER}/agents {FOLDER}/agents/id_ed25519")
+    assert modes.split() == ["700", "600"]
 
 
 def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
     """What is prepared, with the key, is not changed by the second preparation."""
-    there = hosts.on("load", f"cat {FOLDER}/.deploy/tree")
     running = hosts.deploy(*SWEEP)
     running.wait_for("[1/4]")
     running.process.send_signal(signal.SIGINT)
     assert running.end() == 130, running.output
     prepared = running.output.partition("---- prepare ----")[2].partition("Servers:")[0]
-    is_the_same = hosts.on("load", f"cat {FOLDER}/.deploy/tree") == there
-    assert "changed" not in prepared or not is_the_same, prepared
+    assert "changed" not in prepared, prepared
     assert states(hosts) == ["interrupted", "interrupted"]
     hosts.assert_no_way_in()
 

@@ -70,8 +70,11 @@ PYTHON = .venv/bin/python
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
-# Most tests wait for a timeout most of the time. tests/options.py orders them.
-PARALLEL = -n 6 --dist loadgroup --no-loadscope-reorder
+# Many tests wait for a timeout most of the time, above all those of tests/e2e. tests/options.py
+# orders them.
+PARALLEL = -n $(1) --dist loadgroup --no-loadscope-reorder
+# A make that uses all processors, unless `make -jN` says how many.
+MAKE_ALL = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
@@ -235,25 +238,25 @@ test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB)
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
-	@$(MAKE) --no-print-directory all baselines unit faults
-	@$(PYTEST) $(PARALLEL) $(TIER) $(ARGS)
+	@$(MAKE_ALL) all baselines unit faults
+	@$(PYTEST) $(call PARALLEL,6) $(TIER) $(ARGS)
 
 test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs as test, and clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
-	@$(MAKE) --no-print-directory debug TARGET='all unit'
-	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/debug $(ARGS)
+	@$(MAKE_ALL) debug TARGET='all unit'
+	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/debug $(ARGS)
 
 test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs as test)
 	@$(SETUP) build bench test
-	@$(MAKE) --no-print-directory plain faults
-	@$(PYTEST) tests/e2e -n 4 --dist loadgroup --bin-dir build/plain $(ARGS)
+	@$(MAKE_ALL) plain faults
+	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/plain $(ARGS)
 
 test-tsan: # threading and prethreading only
 	@$(SETUP) build bench test sanitize
-	@$(MAKE) --no-print-directory tsan
-	@$(PYTEST) tests/e2e $(PARALLEL) --bin-dir build/tsan \
+	@$(MAKE_ALL) tsan
+	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/tsan \
 		$(or $(ARGS),--server threading --server prethreading)
 
 unit: unit-programs ##- Contribute: run the unit tests and the inputs that fuzzing has found (20 s; needs cmocka)
@@ -265,19 +268,25 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
 faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers (2 s)
 
-# Half of the time is for whole exchanges, a quarter each for the parsers and the property tests.
-# Findings go to build/fuzz/found. When a fault is fixed, move its input to tests/fuzz/corpus.
-TIME ?= 60
+# Whole exchanges have one processor for all of the time; the parsers and then the property tests
+# have another for half of it each. Findings go to build/fuzz/found. When a fault is fixed, move its
+# input to tests/fuzz/corpus.
+TIME ?= 30
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
-fuzz: ##- Contribute: fuzz the parsers and whole exchanges (1 min; installs clang); TIME=3600
+fuzz: ##- Contribute: fuzz the parsers and whole exchanges (30 s; installs clang); TIME=3600
 	@$(SETUP) build fuzz bench test
-	@$(MAKE) --no-print-directory $(FUZZ_TARGETS:%=build/fuzz/%) $(PARSERS)
+	@$(MAKE_ALL) $(FUZZ_TARGETS:%=build/fuzz/%) $(PARSERS)
 	@mkdir -p $(FUZZ_TARGETS:%=build/fuzz/found/%)
-	build/fuzz/exchange $(FUZZ_FLAGS) -max_total_time=$$(($(TIME) / 2)) -max_len=4096 \
+	@$(MAKE) --no-print-directory -j2 $(FUZZ_TARGETS:%=fuzz-%)
+
+fuzz-exchange:
+	build/fuzz/exchange $(FUZZ_FLAGS) -max_total_time=$(TIME) -max_len=4096 \
 		build/fuzz/found/exchange tests/fuzz/corpus/exchange
-	build/fuzz/proto $(FUZZ_FLAGS) -max_total_time=$$(($(TIME) / 4)) -max_len=20000 \
+
+fuzz-proto:
+	build/fuzz/proto $(FUZZ_FLAGS) -max_total_time=$$(($(TIME) / 2)) -max_len=20000 \
 		build/fuzz/found/proto tests/fuzz/corpus/proto
-	@end=$$(($$(date +%s) + $(TIME) / 4)); while \
+	@end=$$(($$(date +%s) + $(TIME) / 2)); while \
 		$(PYTHON) -m pytest -q tests/properties --hypothesis-profile=search || exit 1; \
 		test $$(date +%s) -lt $$end; do :; done
 
@@ -297,7 +306,7 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
 .PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \
-	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz lint clean help
+	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz $(FUZZ_TARGETS:%=fuzz-%) lint clean help
 
 # ---- Rules ----
 

@@ -23,11 +23,17 @@ lint_layout() {
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
+# A file that has passed is not read again until it, one of its headers or the rules change.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
-    printf '%s\0' "${files[@]}" |
-        xargs -0 -n 1 -P "$(nproc)" sh -c 'clang-tidy --quiet "$@" -- -std=gnu17 -D_GNU_SOURCE -Ilib 2>&1 |
-            { ! grep -vE "^[0-9]+ warnings? generated"; }' clang-tidy
+    mkdir -p build/lint/tidy
+    # shellcheck disable=SC2016 # sh expands them
+    printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" sh -c '
+        set -- "$1" -std=gnu17 -D_GNU_SOURCE -Ilib
+        headers=$(gcc -MM "$@" | sed "s/^[^:]*://; s/\\\\$//")
+        passed=build/lint/tidy/$(clang-tidy --version | cat - .clang-tidy $headers | sha256sum | cut -c 1-64)
+        [ -e "$passed" ] || { file=$1 && shift && clang-tidy --quiet "$file" -- "$@" 2>&1 |
+            { ! grep -vE "^[0-9]+ warnings? generated"; } && touch "$passed"; }' clang-tidy
 }
 
 lint_warnings() {

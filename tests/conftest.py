@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
+from bench.host.accounting import Slicing, find_slicing
+
 TIMEOUT = 30_000
 """Milliseconds for which a browser test waits for a condition. Playwright's default of 5 s may pass
 on a machine whose cores are all busy."""
@@ -40,6 +42,20 @@ def browser() -> Iterator[Browser]:
         )
         yield running
         running.close()
+
+
+@pytest.fixture(scope="session")
+def slicing() -> Slicing:
+    found = find_slicing()
+    if found is None:
+        pytest.skip("no control group with a quota can be made here")
+    return found
+
+
+@pytest.fixture
+def width() -> int:
+    """Return the width of the page, unless a test has it as a parameter."""
+    return 1280
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -8,7 +8,7 @@ a file ./epoll.
 The tests start programs of the project and git: these do not inherit the user's variables.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,8 @@ from bench.records.inherited import forget_foreign_variables
 
 forget_foreign_variables()
 REPOSITORY = Path(__file__).resolve().parents[1]
-SERVERS_TESTS = REPOSITORY / "tests" / "e2e"
+WAITING = {REPOSITORY / "tests" / "e2e", REPOSITORY / "tests" / "bench" / "grade"}
+"""The tests of servers and of the grader mostly wait for clocks; others mostly compute."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -61,15 +62,19 @@ def _group(item: pytest.Item) -> str:
 
 
 def _mix(items: list[pytest.Item]) -> None:
-    """Begin with the slow groups and the large ones, so that none is left at the end. Tests in e2e/
-    mostly wait, others mostly compute: alternate, so that the processors are always busy."""
-    places = {}
-    for of_servers in (False, True):
-        of_kind = [item for item in items if (SERVERS_TESTS in item.path.parents) == of_servers]
-        sizes = Counter(map(_group, of_kind))
-        slow = {_group(item) for item in of_kind if _is_slow(item)}
-        groups = sorted(sizes, key=lambda group: (group not in slow, -sizes[group]))
-        places.update({group: (place / len(groups), group) for place, group in enumerate(groups)})
+    """Spread each kind of tests evenly over the run, so that the processors are always busy. Of a
+    kind the large groups come first. The slow tests begin in the first four fifths of the run, so
+    that none is left at the end."""
+    slow = {_group(item) for item in items if _is_slow(item)}
+    kinds: dict[tuple[bool, bool], Counter[str]] = defaultdict(Counter)
+    for item in items:
+        waits = not WAITING.isdisjoint(item.path.parents)
+        kinds[waits, _group(item) in slow][_group(item)] += 1
+    places = {
+        group: ((0.8 if is_slow else 1) * place / len(sizes), group)
+        for (_, is_slow), sizes in kinds.items()
+        for place, (group, _) in enumerate(sizes.most_common())
+    }
     items.sort(key=lambda item: places[_group(item)])
 
 

@@ -80,7 +80,7 @@ def broken(mode: str, kind: Kind = "reference") -> Subject:
     return Subject(name=mode, kind=kind, command=command)
 
 
-def measured(fault: str, conditions: Conditions, timeout: float = 3.0) -> Run:
+def measured(fault: str, conditions: Conditions, timeout: float = 10.0) -> Run:
     """Return a run that had its load. Next to a busy process the load generator may have one or two
     requests under way instead of ten. Such a run is reported as a failure, but it says nothing
     about the server."""

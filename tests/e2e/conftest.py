@@ -86,7 +86,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run each test that has the argument `arch` once for each server. The groups are for xdist:
-    the tests of one file with one server share that server."""
+    tests of one file that share a server run in one process."""
     if "arch" in metafunc.fixturenames:
         module = metafunc.module.__name__.rpartition(".")[2]
         names = chosen_servers(metafunc.config)
@@ -96,15 +96,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for kind in metafunc.definition.iter_markers("of_kind"):
             fact, is_so = kind.args[0].removeprefix("not "), not kind.args[0].startswith("not ")
             names = [name for name in names if getattr(architecture(name), fact) == is_so]
-        groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
-        values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
+        values: list[object] = list(names)
+        if {"server", "faulty", "lone_store"} & set(metafunc.fixturenames):
+            groups = [pytest.mark.xdist_group(f"{module}-{name}") for name in names]
+            values = [pytest.param(n, marks=g) for n, g in zip(names, groups, strict=True)]
         metafunc.parametrize("arch", values, scope="module")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out code that several servers share in most of them. Skip what a sanitizer prevents,
-    and in servers of `make plain` the promises of ops/."""
+    """Leave out code that several servers share in most of them, and for other executables what
+    uses none of them. Skip what a sanitizer prevents, and in servers of `make plain` the promises
+    of ops/."""
     left_out = set()
+    if Path(config.getoption("--bin-dir")).resolve() != REPOSITORY:
+        left_out = {item for item in items if not {"arch", "everyone"} & set(item.fixturenames)}
     for mark in REPRESENTATIVES:
         few = representatives(config, mark)
         shared = [item for item in items if item.get_closest_marker(mark) is not None]

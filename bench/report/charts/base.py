@@ -6,12 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import altair as alt
+from altair.utils.schemapi import disable_debug_mode
 
 from bench.records.conditions import Conditions
 from bench.records.store import Json
 from bench.report.charts import style
 from bench.report.findings.findings import in_its_slice
 from bench.report.study import Row, Study, StudySubject, describe
+
+# Altair compares each part of a chart with its schema, which takes most of the time. The charts are
+# fixed, so only the tests do that (tests/bench/report/test_exports.py).
+disable_debug_mode()
 
 Spec: TypeAlias = dict[str, Json]
 """A chart as a Vega-Lite specification."""
@@ -173,7 +178,7 @@ def finish(
         padding={"left": 2, "right": 8, "top": top, "bottom": 4},
         background="transparent",
     )
-    spec: Spec = whole.to_dict()
+    spec: Spec = whole.to_dict(validate=False)
     return {k: v for k, v in spec.items() if k not in ("$schema", "config", "datasets")}
 
 

@@ -56,14 +56,17 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    for name in ("mkdocs.yml", "docs"):
-        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
-        copy(ROOT / name, tmp_path / name)
+    """Otherwise the site of two pages, with the settings of ours, is built."""
+    shutil.copy2(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
-    home = tmp_path / "docs" / "README.md"
-    home.write_text(f"{home.read_text()}\n[gone](how-to/gone.md)\n")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", "site"]
-    assert "how-to/gone.md" in run(*command, cwd=tmp_path, status=1).stderr
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "other.md").write_text("# Other\n")
+    (tmp_path / "small.yml").write_text("INHERIT: mkdocs.yml\nnav: [README.md, other.md]\n")
+    words = ("mkdocs", "build", "--strict", "--config-file", "small.yml", "--site-dir", "site")
+    for link, status in (("other.md", 0), ("how-to/gone.md", 1)):
+        (tmp_path / "docs" / "README.md").write_text(f"# One\n\n[link]({link})\n")
+        said = run(sys.executable, "-m", *words, cwd=tmp_path, status=status).stderr
+    assert "how-to/gone.md" in said
 
 
 def test_the_list_of_commands_is_current() -> None:

@@ -145,13 +145,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
         assert down.returncode == 0, down.stdout + down.stderr
 
 
-def only_results(hosts: Hosts) -> Results:
-    (folder,) = hosts.results.iterdir()
-    found = store.load(folder / "results.json")
-    # The figures of a sweep on one machine: no more, no less.
-    content = json.loads((folder / "results.json").read_text())
-    assert set(content) == {field.alias or name for name, field in Results.model_fields.items()}
-    return found
+def states(hosts: Hosts) -> list[str]:
+    """Return the states of the collected sweeps, the oldest first."""
+    return [store.load(folder / "results.json").state for folder in sorted(hosts.results.iterdir())]
 
 
 def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
@@ -161,36 +157,6 @@ def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
     running = Deployment(command)
     assert running.end() == 2
     assert "The inventory needs the groups" in running.output
-
-
-def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
-    running = hosts.deploy(*SWEEP)
-    running.wait_for("[1/4]")
-    running.process.send_signal(signal.SIGINT)
-    assert running.end() == 130, running.output
-    assert only_results(hosts).state == "interrupted"
-    hosts.assert_no_way_in()
-
-
-def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
-    running = hosts.deploy("--resume")
-    assert running.end() == 0, running.output
-    found = only_results(hosts)
-    assert found.state == "complete"
-    assert [(r.conditions.balancer, r.run, r.state) for r in found.runs] == [
-        ("none", 1, "held"),
-        ("none", 2, "held"),
-        ("close", 1, "held"),
-        ("close", 2, "held"),
-    ]
-    assert [(host.role, host.name) for host in found.hosts] == [
-        ("load", "load-under-test"),
-        ("nginx", "nginx-under-test"),
-        ("server", "zerohttpd-under-test"),
-        ("redis", "redis-under-test"),
-    ]
-    assert all(host.settings["net.core.somaxconn"] == 65535 for host in found.hosts)
-    hosts.assert_no_way_in()
 
 
 def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
@@ -215,28 +181,54 @@ def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
             "load", f"ssh -F {FOLDER}/agents/ssh_config {role}-under-test hostname </dev/null"
         )
         assert said == ""
-    assert hosts.on("load", f"stat -c %a {FOLDER}/agents {FOLDER}/agents/id_ed25519").split() == [
-        "700",
-        "600",
+    modes = hosts.on("load", f"stat -c %a {FOLDER}/agents {FOLDER}/agents/id_ed25519")
+    assert modes.split() == ["700", "600"]
+
+
+def test_after_ctrl_c_the_results_are_here_and_no_key_is_there(hosts: Hosts) -> None:
+    """What is prepared, with the key, is not changed by the second preparation."""
+    running = hosts.deploy(*SWEEP)
+    running.wait_for("[1/4]")
+    running.process.send_signal(signal.SIGINT)
+    assert running.end() == 130, running.output
+    prepared = running.output.partition("---- prepare ----")[2].partition("Servers:")[0]
+    assert "changed" not in prepared, prepared
+    assert states(hosts) == ["interrupted", "interrupted"]
+    hosts.assert_no_way_in()
+
+
+def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
+    running = hosts.deploy("--resume")
+    assert running.end() == 0, running.output
+    assert states(hosts) == ["interrupted", "complete"]
+    file = max(hosts.results.iterdir()) / "results.json"
+    # The figures of a sweep on one machine: no more, no less.
+    fields = Results.model_fields.items()
+    assert json.loads(file.read_text()).keys() == {field.alias or name for name, field in fields}
+    found = store.load(file)
+    assert [(r.conditions.balancer, r.run, r.state) for r in found.runs] == [
+        ("none", 1, "held"),
+        ("none", 2, "held"),
+        ("close", 1, "held"),
+        ("close", 2, "held"),
     ]
-
-
-def test_preparing_what_is_prepared_changes_nothing(hosts: Hosts) -> None:
-    while True:
-        there = hosts.on("load", f"cat {FOLDER}/.deploy/tree")
-        running = hosts.deploy("--only", "prepare")
-        assert running.end() == 0, running.output
-        if hosts.on("load", f"cat {FOLDER}/.deploy/tree") == there:
-            break  # otherwise the project has changed meanwhile
-    assert "changed" not in running.output
+    assert [(host.role, host.name) for host in found.hosts] == [
+        ("load", "load-under-test"),
+        ("nginx", "nginx-under-test"),
+        ("server", "zerohttpd-under-test"),
+        ("redis", "redis-under-test"),
+    ]
+    assert all(host.settings["net.core.somaxconn"] == 65535 for host in found.hosts)
+    hosts.assert_no_way_in()
 
 
 def test_everything_can_be_taken_back(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
+    left = f"{FOLDER}/results/left"
+    hosts.on("load", f"mkdir -p {left} && echo not collected >{left}/log.txt")
     running = hosts.deploy("--only", "remove")
     assert running.end() == 0, running.output
-    states = [store.load(f / "results.json").state for f in sorted(hosts.results.iterdir())]
-    assert states == ["complete", "interrupted"]
+    assert (hosts.results / "left" / "log.txt").read_text() == "not collected\n"
     for role in ROLES:
         assert hosts.on(role, f"ls -d {FOLDER} {SYSCTL_FILE} /opt/zerohttpd-seven* || true") == ""
     hosts.assert_no_way_in()

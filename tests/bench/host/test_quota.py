@@ -181,14 +181,6 @@ if os.getpid() == parent:
 systemd exists, and can be read, as long as it has a process."""
 
 
-@pytest.fixture(scope="module")
-def slicing() -> Slicing:
-    found = find_slicing()
-    if found is None:
-        pytest.skip("no control group with a quota can be made here")
-    return found
-
-
 @pytest.fixture
 def slice_of(slicing: Slicing) -> Iterator[Group]:
     made = slicing.slice(0.2)

@@ -22,6 +22,11 @@ def recorded(name: str) -> Results:
     return load(RECORDED / f"{name}.json")
 
 
+def plain(text: str) -> str:
+    """Return a text with plain spaces."""
+    return text.replace("\N{NO-BREAK SPACE}", " ")
+
+
 def single_server() -> Results:
     """Return the recorded result of version 1 as if one server only had been measured."""
     results = recorded("version1")

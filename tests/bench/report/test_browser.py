@@ -15,7 +15,6 @@ from .conftest import SOURCES
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("report_browser")]
 
-SCREENSHOTS = Path(__file__).resolve().parents[3] / "build" / "screenshots"
 CUT = """() => [...document.querySelectorAll(
     ".chart svg :is(.role-axis-title, .role-legend-label, .mark-text.role-mark) text"
 )].filter((text) => {
@@ -146,9 +145,6 @@ def test_every_chart_is_drawn_and_nothing_sticks_out(
     assert seen.page.evaluate(CUT) == []
     paths = seen.page.locator("#figure-rates .chart .mark-symbol path")
     assert paths.count() > 0
-    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    name = f"report-{source}-{width['width']}-{scheme}.png"
-    seen.page.screenshot(path=SCREENSHOTS / name, full_page=True)
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ import re
 from pathlib import Path
 from typing import Any
 
+import altair as alt
 import pytest
+from altair.utils.schemapi import debug_mode
 
 from bench.cli.main import main
 from bench.host.project import ROOT
@@ -27,7 +29,7 @@ from bench.report.page import export, origin, parts
 from bench.report.page.page import render
 from bench.report.study import Study
 
-from .conftest import RECORDED, SOURCES, recorded
+from .conftest import RECORDED, SOURCES, plain, recorded
 from .made import everything, made_run, plain_runs, results_of, several, several_hosts
 
 SCHEMA = ROOT / "docs" / "reference" / "record-format.md"
@@ -79,9 +81,12 @@ def test_every_column_of_the_runs_is_documented() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", ["everything", "hosts"])
-def test_every_chart_has_its_place_in_the_page(source: str) -> None:
-    made = catalogue(study := Study(SOURCES[source]()))
+@pytest.mark.parametrize("source", ["everything", "hosts", "study2013"])
+def test_every_chart_is_valid_and_has_its_place_in_the_page(source: str) -> None:
+    with debug_mode(True):
+        made = catalogue(study := Study(SOURCES[source]()))
+    for exhibit in made.exhibits.values():
+        alt.Chart.from_dict(exhibit.spec)
     shown = re.findall(r'data-exhibit="([^"]+)"', render(study, made))
     assert sorted(shown) == sorted(made.exhibits)
 
@@ -188,19 +193,13 @@ def test_the_curves_of_2019() -> None:
 # ---- The table of all figures ----
 
 
-def _plain(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", " ")
-
-
 def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
     """Return a row of the table of all figures: by column its text, large and small."""
     study = Study(results_of(runs))
     heads = [column.label for column in export.columns(study)]
     rows = [dict(zip(heads, cells, strict=True)) for *_, cells in export.rows(study)]
     (row,) = (row for row in rows if row["server"].sort == subject)
-    return {
-        label: (_plain(cell.text), _plain(", ".join(cell.notes))) for label, cell in row.items()
-    }
+    return {label: (plain(cell.text), plain(", ".join(cell.notes))) for label, cell in row.items()}
 
 
 def test_the_table_has_every_figure_once() -> None:

@@ -2,7 +2,6 @@
 """Published and measured ratios: the calculation on known results, and the text of the page."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -12,12 +11,12 @@ from bench.records.figures import Frame, MemoryFigures, StackFigures
 from bench.records.points import Point
 from bench.records.results import Measured, Peer, PeerStudy, Published, Results
 from bench.records.run import Reason, Run
-from bench.records.store import save
 from bench.report.charts.base import Catalogue
+from bench.report.charts.catalogue import catalogue
 from bench.report.findings import peers
 from bench.report.findings.peers import PeerRow, Then
-from bench.report.page.build import build
 from bench.report.page.origin import limit_of, reference_servers
+from bench.report.page.page import render
 from bench.report.study import Study
 
 from .conftest import recorded
@@ -274,19 +273,18 @@ def test_memory_of_connections() -> None:
     assert peers.memory(found, found.studies[0]) == both
 
 
-def section_of(results: Results, folder: Path) -> str:
+def section_of(results: Results) -> str:
     """Return the section about reference servers of the page."""
-    save(results, folder)
-    page = build(folder)[0].read_text()
+    page = render(study := Study(results), catalogue(study))
     return page.partition('<section id="peers">')[2].partition("</section>")[0]
 
 
-def test_the_page_says_it(tmp_path: Path) -> None:
+def test_the_page_says_it() -> None:
     """The page names the reference of each ratio and the year of the published one, and escapes
     what a study says. Workloads with another reference are included."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
-    section = section_of(found, tmp_path)
+    section = section_of(found)
     for words in (
         *("An old table", "all &lt;of&gt; it", "nothing &amp; all", "≥ 12,000"),
         *("caddy is left out: install caddy", "access_log off: it writes no log"),
@@ -295,7 +293,7 @@ def test_the_page_says_it(tmp_path: Path) -> None:
         assert words in section
     assert "ratios are to nginx" not in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
-    assert section_of(results_of([run("epoll", MOVED, 10.0, 12_000.0)]), tmp_path) == ""
+    assert section_of(results_of([run("epoll", MOVED, 10.0, 12_000.0)])) == ""
 
 
 def test_no_limit_is_reported_only_if_that_is_known() -> None:
@@ -309,13 +307,10 @@ def test_no_limit_is_reported_only_if_that_is_known() -> None:
     assert (limits["epoll"], limits["poll"]) == ("load generator", "none")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"), [("perf", "perf sampled"), ("pprof", "kernel time only as the function")]
 )
-def test_a_profile_of_a_study_is_drawn(
-    tmp_path: Path, how: Literal["perf", "pprof"], words: str
-) -> None:
+def test_a_profile_of_a_study_is_drawn(how: Literal["perf", "pprof"], words: str) -> None:
     found = results()
     sampled = run_of("epoll", MOVED._replace(mode="sampled"), 100)
     sampled.process, sampled.open_loop = None, None
@@ -324,7 +319,7 @@ def test_a_profile_of_a_study_is_drawn(
     )
     found.runs.append(sampled)
     found.studies[0].measured.append(some("epoll", sampled.conditions))
-    section = section_of(found, tmp_path)
+    section = section_of(found)
     for said in ('<svg class="flame"', "serve_the_request", f"900 samples by {how}", words):
         assert said in section
 

@@ -22,7 +22,7 @@ from bench.report.findings.across import LoopRow, baseline_rows, contrasts
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
 
-from .conftest import SOURCES, recorded
+from .conftest import SOURCES, plain, recorded
 from .made import everything, made_run, plain_runs, results_of, run_of
 
 GUESTBOOK = Conditions("guestbook")
@@ -39,10 +39,6 @@ OF_PAGES = toml_of(HERE / "recorded" / "titles.toml")
 
 def study_of(*runs: Run, **more: object) -> Study:
     return Study(results_of(runs, **more))
-
-
-def plain(text: str) -> str:
-    return text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from bench.cli.main import READER_LEFT
-from bench.host.accounting import Slicing, find_slicing
+from bench.host.accounting import Slicing
 from bench.host.project import ROOT
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, Machine, Versions
@@ -177,14 +177,6 @@ def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
     assert run["process"]["descriptors_peak"] >= 200
     assert run["process"]["pss_peak_mb"] > 0
     assert next(c for c in run["checks"] if c["name"] == "visitors in Redis")["holds"]
-
-
-@pytest.fixture
-def slicing() -> Slicing:
-    found = find_slicing()
-    if found is None:
-        pytest.skip("no control group with a quota can be made here")
-    return found
 
 
 @pytest.mark.slow

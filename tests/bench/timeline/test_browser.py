@@ -14,7 +14,7 @@ from bench.timeline.command import make
 
 from ..accessible import hindrances, opened
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("timeline_browser")]
 
 WIDEST = """bars => bars.map(bar => bar.width.baseVal.value)
     .reduce((best, width, place, all) => width > all[best] ? place : best, 0)"""
@@ -32,11 +32,13 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make(None, "eight", tmp_path_factory.mktemp("timeline"), recorded=True)
 
 
-@pytest.fixture(params=[1280, 390], ids=["desktop", "phone"])
-def page(browser: Browser, file: Path, request: pytest.FixtureRequest) -> Iterator[Page]:
+on_each_screen = pytest.mark.parametrize("width", [1280, 390], ids=["desktop", "phone"])
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path, width: int) -> Iterator[Page]:
     """Yield the open page; it must have no error."""
-    size = {"width": request.param, "height": 800}
-    with opened(browser, viewport=size) as (page, events):
+    with opened(browser, viewport={"width": width, "height": 800}) as (page, events):
         page.goto(file.as_uri())
         yield page
     assert events == [file.as_uri()]
@@ -48,10 +50,12 @@ def told(page: Page) -> str:
 
 
 @pytest.mark.slow
+@on_each_screen
 def test_it_is_accessible(page: Page) -> None:
     assert hindrances(page) == []
 
 
+@on_each_screen
 def test_a_label_is_inside_its_bar_if_it_fits(page: Page) -> None:
     counts = []
     for factor in ("", "-", "+", "+", "+"):
@@ -122,6 +126,7 @@ def test_a_bar_shows_its_call_and_links_to_the_line_of_source(page: Page) -> Non
     assert rest.startswith(f"{shown[1]}, ")
 
 
+@on_each_screen
 def test_the_axis_can_be_read_however_narrow(page: Page) -> None:
     for _ in range(6):
         page.keyboard.press("-")
@@ -141,9 +146,9 @@ LEAST_TEXT = """all => Math.min(...all.filter(one => one.textContent && one.chec
     .map(one => parseFloat(getComputedStyle(one).fontSize)))"""
 
 
-def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page) -> None:
+@on_each_screen
+def test_a_narrow_screen_shows_that_there_is_more_to_the_side(page: Page, width: int) -> None:
     """A hint is visible if the picture is too wide; the sentences do not scroll with it. 2 s."""
-    width = page.viewport_size["width"]
     more = page.eval_on_selector(".scroll", "one => one.scrollWidth - one.clientWidth")
     assert page.locator(".more").is_visible() is (more > 0) is (width == 390)
     page.locator(".scroll").evaluate("one => one.scrollLeft = one.scrollWidth")
@@ -181,6 +186,7 @@ def test_on_paper_all_of_the_axis_is_there(page: Page) -> None:
     expect(page.locator(".controls")).to_be_hidden()
 
 
+@on_each_screen
 def test_it_says_what_a_trace_shows_and_names_the_other_format(page: Page, file: Path) -> None:
     expect(page.locator("header")).to_contain_text("the order of calls, not their speed")
     expect(page.locator("header")).to_contain_text("recorded on another machine")

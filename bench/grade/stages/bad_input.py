@@ -99,8 +99,8 @@ BAD_INPUT = Stage(
     "Correct with bad input",
     (
         Trial("in pieces", 4, pieces),
-        Trial("bad requests", 4, defects),
         Trial("pipelined requests", 2, pipelined, seconds=1),
+        Trial("bad requests", 4, defects),
         Trial("clients that leave", 5, resets, traced=True),
     ),
 )

@@ -14,7 +14,17 @@ from bench.grade.inspection import redis_connections
 from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.comparing import UNAVAILABLE
-from bench.grade.stages.mixing import FEW, Manner, ask, exchange, leave, mixture, new_remark, page
+from bench.grade.stages.mixing import (
+    FEW,
+    Manner,
+    ask,
+    exchange,
+    leave,
+    mixture,
+    new_remark,
+    page,
+    require_saved,
+)
 from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, play
 from bench.grade.trying import Stage, Trial
 from bench.load.client import request
@@ -26,8 +36,11 @@ BACK_SECONDS = 5.0
 REPLY_SECONDS = 9.0
 """More than REDIS_REPLY_TIMEOUT for a connection and a reply."""
 STUCK, LEAVERS, LEAVE_SECONDS = 3, 6, 0.03
+CROWD, CUTS = 150, 5
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
+UNUSED_SECONDS = 0.1
+"""After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
 STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
@@ -123,7 +136,8 @@ def stopped(scene: Scene) -> None:
 def back(scene: Scene) -> None:
     """Redis closes its idle connections: the guestbook works. Clients come while Redis rejects
     connections, is stopped and restarts; soon after each the guestbook works again."""
-    remark_after_cut(scene)
+    for _ in range(CUTS):  # on a busy machine the remark may come too late to show the fault
+        remark_after_cut(scene)
     rejected(scene)
     stopped(scene)
     returns(scene, "did not run for a moment")
@@ -279,8 +293,31 @@ def mixed(scene: Scene) -> None:
     part of most responses and of long commands at once, and while Redis closes its connections."""
     mixture(scene)
     with small_buffers():
+        cut_redis(scene)  # a new connection has a small buffer, too
+        scene.until(lambda: redis_connections(scene) == 0, UNUSED_SECONDS)
         mixture(scene, requests=FEW)
+        if scene.stalled_by != "one":
+            crowded(scene)
     mixture(scene, lambda: cut_redis(scene))
+
+
+def crowded(scene: Scene) -> None:
+    """Many clients send a remark while Redis reads nothing: more than its connection can take."""
+    batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
+    posted = {}
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in batch]
+        with redis_silent(scene):
+            for client, one in zip(clients, batch, strict=True):
+                client.send(one.data)
+            scene.watch.sleep(UNUSED_SECONDS)
+        for client, one in zip(clients, batch, strict=True):
+            answer = scene.talk(client, b"", fault="redis-stops-all")
+            named = replace(one, name="a remark, sent with many others while Redis read nothing,")
+            scene.require(named, answer, "redis-stops-all", client.port, sure=False)
+            posted[one.remark] = answer.status
+            client.close()
+    require_saved(scene, posted, "redis-stops-all")
 
 
 @contextlib.contextmanager

@@ -77,8 +77,7 @@ IN_LIBRARY = {
     "nohup-undone": "ends-at-hangup",
     "quote-in-log": "wrong-log",
     "cache-never-evicts": "descriptor-leak",
-    "short-write-to-redis": "wrong-answer",
-    "refused-socket-stays-open": "descriptor-leak",
+    "short-write-to-redis": "redis-stops-all",
     "chunk-state-kept": "state-left",
     "time-scale-zero": "wrong-options",
 }

@@ -12,7 +12,8 @@ inspection  how the server's threads wait, and which descriptors it has open
 afterwards  what must be as before after each check, and the end of the server
 trying      checks and stages: runs a check, repeats it and traces it for a proof
 stages/     the checks: answering, bad_input, comparing, ending, holding, leaving, limits, loading,
-            mixing, racing, redis; and their order. The requests of comparing are in requests.txt
+            mixing, racing, redis, situations; and their order. The requests of comparing are in
+            requests.txt, the situations in situations.toml
 exam        runs all checks within a minute
 cohort/     grades the submissions of a class
 """

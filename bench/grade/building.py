@@ -25,7 +25,15 @@ PARTS = ("Makefile", "pyproject.toml")
 HUGE = 3 << 30
 """A length that an int cannot hold."""
 LETTERS = " %+&=;'\"<>#?\u00e9\u20ac!$*()[]{},^|`\\:@~\t\n\x01\x7f"
-ENDINGS = ("", ".", ".HTML", ".tar.gz", ".svg", ".json", ".JPeG", ".html.")
+ENDINGS = """
+html . .HTML .tar.gz .JPeG .html. .htm .css .js .mjs .md .csv .xml .json .map .webmanifest .png .jpg
+.jpeg .gif .svg .webp .avif .ico .woff .woff2 .ttf .otf .mp3 .ogg .wav .mp4 .webm .pdf .zip .gz
+.wasm .exe
+"""
+REDIRECTS = (
+    "http://a/b#c", "HTTPS://a 301", "/a?b 303", "/a 307 # a comment", "/a%20b\t308", "/#a 302",
+)  # fmt: skip
+"""Targets of redirects, with their status."""
 SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
 """Of files. Those of at most 16 KB are kept in memory (lib/config.h)."""
 HAS_INDEX = 0.5
@@ -222,7 +230,7 @@ def word(dice: random.Random, length: int = 8) -> str:
 def make_unusual(folder: Path, dice: random.Random) -> list[str]:
     """Fill the folder with files, links and folders of unusual names, sizes and kinds."""
     names = [f"{word(dice)}{letter}{word(dice)}.txt" for letter in LETTERS]
-    names += [f"{word(dice)}{ending}" for ending in ENDINGS]
+    names += [f"{word(dice)}{ending}" for ending in ENDINGS.split()]
     names += [f".{word(dice)}.txt", "x" * 251 + ".txt"]
     for name in names:
         (folder / name).write_text(word(dice))
@@ -265,6 +273,12 @@ def make_site(root: Path, dice: random.Random) -> SeededSite:
     others = {key: quote(f"/{folder.name}/{file}", safe="/+&=;~") for key, file in others.items()}
     unusual = make_unusual(folder, dice)
     moved = {f"/{word(dice)}/{word(dice)}": f"/{word(dice)}" for _ in range(4)}
-    (root / "redirects").write_text("".join(f"{a} {b}\n" for a, b in moved.items()))
+    more = {
+        f"/{word(dice)}+%41{letter}": target
+        for letter, target in zip("a;/&=~", REDIRECTS, strict=True)
+    }
+    table = [f"{a} {b}\n" for a, b in {**moved, **more}.items()]
+    (root / "redirects").write_text("\n# a comment\n  " + "".join(table))
+    unusual += more
     path = f"/{folder.name}/{name}"
     return SeededSite(root, small, (path, big), moved, others, unusual)

@@ -23,7 +23,7 @@ FaultName = Literal[
     "unlisted-call", "memory-leak", "worker-not-replaced", "takes-memory", "too-slow",
     "another-program", "workers-stuck", "miscounts", "interrupted-call",
     "cuts-early", "no-408", "keeps-at-end", "keeps-too-long",
-    "no-restart", "delays",
+    "no-restart", "delays", "state-left", "wrong-log", "ends-at-hangup", "wrong-options",
 ]  # fmt: skip
 """mypy checks each name in the code against these, and `FaultFile` those of the file."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]

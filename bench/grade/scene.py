@@ -27,7 +27,7 @@ from bench.host.process import StartError, demand_seconds, lines_at_ends
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
 from bench.load.client import Client, NoAnswer, Response, request
-from bench.services.redis_server import PrivateRedis
+from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
@@ -50,6 +50,8 @@ BUSY_SHARE = 0.5
 TRACED_SHARE = 0.15
 """This share, if it is traced: a thread that spins spends most of its time stopped by strace."""
 SLEEP_ROUNDS = 4
+NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
+"""Starts a program as nohup(1) does, and lets it write all its output to standard output."""
 _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 """Bytes that a line of a head must not have (RFC 9110, section 5.5)."""
 _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
@@ -87,8 +89,10 @@ class Scene:
     """The fault that is reported if the server exits by itself with an error."""
     killed: int = 0
     """The number of connections to Redis that were open when the grader killed it."""
+    slow: SlowRedis | None = None
+    """A proxy in front of Redis."""
     redis_url: str = ""
-    """The URL of a proxy in front of Redis; empty: that of Redis itself."""
+    """The URL of the server's database if it is not that of `redis`."""
     environment: Sequence[str] = ()
     """The server's environment variables, NAME=value each."""
     built: Built | None = None
@@ -96,6 +100,8 @@ class Scene:
     stopping: AbstractContextManager[object] = field(default_factory=threading.RLock)
     answered: list[int] = field(default_factory=list)
     """The statuses of the responses that clients have received."""
+    nohup: bool = False
+    """The server is started with NOHUP."""
     lane: int = 0
     """Servers that run at the same time have different lanes, and different users."""
     left: Callable[[], float] = lambda: math.inf
@@ -109,6 +115,7 @@ class Scene:
             words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
             self.program = Path(words[0])
             reads = [self.folder, self.program]
+            words = [*(NOHUP if self.nohup else ()), *words]
             limited = confined(
                 [*words, *options], self.limits, reads, (), self.environment, self.lane
             )
@@ -334,8 +341,10 @@ class Scene:
         return self.running.pids()
 
     def said(self) -> str:
-        """Return all that the server has written to standard error."""
-        return self.running.stderr if self.running is not None else ""
+        """Return all that the server has written to standard error, or to both if `nohup`."""
+        if self.running is None:
+            return ""
+        return self.running.stdout if self.nohup else self.running.stderr
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
         """Raise Failed if its first process ends within this time and was not sent SIGTERM. A
@@ -417,6 +426,11 @@ class Scene:
         """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""
         return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
 
+    @property
+    def most_share(self) -> float:
+        """Return the share of a CPU above which a thread of this server counts as busy."""
+        return TRACED_SHARE if self.trace else BUSY_SHARE
+
     def busy_share(self, seconds: float) -> tuple[float, float]:
         """Wait; return the share of this time in which one thread ran or waited for a CPU, and the
         time in seconds."""
@@ -430,13 +444,10 @@ class Scene:
         most of it; `seen`: what happens meanwhile. On a busy machine a thread may wait long before
         it can go to sleep. Therefore it has SLEEP_ROUNDS times this time to do so, and twice as
         long if it is traced."""
-        most, rounds = (
-            (TRACED_SHARE, 2 * SLEEP_ROUNDS) if self.trace else (BUSY_SHARE, SLEEP_ROUNDS)
-        )
-        for _ in range(rounds):
+        for _ in range((2 if self.trace else 1) * SLEEP_ROUNDS):
             share, took = self.busy_share(seconds)
             self.alive(0)
-            if share <= most:
+            if share <= self.most_share:
                 break
         else:
             what = f"one thread ran or waited for a CPU for {share:.0%} of the time"

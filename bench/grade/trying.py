@@ -69,6 +69,8 @@ class Trial:
     points."""
     traced: bool = False
     """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
+    nohup: bool = False
+    """See `Scene.nohup`."""
     injected: Sequence[str] = ()
     """Options of strace that let system calls fail: CALLS:error=NAME:when=FIRST+STEP."""
     starts_server: bool = True
@@ -257,20 +259,21 @@ class World:
     ) -> Iterator[Scene]:
         """Yield the scene of a check; its server is stopped afterwards."""
         with ExitStack() as stack:
-            url = ""
+            slow = None
             if check.redis_delay_ms:
                 # In pieces: a server that takes the first piece for the whole reply is found.
                 slow = SlowRedis(
                     self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch, split=True
                 )
                 stack.callback(slow.close)
-                url = slow.url
             scene = replace(
                 self.scene,
                 dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
                 trace=trace,
                 limits=check.limits,
-                redis_url=url,
+                nohup=check.nohup,
+                slow=slow,
+                redis_url=slow.url if slow else "",
                 answered=[],
                 lane=lane,
                 stopping=RLock(),

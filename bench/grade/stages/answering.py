@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The server serves files and pages."""
 
-import html
 import os
-from dataclasses import replace
 from functools import partial
 
 from bench.grade.afterwards import QUIET_SECONDS
@@ -13,19 +11,11 @@ from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import MOST_LINES, Failed
 from bench.grade.stages.comparing import same_bytes
 from bench.grade.stages.holding import burst, slowly
-from bench.grade.stages.mixing import (
-    Manner,
-    ask,
-    new_remark,
-    page,
-    require_saved,
-)
+from bench.grade.stages.situations import play
 from bench.grade.trying import Stage, Trial
 from bench.load.client import NoAnswer, request
-from bench.services.redis_server import connect
 
 SOON_SECONDS = 0.4
-OLD_REMARKS = 60
 CHILDREN = 6
 
 
@@ -113,26 +103,6 @@ def children_end(scene: Scene) -> None:
         )
 
 
-def guestbook(scene: Scene) -> None:
-    """The page is shown with an empty Redis, too. A remark is saved, also if its body comes only
-    after 100 Continue, and the newest remark is on the page."""
-    with connect(scene.redis.url) as redis:
-        redis.delete("guestbook_remarks", "visitor_count")
-        page(scene, " without remarks")
-        redis.rpush("guestbook_remarks", *["old"] * OLD_REMARKS)  # more than a page shows
-    ask(scene, new_remark(scene.site, scene.dice), how=Manner(wrong="no-redis"))
-    one = new_remark(scene.site, scene.dice)
-    head, end, body = one.data.partition(b"\r\n\r\n")
-    with scene.client() as client:
-        answer = scene.talk(client, head + b"\r\nExpect: 100-continue" + end)
-        if answer.status == 100:
-            answer = scene.talk(client, body)
-    scene.require(replace(one, name="a remark with `Expect: 100-continue`"), answer)
-    require_saved(scene, {one.remark: answer.status})
-    if one.remark not in html.unescape(page(scene).body.decode()):
-        raise Failed("wrong-answer", f"the remark {one.remark!r} is not on the page")
-
-
 def big(scene: Scene) -> None:
     """A slow client receives a file that is larger than the socket buffers. After that the server
     sleeps, also if it keeps the connection."""
@@ -151,23 +121,7 @@ def big(scene: Scene) -> None:
             ) from error
     if answer.body != content:
         raise Failed("short-write", f"{path} arrived with wrong bytes")
-    replaced(scene)
     shortened(scene)
-
-
-def replaced(scene: Scene) -> None:
-    """A file is replaced while a client receives it: this client gets the whole old file."""
-    content, name = scene.site.big[1], f"{word(scene.dice)}.bin"
-    scene.site.put(name, content)
-    with slowly(scene, f"/{name}", CLOSE) as client:
-        scene.site.put(name, b"new")
-        if scene.stalled_by != "one" and scene.get(f"/{name}").body != b"new":
-            raise Failed("wrong-answer", f"/{name} was replaced, but not served as it is now")
-        answer = scene.talk(client, b"", fault="short-write")
-    if answer.body != content:
-        raise Failed(
-            "short-write", f"/{name} was replaced while a client received it; it got wrong bytes"
-        )
 
 
 def shortened(scene: Scene) -> None:
@@ -193,10 +147,11 @@ SERVES = Stage(
     "It serves",
     (
         Trial("files", 4, files, gate=True),
-        Trial("the guestbook", 3, guestbook),
+        Trial("the guestbook", 2, partial(play, check="guestbook")),
         Trial("the same bytes as a reference server", 2, same_bytes, seconds=2),
+        Trial("unusual situations", 2, partial(play, check="usual"), nohup=True, seconds=2),
         Trial("the connection ends", 3, closes, waits=True, seconds=1),
         Trial("many clients at the same time", 2, burst, waits=True, seconds=2),
-        Trial("a big file", 3, big, waits=True),
+        Trial("a big file", 2, big, waits=True),
     ),
 )

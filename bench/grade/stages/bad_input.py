@@ -4,7 +4,7 @@
 import contextlib
 import socket
 
-from bench.grade.scene import BUSY_SHARE, SMALL_BUFFER, Scene
+from bench.grade.scene import SMALL_BUFFER, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.comparing import defects, in_pieces, keeps, packets
 from bench.grade.trying import Stage, Trial
@@ -61,7 +61,7 @@ def ends_of_requests(scene: Scene) -> None:
         scene.watch.sleep(SOON_SECONDS)
         share, _ = scene.busy_share(SOON_SECONDS)
         # strace slows each call down, so calls are counted, too.
-        busy = share > BUSY_SHARE or len(scene.traced(FRUITLESS)) > MANY
+        busy = share > scene.most_share or len(scene.traced(FRUITLESS)) > MANY
         if busy and not all(scene.let_go(port) for port in ports):
             raise Failed(
                 "ignores-end",
@@ -99,8 +99,8 @@ BAD_INPUT = Stage(
     "Correct with bad input",
     (
         Trial("in pieces", 4, pieces),
-        Trial("bad requests", 4, defects),
         Trial("pipelined requests", 2, pipelined, seconds=1),
+        Trial("bad requests", 4, defects),
         Trial("clients that leave", 5, resets, traced=True),
     ),
 )

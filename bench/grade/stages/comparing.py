@@ -2,23 +2,25 @@
 """Compare the graded server with a reference server: both get the same requests, and each byte of
 their responses must be the same, except the date."""
 
+import contextlib
 import re
 import shutil
 import socket
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate, combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from bench.grade.faults import FaultName
-from bench.grade.scene import CLOSE, FORM, Scene
+from bench.grade.scene import FORM, Scene
 from bench.grade.stage import Failed, NotHere
 from bench.host.project import ROOT
-from bench.load.client import Response, request
-from bench.services.redis_server import connect
+from bench.load.client import Client, Response, request
+from bench.services.redis_server import RunRedis
 from bench.subjects.subject import server_subject
 
 REFERENCE = "epoll"
@@ -28,49 +30,181 @@ KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of requests with random defects, the longest request that gets one, the number of
-requests in one packet, and of clients at the same time."""
+requests on one connection, and of clients at the same time."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
 """A request that is as short as possible, and the requests of a connection (KEEP_ALIVE_REQUESTS in
 lib/config.h)."""
 DELAY_SECONDS, DELAY_RATIO = 0.03, 5
 """A delayed ACK takes 40 ms; on a busy machine both servers are slow."""
-CUTS, PIECE_SECONDS = 2, 0.001
+CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
+"""The number of cuts in a request, and the pauses after a piece and after a whole request."""
+BUSY_SECONDS = 0.3
 MOST_FIELDS, NEWER = 4, 0.8
 """The limit of additional fields of a composed request, and the share of HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """What may replace a part of a request."""
-
-
-Command = tuple[str | bytes, ...]
-REMARKS, VISITORS, LINK = "guestbook_remarks", "visitor_count", "link:odd"
-UNUSUAL: list[list[Command]] = [
-    [("DEL", REMARKS, VISITORS, LINK)],
-    [("RPUSH", REMARKS, "", b"a\0b\r\n\r\n\xff<&", "\u20ac"), ("SET", LINK, "/a b\r\nX: y")],
-    [("SET", VISITORS, "none"), ("SET", LINK, "")],
-    [("SET", VISITORS, "998"), ("SET", LINK, b"//a/" + 900 * b"\xc3\xa9")],
-    [("RPUSH", REMARKS, *[9000 * "<"] * 55), ("DEL", LINK), ("RPUSH", LINK, "a")],
-    [("RPUSH", REMARKS, 1100 * 1024 * "a"), ("SET", LINK, 70_000 * "a")],
-    [("SET", VISITORS, "9" * 18), ("DEL", REMARKS), ("SET", REMARKS, "a")],
-]
-"""Data in Redis that another program may have written."""
+EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
+"""Bytes at the edges of classes of bytes."""
+OF_EACH = 25
+"""The number of bytes that are inserted at each place of the section [byte]."""
 UNAVAILABLE = {502, 503}
 """Either status is right if the data in Redis have the wrong type."""
-
-
 BROKEN = b"\r\nthe connection was reset"
-"""Is appended to the bytes of a connection that did not end with FIN."""
+OPEN = b"\r\nthe connection stayed open"
+"""Appended to the bytes of a connection that did not end with FIN, or did not end in time."""
+OWN_DATABASE = 8
+"""The database of the reference server."""
 
 
 class Sent(NamedTuple):
-    """The bytes that a client sends on a connection, before it ends its side (FIN)."""
+    """The requests that a client sends on a connection, before it ends its side (FIN)."""
 
-    data: bytes
+    parts: Sequence[bytes]
     cuts: Sequence[int] = ()
-    """The offsets of the pieces that are sent to the graded server after a pause."""
-    commands: Sequence[Command] | None = None
-    """What Redis executes before, after it has got the usual data; None: nothing."""
+    """The offsets of the pieces that are sent to the graded server after a pause. The reference
+    server gets all in one piece."""
     fault: FaultName | None = None
-    """The fault that a difference proves; None: that of the other batches."""
+    """The fault if the responses differ only if the requests are sent so; None: see `cause`."""
+
+    @property
+    def data(self) -> bytes:
+        """Return all bytes."""
+        return b"".join(self.parts)
+
+    @property
+    def ends(self) -> list[int]:
+        """Return the offsets at which the requests end, except the last one."""
+        return list(accumulate(map(len, self.parts)))[:-1]
+
+    def one_by_one(self) -> "Sent":
+        """Return the same requests, one after another."""
+        return Sent(self.parts, self.ends, "state-left")
+
+    def simpler(self) -> Iterator["Sent"]:
+        """Yield simpler ways to send a part of these requests, the simplest first, and finally
+        this one."""
+        several = len(self.parts) > 1 or self.cuts
+        if several:
+            yield from (Sent([part]) for part in self.parts)
+            yield from (Sent(pair).one_by_one() for pair in combinations(self.parts, 2))
+            yield from (
+                Sent(self.parts[:count], (), "loses-pipelined")
+                for count in range(2, len(self.parts) + 1)
+            )
+        yield self
+
+    def difference(self, mine: bytes, its: bytes, sure: bool = True) -> Failed:
+        """Return the failure of a server that sends other bytes than the reference server."""
+        return difference(str(self), self.fault or cause(self.data, mine, its), mine, its, sure)
+
+    def __str__(self) -> str:
+        """Return the words for a finding."""
+        if len(self.parts) == 1:
+            how = f" in pieces, cut at {self.cuts}" if self.cuts else ""
+            return f"the request {self.parts[0][:150]!r}{how}"
+        named = " and ".join(f"{part[:70]!r}" for part in self.parts[:3])
+        apart = list(self.cuts) == self.ends
+        how = "one after another" if apart else "in one packet" if not self.cuts else "in pieces"
+        return f"{len(self.parts)} requests on a connection, {how}: {named}"
+
+
+@dataclass
+class Pair:
+    """The graded server and the reference server. Each has a database of its own in Redis."""
+
+    mine: Scene
+    its: Scene
+    kept: bool
+    """Whether the graded server keeps connections: then the field Connection must be the same."""
+    times: dict[str, list[float]] = field(default_factory=lambda: {"mine": [], "its": []})
+    """The seconds of each connection without pauses."""
+
+    def prepare(self) -> None:
+        """Write the usual data into both databases."""
+        for scene in (self.mine, self.its):
+            with RunRedis(database_of(scene), private=True) as store:
+                store.prepare()
+
+    def responses(self, sent: Sent) -> tuple[bytes, bytes]:
+        """Return the bytes that both servers send to a client."""
+        begun = time.monotonic()
+        its = responses(self.its, sent._replace(cuts=()))
+        between = time.monotonic()
+        mine = responses(self.mine, sent)
+        if not sent.cuts:
+            self.times["its"].append(between - begun)
+            self.times["mine"].append(time.monotonic() - between)
+        elif len(sent.parts) > 1:  # it may have closed before the last request came
+            mine, its = (one.removesuffix(BROKEN) for one in (mine, its))
+        return mine, its
+
+    def same(self, mine: bytes, its: bytes) -> bool:
+        """Return whether the responses are the same."""
+        if not self.kept:
+            mine, its = (KEPT.sub(b"", one) for one in (mine, its))
+        found = (one.status for one in map(Response.of, (mine, its)) if one)
+        return mine == its or {*found} == UNAVAILABLE
+
+    def require_same(self, sent: Sent) -> bytes:
+        """Return the response of both servers. Raises Failed if they differ, with the simplest
+        requests for which they differ."""
+        mine, its = self.responses(sent)
+        if self.same(mine, its):
+            return its
+        self.mine.alive()
+        for simpler in sent.simpler():
+            self.prepare()
+            again = self.responses(simpler)
+            if not self.same(*again):
+                failed = simpler.difference(*again)
+                if failed.fault == "ignores-end" and not self._is_busy():
+                    failed.fault = "never-closes"
+                raise failed
+        raise sent.difference(mine, its, sure=False)
+
+    def _is_busy(self) -> bool:
+        """Return whether the graded server reads the end of a connection again and again."""
+        return self.mine.busy_share(BUSY_SECONDS)[0] > self.mine.most_share
+
+    def require_no_delay(self) -> None:
+        """Raise Failed if most responses come much later than those of the reference server."""
+        mine, its = (statistics.median(self.times[one]) for one in ("mine", "its"))
+        if mine > DELAY_SECONDS + DELAY_RATIO * its:
+            told = f"{mine * 1000:.0f} ms, of the reference server after {its * 1000:.0f} ms"
+            count = len(self.times["mine"])
+            raise Failed("delays", f"half of {count} responses came after {told}", sure=False)
+
+
+def database_of(scene: Scene) -> str:
+    """Return the URL of a server's database."""
+    return scene.redis_url or scene.redis.url
+
+
+@contextlib.contextmanager
+def beside_reference(scene: Scene) -> Iterator[Pair]:
+    """Start the reference server, and stop it afterwards. Raises NotHere if it is not built."""
+    program = ROOT / REFERENCE
+    if not program.exists():
+        raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
+    # A copy, because the server's user may have no access to this project's folder.
+    copy = Path(shutil.copy(program, scene.folder / "reference"))
+    own = urlunsplit(urlsplit(scene.redis.url)._replace(path=f"/{OWN_DATABASE}"))
+    its = replace(
+        scene.of(server_subject(REFERENCE, copy)),
+        lane=scene.lane + 1,
+        redis_url=own,
+        trace=None,
+        answered=[],
+    )
+    pair = Pair(scene, its, keeps(scene))
+    try:
+        its.start()
+        keeps(its)  # so that both have got the same requests
+        pair.prepare()
+        yield pair
+    finally:
+        its.stop()
+        scene.redis.prepare()
 
 
 def keeps(scene: Scene) -> bool:
@@ -79,12 +213,18 @@ def keeps(scene: Scene) -> bool:
     return scene.stalled_by != "one" and not scene.ask(request("GET", path)).closes
 
 
-def lines_of(scene: Scene, section: str) -> list[bytes]:
-    """Return the lines of a section of the file, with this examination's names."""
+def in_bytes(scene: Scene, text: str) -> list[bytes]:
+    """Return the lines of a text in the form of requests.txt, with this examination's names."""
     path = next(iter(scene.site.small))
     answer = scene.get(path)
     names = {
+        "{page}": "GET /guestbook HTTP/1.1|Host: a||",
+        "{link}": "GET /go/odd HTTP/1.1|Host: a||",
+        "{file}": "GET {small} HTTP/1.1|Host: a||",
+        "{remark}": "POST /guestbook HTTP/1.1|Host: a|{form}|Content-Length: 28||"
+        "guest-name=a&guest-remarks=b",
         "{small}": path,
+        "{size}": str(len(scene.site.small[path])),
         "{big}": scene.site.big[0],
         **scene.site.others,
         "{moved}": next(iter(scene.site.moved)),
@@ -93,7 +233,6 @@ def lines_of(scene: Scene, section: str) -> list[bytes]:
         "{form}": FORM,
         "|": "\r\n",
     }
-    text = REQUESTS.read_text().partition(f"\n[{section}]\n")[2].partition("\n[")[0]
     for name, value in names.items():
         text = text.replace(name, value)
     found = []
@@ -101,6 +240,12 @@ def lines_of(scene: Scene, section: str) -> list[bytes]:
         data = line.encode().decode("unicode_escape").encode("latin-1")
         found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
     return found
+
+
+def lines_of(scene: Scene, section: str) -> list[bytes]:
+    """Return the lines of a section of the file."""
+    text = REQUESTS.read_text().partition(f"\n[{section}]\n")[2]
+    return in_bytes(scene, text.partition("\n[")[0])
 
 
 def requests(scene: Scene, section: str) -> list[bytes]:
@@ -129,137 +274,122 @@ def composed(scene: Scene) -> list[bytes]:
     return closing(scene, found)
 
 
-def compare(scene: Scene, batches: Sequence[Sent], fault: FaultName) -> list[bytes]:
-    """Send each batch to both servers, and return the responses. Raises Failed with this fault if
-    they differ, and NotHere if the reference server is not built."""
-    program = ROOT / REFERENCE
-    if not program.exists():
-        raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
-    # A copy, because the server's user may have no access to this project's folder.
-    copy = Path(shutil.copy(program, scene.folder / "reference"))
-    other = replace(scene.of(server_subject(REFERENCE, copy)), lane=scene.lane + 1)
-    kept = keeps(scene)
-    times: list[float] = []
-    its_times: list[float] = []
-    scene.redis.prepare()
-    try:
-        other.start()
-        right = [timed(other, batch._replace(cuts=()), its_times) for batch in batches]
-    finally:
-        other.stop()
-    scene.redis.prepare()
-    for batch, its in zip(batches, right, strict=True):
-        require_same(batch, timed(scene, batch, times), its, batch.fault or fault, kept)
-    scene.redis.prepare()
-    mine, its_median = statistics.median(times), statistics.median(its_times)
-    if not batches[0].cuts and mine > DELAY_SECONDS + DELAY_RATIO * its_median:
-        told = f"{mine * 1000:.0f} ms, of the reference server after {its_median * 1000:.0f} ms"
-        raise Failed("delays", f"half of {len(times)} responses came after {told}", sure=False)
-    return right
-
-
-def timed(scene: Scene, batch: Sent, times: list[float]) -> bytes:
-    """Call `responses`, and append the seconds that it takes."""
-    begun = time.monotonic()
-    try:
-        return responses(scene, batch)
-    finally:
-        times.append(time.monotonic() - begun)
-
-
-def prepare(scene: Scene, commands: Sequence[Command]) -> None:
-    """Write the usual data into Redis, and let it execute these commands."""
-    scene.redis.prepare()
-    with connect(scene.redis.url) as client:
-        for command in commands:
-            client.execute_command(*command)
-
-
-def responses(scene: Scene, batch: Sent) -> bytes:
-    """Send a batch on a new connection; return all bytes that come, without the dates."""
-    if batch.commands is not None:
-        prepare(scene, batch.commands)
+def responses(scene: Scene, sent: Sent) -> bytes:
+    """Send requests on a new connection; return all bytes that come, without the dates."""
+    data, ends = sent.data, sent.ends
     with scene.client() as client:
         try:
-            for start, end in pairwise((0, *batch.cuts, len(batch.data))):
-                client.send(batch.data[start:end])
-                time.sleep(PIECE_SECONDS if end < len(batch.data) else 0)
-            client.socket.shutdown(socket.SHUT_WR)
+            for start, end in pairwise((0, *sent.cuts, len(data))):
+                client.send(data[start:end])
+                if end < len(data):
+                    time.sleep(NEXT_SECONDS if end in ends else PIECE_SECONDS)
         except OSError:  # the server has reset the connection, and recv would not report it again
             client.broke = True
-        received, ended = client.rest()
-        if not ended:
-            scene.alive()
-            late = f"{scene.timeout:.0f} s later the connection was still open"
-            asked = f"a client sent {batch.data[:100]!r} and ended its side (FIN)"
-            raise Failed("ignores-end", f"{asked}; {late}", client.port, sure=False)
-    return DATE.sub(b"", received) + (BROKEN if client.broke else b"")
+        return rest(client)
 
 
-def require_same(batch: Sent, here: bytes, right: bytes, fault: FaultName, kept: bool) -> None:
-    """Raise Failed if the responses differ from those of the reference server. `kept`: whether the
-    field Connection must be the same, too."""
-    if not kept:
-        here, right = (KEPT.sub(b"", one) for one in (here, right))
-    mine_status, its_status = (one.status if one else 0 for one in map(Response.of, (here, right)))
-    if here == right or {mine_status, its_status} == UNAVAILABLE:
-        return
-    lines = zip(here.split(b"\r\n"), right.split(b"\r\n"), strict=False)
-    mine, its = next((pair for pair in lines if pair[0] != pair[1]), (here[-40:], right[-40:]))
-    accepts = mine_status in range(200, 400) and its_status >= 400
-    if fault == "believes-anything" and not accepts:
-        fault = "wrong-answer"
-    if fault == "wrong-answer":
-        fault = "believes-anything" if accepts else fault if here else "no-answer"
-    what = f" in pieces, cut at {batch.cuts}" if batch.cuts else ""
-    raise Failed(
+def rest(client: Client) -> bytes:
+    """End the client's side (FIN); return all bytes that come, without the dates."""
+    try:
+        client.socket.shutdown(socket.SHUT_WR)
+    except OSError:
+        client.broke = True
+    received, ended = client.rest()
+    how = BROKEN if client.broke else b"" if ended else OPEN
+    return DATE.sub(b"", received) + how
+
+
+def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool = True) -> Failed:
+    """Return the failure of a server that sends other bytes than the reference server. `what`: what
+    was sent to both."""
+    lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
+    here, right = next((pair for pair in lines if pair[0] != pair[1]), (mine[-40:], its[-40:]))
+    return Failed(
         fault,
-        f"the request {batch.data[:150]!r}{what} was answered {mine[:80]!r}; the reference server "
-        f"({REFERENCE}) answers {its[:80]!r} ({len(here)} and {len(right)} bytes in all)",
+        f"{what} was answered {here[:80]!r}; the reference server ({REFERENCE}) answers "
+        f"{right[:80]!r} ({len(mine)} and {len(its)} bytes in all)",
+        sure=sure,
     )
+
+
+def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
+    """Return the fault of a response that differs from the reference server's. `data`: the
+    request."""
+    here, right = Response.of(mine), Response.of(its)
+    if mine.endswith(OPEN) and len(mine) > len(OPEN):
+        return "never-closes" if here and here.closes else "ignores-end"
+    if here is None or right is None:
+        return "no-answer" if mine in (b"", OPEN, BROKEN) else "bad-head"
+    found: list[tuple[bool, FaultName]] = [
+        (right.status >= 400 > here.status, "believes-anything"),
+        (right.status >= 400 and right.closes and not here.closes, "believes-anything"),
+        (
+            here.status in UNAVAILABLE and right.status < 500 and b" /g" in data.split(b"\r\n")[0],
+            "no-redis",
+        ),
+        (here.status == right.status and here.closes > right.closes, "not-kept"),
+        (here.status == right.status and here.closes < right.closes, "never-closes"),
+        (
+            right.announced == len(right.body) and here.announced not in (None, len(here.body)),
+            "wrong-length",
+        ),
+    ]
+    return next((name for holds, name in found if holds), "wrong-answer")
 
 
 def same_bytes(scene: Scene) -> None:
     """Valid requests are answered as the reference server answers them, also to several clients at
-    the same time, and with unusual data in Redis."""
-    valid = [Sent(data) for data in requests(scene, "valid")]
-    batches = [*valid, *(Sent(data) for data in composed(scene))]
-    page, link = (request("GET", path, CLOSE) for path in ("/guestbook", "/go/odd"))
-    for commands in UNUSUAL:
-        batches += [Sent(page, commands=commands), Sent(link), Sent(page)]
-    right = compare(scene, batches, "wrong-answer")
-    pairs = zip(valid, right, strict=False)
-    files = [pair for pair in pairs if not re.search(rb"guestbook|/go/odd", pair[0].data)]
+    the same time."""
+    valid = [Sent([data]) for data in requests(scene, "valid")]
+    with beside_reference(scene) as pair:
+        right = [pair.require_same(one) for one in valid]
+        for data in composed(scene):
+            pair.require_same(Sent([data]))
+        pair.require_no_delay()
+        files = [
+            (one, its)
+            for one, its in zip(valid, right, strict=True)
+            if not re.search(rb"guestbook|/go/odd", one.data)
+        ]
 
-    def run() -> None:
-        for batch, its in files:
-            # A server may close connections while other clients wait.
-            require_same(batch, responses(scene, batch), its, "wrong-answer", kept=False)
+        def run() -> None:
+            for one, its in files:
+                # A server may close connections while other clients wait.
+                mine, other = (KEPT.sub(b"", data) for data in (responses(scene, one), its))
+                if not pair.same(mine, other):
+                    raise one.difference(mine, other, sure=False)
 
-    # All clients have the same order, so that the same handler works for several at once.
-    scene.together([run] * CLIENTS)
+        # All clients have the same order, so that the same handler works for several at once.
+        scene.together([run] * CLIENTS)
 
 
 def in_pieces(scene: Scene) -> None:
     """Valid requests that arrive in pieces are answered like whole ones: the first request cut at
     each offset, the others at random offsets."""
     whole = [data for data in requests(scene, "valid") if b"Expect" not in data]
-    batches = [Sent(whole[0], cuts=[cut]) for cut in range(1, len(whole[0]))]
+    batches = [Sent([whole[0]], [cut], "one-recv") for cut in range(1, len(whole[0]))]
     for data in whole:
-        batches.append(Sent(data, cuts=sorted(scene.dice.sample(range(1, len(data)), CUTS))))
-    batches += [Sent(data, cuts=[len(data) - 1]) for data in whole[-TOGETHER:]]
-    compare(scene, batches, "one-recv")
+        cuts = sorted(scene.dice.sample(range(1, len(data)), CUTS))
+        batches.append(Sent([data], cuts, "one-recv"))
+    batches += [Sent([data], [len(data) - 1], "one-recv") for data in whole[-TOGETHER:]]
+    with beside_reference(scene) as pair:
+        for batch in batches:
+            pair.require_same(batch)
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests, and requests with random defects or letters of the other case, are answered
-    as the reference server answers them; also if a body comes after its head was rejected."""
+    """Invalid requests are answered as the reference server answers them: those of the file, with
+    each kind of byte at each place, with random defects, with letters of the other case, and cut
+    off; also if a body comes after its head was rejected."""
     found, dice = requests(scene, "invalid"), scene.dice
     heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
-    later = [Sent(data, cuts=[end]) for data, end in heads if 4 <= end < len(data)]
+    later = [Sent([data], [end], "one-recv") for data, end in heads if 4 <= end < len(data)]
     large = (b"Expect", scene.site.big[0].encode(), scene.site.others["{huge}"].encode())
     valid = [one for one in requests(scene, "valid") if not any(name in one for name in large)]
     short = [one for one in valid if len(one) < SHORT]
+    for place in requests(scene, "byte"):
+        for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
+            found.append(place.replace(b"{byte}", bytes([byte])))
     for data in dice.choices(short, k=DEFECTS):
         start = dice.randrange(len(data))
         end = start + dice.randint(0, 2)
@@ -268,14 +398,22 @@ def defects(scene: Scene) -> None:
         line, *fields = data.split(b"\r\n")
         fields = [dice.choice((bytes.upper, bytes.lower, bytes))(one) for one in fields]
         found.append(b"\r\n".join([line, *fields]))
-    compare(scene, [*map(Sent, found), *later], "believes-anything")
+    found += [data[: dice.randrange(1, len(data))] for data in short]
+    with beside_reference(scene) as pair:
+        for one in [*(Sent([data]) for data in found), *later]:
+            pair.require_same(one)
 
 
 def packets(scene: Scene) -> None:
-    """Several requests in one packet are answered as the reference server answers them."""
+    """Several requests on a connection, in one packet, one after another or in pieces, are answered
+    as the reference server answers them."""
     listed = [*requests(scene, "valid"), *requests(scene, "invalid")]
     scene.dice.shuffle(listed)
-    groups = [listed[i : i + TOGETHER] for i in range(0, len(listed), TOGETHER)]
-    batches = [Sent(b"".join(group)) for group in groups]
-    batches.append(Sent(SHORTEST * (KEEP_ALIVE + TOGETHER), fault="wrong-answer"))
-    compare(scene, batches, "loses-pipelined")
+    groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]
+    with beside_reference(scene) as pair:
+        for group in groups:
+            pair.require_same(group._replace(fault="loses-pipelined"))
+            pair.require_same(group.one_by_one())
+            cuts = sorted(scene.dice.sample(range(1, len(group.data)), TOGETHER))
+            pair.require_same(Sent(group.parts, cuts, "one-recv"))
+        pair.require_same(Sent([SHORTEST * (KEEP_ALIVE + TOGETHER)]))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from bench.grade.building import Expected
 from bench.grade.faults import FaultName
 from bench.grade.inspection import sleeping, wake_ups
-from bench.grade.scene import BUSY_SHARE, CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.scene import CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
 from bench.grade.stage import Failed, shortened
 from bench.grade.stages.mixing import Manner, exchange
 from bench.grade.trying import Stage, Trial
@@ -159,7 +159,7 @@ def burst(scene: Scene) -> None:
                     raise
                 before = scene.demand_seconds()
                 scene.watch.sleep(WATCHED_SECONDS)
-                sleeps = scene.demand_seconds() - before < WATCHED_SECONDS * BUSY_SHARE
+                sleeps = scene.demand_seconds() - before < WATCHED_SECONDS * scene.most_share
                 lost = sleeps and not failed.sure
                 raise Failed(
                     "lost-wakeup" if lost else "fails-under-load",

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from itertools import pairwise
 
 from bench.grade.afterwards import SLACK, require_closed, require_reaped
-from bench.grade.building import word
 from bench.grade.faults import FaultName
 from bench.grade.inspection import channels, must_look, redis_connections, useless_descriptors
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
@@ -13,7 +12,8 @@ from bench.grade.stage import TRACE, Failed, shortened
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
 from bench.grade.stages.limits import AT_DESCRIPTOR_LIMIT, AT_PROCESS_LIMIT
 from bench.grade.stages.mixing import INJECTED, interrupted, leave
-from bench.grade.stages.redis import cut_redis, redis_gone, returns
+from bench.grade.stages.redis import redis_gone, returns
+from bench.grade.stages.situations import cut_redis
 from bench.grade.trying import Stage, Trial
 from bench.load.client import Response, request
 
@@ -33,8 +33,6 @@ EACH_WORKER = 4
 """The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
-REPLACED, REPLACED_BYTES = 12, 40_000
-"""The number of file replacements; the file is too large for a cache (SMALL_FILE)."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
 """OF_EACH_KIND requests of each kind on one connection, and ALONE on new connections, a round."""
 LEAK_BYTES = 4096
@@ -114,8 +112,7 @@ def descriptors(scene: Scene) -> None:
 
 
 def left_open(scene: Scene) -> None:
-    """Run clients, replace files and read pages from Redis. Raises Failed if unused descriptors
-    stay open."""
+    """Run clients and read pages from Redis. Raises Failed if unused descriptors stay open."""
     reset(scene)
     count = scene.dice.randint(50, 70)
     old, workers = channels(scene), scene.tasks()
@@ -132,22 +129,7 @@ def left_open(scene: Scene) -> None:
             f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors "
             "created meanwhile are still open",
         )
-    replaced(scene)
     redis(scene)
-
-
-def replaced(scene: Scene) -> None:
-    """Replace a file repeatedly: the server sends the new one and closes the old one."""
-    name = f"{word(scene.dice)}.bin"
-    with OneClient(scene) as client:
-        for _ in range(REPLACED):
-            content = scene.dice.randbytes(REPLACED_BYTES)
-            scene.site.put(name, content)
-            if client.ask(request("GET", f"/{name}")).body != content:
-                raise Failed("wrong-answer", f"/{name} was replaced, but not served as it is now")
-    require_closed(
-        scene, f"a file was replaced {REPLACED} times and requested each time", "of old files"
-    )
 
 
 def redis(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from threading import Barrier, BrokenBarrierError
 
 from bench.grade.sandbox import Limits, user
-from bench.grade.scene import BUSY_SHARE, CLOSE, Scene
+from bench.grade.scene import CLOSE, Scene
 from bench.grade.stage import Failed, NotHere
 from bench.grade.stages.holding import WATCHED_SECONDS, crowd
 from bench.grade.trying import Trial
@@ -66,7 +66,7 @@ def limit(scene: Scene) -> None:
             f"response within {scene.timeout:.0f} s",
         )
     few = f"{CROWD} clients came at once, and few processes and threads were allowed"
-    if max(shares) > BUSY_SHARE:
+    if max(shares) > scene.most_share:
         raise Failed(
             "spins",
             f"{few}; while some clients waited, one thread ran or waited for a CPU for "

@@ -23,7 +23,7 @@ from bench.load.outcome import Load, Outcome
 from bench.subjects.subject import discover, server_subject
 from bench.sweep.checks import Evidence, first_failure, judge
 
-REQUESTS, CLIENTS = 1500, 30
+REQUESTS, CLIENTS = 1000, 30
 AB_SECONDS = 12.0
 END_SECONDS = 6.0
 REPLACED_SECONDS = 1.0

@@ -26,6 +26,8 @@ CLIENTS, REQUESTS, BATCH = 6, 40, 5
 """The number of requests of each client; it sends at most BATCH of them before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
 LOCKSTEP_SHARE = 0.5
+LONG = 950
+"""The characters of a long remark; the limit is 1,000."""
 CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
 BODY_LIMIT = 65536  # lib/config.h
 CHUNKED = "Transfer-Encoding: chunked"
@@ -91,7 +93,7 @@ def _next(
     before = ", ".join(each.name for each in batch[:number])
     named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
     try:
-        answer = scene.talk(client, b"", one.method, "loses-pipelined" if number else how.silent)
+        answer = scene.talk(client, b"", one.method, how.silent)
     except Failed as failed:
         failed.seen = f"{named.name}: {failed.seen}"
         raise
@@ -237,7 +239,8 @@ def _page(_: SeededSite, _dice: Random) -> Expected:
 
 def _remark(dice: Random) -> tuple[str, bytes]:
     """Return the text of a remark in Redis, and the form that sends it."""
-    name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in (12, 60))
+    sizes = 12, dice.choice((60, LONG))
+    name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
     return f"{text} - {name}", form.encode()
 

@@ -3,8 +3,10 @@
 
 import re
 import signal
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
 from bench.grade.sandbox import Limits
@@ -14,11 +16,12 @@ from bench.grade.stages.comparing import Sent, requests, responses
 from bench.grade.stages.holding import hold
 from bench.grade.stages.mixing import leave, mixture
 from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
+from bench.grade.stages.situations import play
 from bench.grade.trying import Stage, Trial
 from bench.host.process import StartError
 from bench.load.client import request
 
-RACERS, ROUNDS, LEAVERS = 8, 2, 4
+RACERS, ROUNDS, LEAVERS, CLIENTS = 8, 2, 4, 3
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 MORE_TIMEOUT = 2
@@ -58,14 +61,17 @@ MEMORY = Sanitizer(
     "-fsanitize=address,undefined",
     re.compile(
         r"^SUMMARY: AddressSanitizer: ([\w-]+) (?:\S*/)?(\S+) in (\w+)"
-        r"|^\S*?([\w.]+:\d+):\d+: (runtime error: .*)",
+        r"|^\S*?([\w.]+:\d+):\d+: (runtime error: .*)"
+        r"|^SUMMARY: AddressSanitizer: (\d+ byte\(s\) leaked in \d+ allocation\(s\))",
         re.MULTILINE,
     ),
 )
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
-OPTIONS = ("ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=1",)
-"""Another check finds leaks, without ptrace(2)."""
+REPORTED = 66
+"""The exit status of a program with a report. It is the same if leaks cannot be found, because
+ptrace(2) is not allowed."""
+OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
@@ -108,7 +114,9 @@ def sanitized(scene: Scene) -> str:
             if not _BEGUN.search(slow.said()):
                 mixture(slow)
                 listed = [*requests(slow, "valid"), *requests(slow, "invalid")]
-                slow.together([lambda: [responses(slow, Sent(one)) for one in listed]] * 3)
+                shares = [listed[number::CLIENTS] for number in range(CLIENTS)]
+                slow.together([partial(_ask_all, slow, share) for share in shares])
+                play(slow, "usual")
             _without_redis(slow)
         except (Failed, ConnectionError) as error:
             # The other checks find the cause, in less time than a server with a sanitizer needs.
@@ -122,16 +130,19 @@ def sanitized(scene: Scene) -> str:
         said = slow.said()
     slow.stop()
     if found := sanitizer.summary.search(said):
-        kind, place, function, line, error_text = (*found.groups(), None, None)[:5]
+        kind, place, function, line, text, leaked = (*found.groups(), None, None, None)[:6]
+        if leaked:
+            seen = f"when it ended, {sanitizer.name} reported that {leaked} were never freed"
+            raise Failed("memory-leak", seen, proof=_pieces(said), proof_kind=SANITIZER)
         raise Failed(
             "data-race" if kind == "data race" else "sanitizer-error",
             f"{sanitizer.name} reported: "
-            + (f"{kind} {place} in {function}" if kind else f"{line}: {error_text}")[:200],
+            + (f"{kind} {place} in {function}" if kind else f"{line}: {text}")[:200],
             proof=_pieces(said),
             proof_kind=SANITIZER,
         )
     # If the grader had to kill it, it did not end in time: another check reports this.
-    if slow.ended is not None and slow.ended.status not in (0, 66, -signal.SIGKILL):
+    if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
         raise Failed(fault, f"built with {sanitizer.name}, it {slow.ended.describe()}")
     return note
@@ -141,6 +152,12 @@ def require_runs(scene: Scene, sanitizer: Sanitizer) -> None:
     """Raise NotHere if even an empty program cannot be built with the sanitizer and run."""
     if not can_build(sanitizer.flag, scene.folder):
         raise NotHere(f"programs with {sanitizer.name} do not compile or do not run here")
+
+
+def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
+    """Send these requests, each on a connection of its own."""
+    for one in listed:
+        responses(scene, Sent([one]))
 
 
 def _race(scene: Scene) -> None:
@@ -200,8 +217,8 @@ def _pieces(said: str) -> list[str]:
     """Return the accesses and the server's source lines in a sanitizer's first report."""
     report = re.split(r"(?:WARNING|ERROR): \w+Sanitizer: ", said, maxsplit=1)[-1]
     wanted = re.compile(
-        r"(?i:write|read|previous|location|mutex|freed by|allocated by).* |runtime error"
-        r"|#\d+ .*[ /](?:\d\d_|lib/|ops/)\S+\.c:"
+        r"(?i:write|read|previous|location|mutex|freed by|allocated by|direct leak).* "
+        r"|runtime error|#\d+ .*[ /](?:\d\d_|lib/|ops/)\S+\.c:"
     )
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
     frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib|ops)/\S+\.c:\d+).*")

@@ -12,9 +12,10 @@ import shutil
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -24,10 +25,12 @@ from bench.grade.exam import BUILD_POINTS
 from bench.grade.faults import FAULTS, TEXTS, FaultFile
 from bench.grade.scene import TIMEOUT
 from bench.grade.stage import OVER, Failed, Grade
-from bench.grade.stages import STAGES
-from bench.grade.stages.comparing import Sent, composed, lines_of, require_same
+from bench.grade.stages import STAGES, comparing
+from bench.grade.stages.comparing import OPEN, Pair, Sent, cause, composed, in_bytes, lines_of
 from bench.grade.stages.mixing import exchange, require_saved
 from bench.grade.stages.racing import MORE_TIMEOUT
+from bench.grade.stages.situations import FILE as SITUATIONS
+from bench.grade.stages.situations import TIMES, Actor, declared, stage_steps
 from bench.grade.trying import Stage, Trial, World
 from bench.host.project import ROOT, declaration
 from bench.load.client import RESET, Client, NoAnswer, Response
@@ -41,7 +44,7 @@ from .conftest import LOAD
 def test_each_fault_is_named_in_the_code() -> None:
     """mypy proves the reverse: each name in the code is a FaultName, and so in faults.toml."""
     files = set((ROOT / "bench" / "grade").rglob("*.py")) - {TEXTS.with_suffix(".py")}
-    code = "".join(file.read_text() for file in files)
+    code = "".join(file.read_text() for file in (*files, SITUATIONS))
     assert [name for name in FAULTS if f'"{name}"' not in code] == []
 
 
@@ -298,31 +301,87 @@ def test_an_evaluation_of_the_virtual_programming_lab_gives_a_grade(tmp_path: Pa
     assert "Comment :=>> You answer before you have read the request: " in said
 
 
-GOOD, BAD = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n", b"HTTP/1.1 400 Bad Request\r\n\r\n"
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n"
+BAD = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
+MISSING = b"HTTP/1.1 404 Not Found\r\n\r\n"
+CLOSES = GOOD.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 
 
 @pytest.mark.parametrize(
-    ("here", "right", "given", "fault"),
+    ("path", "mine", "its", "fault"),
     [
-        (GOOD, GOOD, "wrong-answer", None),
-        (GOOD + b"x", GOOD, "wrong-answer", "wrong-answer"),
-        (b"", GOOD, "wrong-answer", "no-answer"),
-        (GOOD, BAD, "wrong-answer", "believes-anything"),
-        (GOOD, BAD, "believes-anything", "believes-anything"),
-        (BAD, GOOD, "believes-anything", "wrong-answer"),
-        (GOOD, GOOD + GOOD, "loses-pipelined", "loses-pipelined"),
-        (GOOD, GOOD + b"x", "one-recv", "one-recv"),
+        (b"/", GOOD + b"x", GOOD + b"y", "wrong-answer"),
+        (b"/", GOOD, GOOD + b"y", "wrong-length"),
+        (b"/", b"", GOOD, "no-answer"),
+        (b"/", OPEN, GOOD, "no-answer"),
+        (b"/", b"hello", GOOD, "bad-head"),
+        (b"/", GOOD, BAD, "believes-anything"),
+        (b"/", MISSING, BAD, "believes-anything"),
+        (b"/", BAD, GOOD, "wrong-answer"),
+        (b"/", GOOD, CLOSES, "never-closes"),
+        (b"/", CLOSES, GOOD, "not-kept"),
+        (b"/", CLOSES + OPEN, CLOSES, "never-closes"),
+        (b"/", GOOD + OPEN, GOOD, "ignores-end"),
+        (b"/guestbook", BAD.replace(b"400", b"503"), GOOD, "no-redis"),
     ],
 )
 def test_a_difference_from_the_reference_server_is_named(
-    here: bytes, right: bytes, given: Any, fault: str | None
+    path: bytes, mine: bytes, its: bytes, fault: str
 ) -> None:
-    found = None
-    try:
-        require_same(Sent(b"GET / HTTP/1.1"), here, right, given, kept=True)
-    except Failed as failed:
-        found = failed.fault
-    assert found == fault
+    assert cause(b"GET " + path + b" HTTP/1.1", mine, its) == fault
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
+    """Return a pair whose graded server sends a wrong response to these requests."""
+
+    def respond(scene: object, sent: Sent) -> bytes:
+        return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
+
+    mine: Any = SimpleNamespace(alive=lambda: None)
+    monkeypatch.setattr(comparing, "responses", respond)
+    monkeypatch.setattr(Pair, "prepare", lambda _: None)
+    return Pair(mine, cast(Any, None), kept=True)
+
+
+@pytest.mark.parametrize(
+    ("is_wrong", "fault", "count"),
+    [
+        (lambda sent: b"b" in sent.parts, "wrong-answer", 1),
+        (lambda sent: b"a" in sent.parts and list(sent.cuts) == sent.ends != [], "state-left", 2),
+        (lambda sent: b"c" in sent.parts[1:] and not sent.cuts, "loses-pipelined", 3),
+        (lambda sent: list(sent.cuts) == [2], "one-recv", 4),
+    ],
+)  # fmt: skip
+def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
+    monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool], fault: str, count: int
+) -> None:
+    """Four requests on a connection; `count` of them are sent in the case that is reported."""
+    pair = answering(monkeypatch, is_wrong)
+    parts = (b"a", b"b", b"c", b"d")
+    cuts = [2] if fault == "one-recv" else [1, 2, 3] if fault == "state-left" else []
+    with pytest.raises(Failed) as found:
+        pair.require_same(Sent(parts, cuts, "one-recv" if cuts else "loses-pipelined"))
+    assert found.value.fault == fault
+    shown = f"{count} requests on a connection" if count > 1 else "the request b'b' was answered"
+    assert found.value.seen.startswith(shown)
+
+
+def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
+    """Each step is one of a client, of Redis or of files, and each name occurs once."""
+    dice = random.Random(1)
+    scene: Any = SimpleNamespace(
+        site=make_site(tmp_path, dice),
+        get=lambda _: Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b""),
+        redis=SimpleNamespace(stop=None, go_on=None, start_again=None),
+    )
+    names = [one.name for one in declared().situation]
+    assert len(names) == len({*names}) > 15
+    for one in declared().situation:
+        for line in in_bytes(scene, one.steps):
+            found = TIMES.fullmatch(line)
+            for step in found[2].split(b" ; ") if found else [line]:
+                verb = step.partition(b" ")[0]
+                assert Actor(scene).takes(verb) or verb in stage_steps(scene, "1", b"1"), step
 
 
 def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 from bench.records.errors import UserError
+from tests.mutants.corpus import mutants
+from tests.mutants.run import LEFT_OUT
 
 from ..commands import run
 from .conftest import LOAD
@@ -70,6 +72,16 @@ GROWING_POOL, *PATCHES = _patches()
 limit."""
 
 
+IN_LIBRARY = {
+    "kept-at-the-limit": "keeps-too-long",
+    "nohup-undone": "ends-at-hangup",
+    "quote-in-log": "wrong-log",
+    "cache-never-evicts": "descriptor-leak",
+    "short-write-to-redis": "redis-stops-all",
+    "chunk-state-kept": "state-left",
+    "time-scale-zero": "wrong-options",
+}
+"""Mutants, and the faults that the grader must find in them."""
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]
 STAGES_WITHOUT_LOAD = [one.name for one in STAGES if one.name not in ("load", "races")]
 
@@ -219,10 +231,25 @@ def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
 
 
 def test_each_fault_that_is_known_is_tried() -> None:
-    elsewhere = {"by-nature", "does-not-compile", "says-one", "too-slow"}
-    # A change of main.c alone cannot cause it: the mutant kept-at-the-limit changes lib/.
-    elsewhere.add("keeps-too-long")
+    elsewhere = {"by-nature", "does-not-compile", "says-one", "too-slow", *IN_LIBRARY.values()}
     assert {patch.fault for patch in PATCHES} | elsewhere == set(FAULTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IN_LIBRARY)
+def test_a_fault_of_the_library_is_called_by_its_name(name: str, tmp_path: Path) -> None:
+    """A change of main.c alone cannot make these faults; 20 s each."""
+    mutant = next(one for one in mutants() if one.name == name)
+    folder = tmp_path / "project"
+    shutil.copytree(ROOT, folder, ignore=LEFT_OUT, symlinks=True)
+    mutant.apply(folder)
+    run("make", "-s", "build/release/libzerohttpd.a", cwd=folder)
+    (kind, *_) = mutant.kinds
+    stages = [one for one in STAGES_WITHOUT_LOAD if one in ("serves", "redis", "leaves-nothing")]
+    words = ("grade", mutant.server_of(kind), "--json", "--only", *stages)
+    done = run(sys.executable, "-m", "bench", *words, cwd=folder)
+    found = Grade.model_validate_json(done.stdout)
+    assert IN_LIBRARY[name] in found.faults, told(found)
 
 
 @pytest.mark.slow

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: MIT
+"""Play the situations of situations.toml on the graded server and on a reference server, and
+compare responses, data in Redis, open descriptors, the access log, and statistics."""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from redis import Redis
+
+from bench.grade.afterwards import require_closed
+from bench.grade.faults import FaultName
+from bench.grade.inspection import can_look, useless_descriptors
+from bench.grade.sandbox import REDIS_PASSWORD, confined
+from bench.grade.scene import SMALL_BUFFER, Scene
+from bench.grade.stage import Failed
+from bench.grade.stages.comparing import (
+    DATE,
+    OPEN,
+    Pair,
+    beside_reference,
+    cause,
+    database_of,
+    difference,
+    in_bytes,
+    rest,
+)
+from bench.host.project import declaration
+from bench.load.client import Client, NoAnswer
+from bench.services.redis_server import connect
+
+FILE = Path(__file__).parents[1] / "situations.toml"
+KEYS = ("guestbook_remarks", "visitor_count")
+LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
+UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
+"""A line of the access log, of which minutes and seconds are not compared, and the end of a line
+with one of two statuses that are equal here."""
+END_OF_EACH = "--end--"
+START_EACH = (
+    'while read -r words; do timeout 1 "$0" $words </dev/null 2>&1; '
+    f"echo exit status $? {END_OF_EACH}; done"
+)
+"""A shell script that starts a program with each command line of its standard input."""
+TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
+SHOWN, AGE_SECONDS = 90, 100
+
+
+class Situation(BaseModel):
+    """Steps, and what a difference in one of them proves; situations.toml explains it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: str
+    check: Literal["guestbook", "usual", "without Redis"] = "usual"
+    several: bool = False
+    nohup: bool = False
+    fault: FaultName | None = None
+    steps: str = Field(min_length=1)
+
+
+class SituationFile(BaseModel):
+    """The content of situations.toml."""
+
+    model_config = ConfigDict(extra="forbid")
+    command_lines: tuple[str, ...] = Field(alias="command-lines")
+    redirects: tuple[str, ...]
+    situation: tuple[Situation, ...]
+
+
+@cache
+def declared() -> SituationFile:
+    """Return the content of the file. Raises UserError."""
+    return declaration(SituationFile, FILE)
+
+
+class Actor:
+    """A server in a situation, and its clients."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+        self._clients: dict[bytes, Client] = {}
+        self._methods: dict[bytes, str] = {}
+        """The method of each client's last request."""
+        self._before = 0
+        self._steps: dict[bytes, Callable[[bytes, bytes], bytes]] = {
+            b"send": self._send,
+            b"slow": partial(self._send, buffer=SMALL_BUFFER),
+            b"read": self._read,
+            b"ask": self._ask,
+            b"end": self._end,
+            b"reset": self._reset,
+            b"redis": self._redis,
+            b"signal": self._signal,
+            b"count": self._count,
+            b"counted": self._counted,
+        }
+
+    def takes(self, verb: bytes) -> bool:
+        """Return whether a step concerns one server."""
+        return verb in self._steps
+
+    def step(self, verb: bytes, first: bytes, others: bytes) -> bytes:
+        """Take a step; return the bytes that a client has received. Raises Failed."""
+        return self._steps[verb](first, others)
+
+    def close(self) -> None:
+        """Close all clients."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def _send(self, name: bytes, data: bytes, buffer: int = 0) -> bytes:
+        if name not in self._clients:
+            self._clients[name] = self._scene.client(buffer)
+        self._methods[name] = data.partition(b" ")[0].decode("latin-1")
+        with contextlib.suppress(OSError):  # the next step reads no response
+            self._clients[name].send(data)
+        return b""
+
+    def _read(self, name: bytes, _: bytes) -> bytes:
+        if name not in self._clients:  # its last response has announced the end
+            return b""
+        try:
+            answer = self._clients[name].answer(self._methods[name])
+        except NoAnswer as error:
+            self._clients.pop(name).close()
+            return error.received + (b"" if error.in_time else OPEN)
+        if answer.closes:
+            self._clients.pop(name).close()
+        return DATE.sub(b"", answer.head) + b"\r\n\r\n" + answer.body
+
+    def _ask(self, name: bytes, data: bytes) -> bytes:
+        self._send(name, data)
+        return self._read(name, b"")
+
+    def _end(self, name: bytes, _: bytes) -> bytes:
+        with self._clients.pop(name) as client:
+            return rest(client)
+
+    def _reset(self, name: bytes, _: bytes) -> bytes:
+        self._clients.pop(name).reset()
+        return b""
+
+    def _redis(self, name: bytes, words: bytes) -> bytes:
+        with connect(database_of(self._scene)) as client:
+            client.execute_command(name, *(one.replace(b"~", b" ") for one in words.split(b" ")))
+        return b""
+
+    def _signal(self, name: bytes, _: bytes) -> bytes:
+        # The process that writes the log has a session of its own, and gets no signals.
+        own = os.getsid(self._scene.pid)
+        pids = [pid for pid in self._scene.pids() if os.getsid(pid) == own]
+        self._scene.kill(pids, signal.Signals[name.decode()])
+        return b""
+
+    def _count(self, *_: bytes) -> bytes:
+        self._before = useless_descriptors(self._scene)
+        return b""
+
+    def _counted(self, *_: bytes) -> bytes:
+        if can_look(self._scene):
+            seen = f"{self._before} descriptors were open before"
+            require_closed(self._scene, seen, "of clients, Redis or files", self._before)
+        return b""
+
+
+def as_grader(scene: Scene) -> Redis:
+    """Return a connection to Redis that may close other connections and limit their number."""
+    return connect(scene.redis.url.replace("://", f"://grader:{REDIS_PASSWORD}@", 1))
+
+
+def cut_redis(scene: Scene) -> None:
+    """Let Redis close all its connections. It does so a little later than it replies."""
+    with as_grader(scene) as client:
+        before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
+        client.client_kill_filter(_type="normal", skipme=True)
+        scene.until(lambda: not before & {one["id"] for one in client.client_list()})
+
+
+def kill_redis(scene: Scene) -> None:
+    """Kill Redis. Sockets that it has reset may stay open until they are used."""
+    with as_grader(scene) as client:
+        scene.killed += len(client.client_list()) - 1
+    scene.redis.kill()
+
+
+def age(file: Path, *_: object) -> None:
+    """Make a file look old: the date of a new file in a response depends on the time of it."""
+    past = time.time() - AGE_SECONDS
+    os.utime(file, (past, past))
+
+
+def folder_of(scene: Scene) -> Path:
+    """Return the folder of the files that situations create."""
+    return scene.site.root / "public" / "x"
+
+
+def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[[], object]]:
+    """Return by verb the steps that concern both servers: with Redis, with files, or a pause."""
+    redis, file = scene.redis, folder_of(scene) / name
+    return {
+        b"wait": lambda: scene.watch.sleep(float(name)),
+        b"redis-stops": redis.stop,
+        b"redis-goes-on": redis.go_on,
+        b"redis-dies": partial(kill_redis, scene),
+        b"redis-starts": redis.start_again,
+        b"redis-closes": partial(cut_redis, scene),
+        b"put": lambda: age(scene.site.put(f"x/{name}", scene.dice.randbytes(int(others)))),
+        b"cut": lambda: age(file, file.write_bytes(file.read_bytes()[: int(others)])),
+        b"remove": file.unlink,
+        b"folder": file.mkdir,
+    }
+
+
+def play(scene: Scene, check: str) -> None:
+    """Play all situations of a check on both servers. Raises Failed if they differ."""
+    chosen = [
+        one
+        for one in declared().situation
+        if one.check == check
+        and not (one.several and scene.stalled_by == "one")
+        and not (one.nohup and not scene.nohup)
+    ]
+    with beside_reference(scene) as pair:
+        texts = [in_bytes(scene, one.steps) for one in chosen]
+        for _ in texts:  # as many requests as in_bytes() has sent
+            pair.its.get(next(iter(scene.site.small)))
+        for one, lines in zip(chosen, texts, strict=True):
+            act(pair, one, lines)
+        if scene.nohup:
+            require_same_output(pair)
+            require_same_messages(pair)
+
+
+def act(pair: Pair, situation: Situation, lines: Sequence[bytes]) -> None:
+    """Play a situation. Raises Failed."""
+    pair.prepare()
+    shutil.rmtree(folder_of(pair.mine), ignore_errors=True)
+    folder_of(pair.mine).mkdir()
+    actors = Actor(pair.mine), Actor(pair.its)
+    try:
+        for line in lines:
+            found = TIMES.fullmatch(line)
+            for number in range(int(found[1]) if found else 1):
+                steps = found[2].replace(b"{n}", b"%d" % number).split(b" ; ") if found else [line]
+                for one in steps:
+                    take(pair, actors, one)
+    except Failed as failed:
+        failed.seen = f"{situation.name}: {failed.seen}"
+        if "redis-dies" in situation.steps:
+            pair.mine.redis.start_again()
+        if situation.fault and failed.fault != "descriptor-leak":
+            raise Failed(situation.fault, failed.seen, sure=failed.sure) from failed
+        raise
+    finally:
+        for actor in actors:
+            actor.close()
+        pair.mine.redis.go_on()
+    mine, its = map(data_in_redis, (pair.mine, pair.its))
+    for key, value in its.items():
+        if mine[key] != value:
+            raise Failed(
+                situation.fault or "wrong-answer",
+                f"{situation.name}: after this {key} in Redis is {mine[key][-SHOWN:]!r}; with the "
+                f"reference server it is {value[-SHOWN:]!r}",
+            )
+
+
+def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
+    """Take a step. Raises Failed if the servers send different bytes."""
+    verb, _, words = line.partition(b" ")
+    first, _, others = words.partition(b" ")
+    if not actors[0].takes(verb):
+        stage_steps(pair.mine, first.decode(), others)[verb]()
+        return
+    its, mine = (actor.step(verb, first, others) for actor in reversed(actors))
+    if not pair.same(mine, its):
+        pair.mine.alive()
+        step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
+        raise difference(step, cause(words, mine, its), mine, its)
+
+
+def data_in_redis(scene: Scene) -> dict[str, str]:
+    """Return by key the data of the guestbook."""
+    found = {}
+    with connect(database_of(scene)) as client:
+        for key in KEYS:
+            is_list = client.type(key) == b"list"
+            found[key] = repr(client.lrange(key, 0, -1) if is_list else client.get(key))
+    return found
+
+
+def require_same_output(pair: Pair) -> None:
+    """End both servers. Raises Failed if their access logs or their statistics differ."""
+    outputs = []
+    for scene in (pair.its, pair.mine):
+        scene.require_end("all clients of this check had left", sure=False)
+        ended = scene.stop()
+        assert ended is not None
+        assert scene.running is not None
+        lines = ["".join(parts) for parts in LOGGED.findall(scene.running.stdout)]
+        outputs.append((lines, ended.statistics))
+    (right, its), (here, mine) = outputs
+    seen = "the same requests were sent to both servers"
+    logs = [
+        Counter(UNAVAILABLE_LINE.sub(" 502 or 503", line) for line in one) for one in (here, right)
+    ]
+    extra, missing = (next(iter(one), "no line") for one in (logs[0] - logs[1], logs[1] - logs[0]))
+    if extra != missing:
+        told = f"the access log has {extra!r}; that of the reference server has {missing!r}"
+        raise Failed("wrong-log", f"{seen}; {told}")
+    same_bytes = pair.kept and sorted(here) == sorted(right)
+    for name in ("requests", "responses", *(["bytes_sent"] if same_bytes else [])):
+        counts = [getattr(one, name, None) for one in (mine, its)]
+        if counts[0] != counts[1]:
+            told = f"{name.replace('_', ' ')}: {counts[0]}; the reference server counts {counts[1]}"
+            raise Failed("miscounts", f"{seen}; the statistics at the end have {told}")
+
+
+def require_same_messages(pair: Pair) -> None:
+    """Start both servers with each command line and with each file of redirects. Raises Failed
+    unless they end with the same messages and exit status, except for their names."""
+    lines = list(declared().command_lines)
+    for number, text in enumerate(declared().redirects):
+        root = pair.mine.folder / f"root{number}"
+        (root / "public").mkdir(parents=True, exist_ok=True)
+        shutil.copytree(pair.mine.site.root / "templates", root / "templates", dirs_exist_ok=True)
+        (root / "redirects").write_text(text)
+        lines.append(f"--port 0 --root {root}")
+    mine, its = (messages(scene, lines) for scene in (pair.mine, pair.its))
+    for words, here, right in zip(lines, mine, its, strict=False):
+        if here != right:
+            raise Failed(
+                "wrong-options",
+                f"with `{words}` the server prints {here!r}; the reference server {right!r}",
+            )
+
+
+def messages(scene: Scene, lines: Sequence[str]) -> list[str]:
+    """Return what the server prints with each of these command lines, and its exit status."""
+    command = ["sh", "-c", START_EACH, str(scene.program)]
+    limited = confined(command, scene.limits, [scene.folder, scene.program], lane=scene.lane)
+    told = "".join(f"{words}\n" for words in lines)
+    done = subprocess.run(limited, capture_output=True, text=True, input=told)
+    names = "|".join({scene.server.name, scene.program.name})
+    return re.sub(rf"\b(?:{names})\b", "NAME", done.stdout).split(END_OF_EACH)

@@ -39,6 +39,12 @@ SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
 HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
 """The size limit of a graded folder: it should have nothing but source files."""
+LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
+"""The options that a file `ldflags` may have. Others add prebuilt code or start programs."""
+PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
+"""First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
+ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
+"""Assembler, or the attribute that puts data into a section, e.g. that of the code."""
 
 
 class NotBuilt(Exception):
@@ -56,12 +62,32 @@ def folder_of(name: str) -> Path:
 
 
 def _require_sources(folder: Path) -> None:
-    """Raise UserError if a file that the grader reads is a link, or the folder is too large."""
-    for path in (folder, folder / "main.c", folder / "tests.toml"):
+    """Raise UserError if a file that the grader reads is a link, or the folder is refused."""
+    for path in (folder, *(folder / name for name in ("main.c", "tests.toml", "ldflags"))):
         if path.is_symlink() or not (path.is_file() or path.is_dir() or not path.exists()):
             raise UserError(f"{path} is a link or not a regular file; put the file itself there")
-    if sum(file.lstat().st_size for file in folder.rglob("*")) > MOST_BYTES:
-        raise UserError(f"{folder} has more than {MOST_BYTES >> 20} MB; leave only source files")
+    try:
+        reason = refusal(folder)
+    except OSError as error:
+        reason = f"it cannot be read: {error}"
+    if reason:
+        raise UserError(f"{folder}: {reason}")
+
+
+def refusal(folder: Path) -> str:
+    """Return why the server in a folder is not graded; empty if it is. It must come from sources:
+    neither a file nor an option of the linker may add prebuilt code."""
+    paths = sorted(folder.rglob("*"))
+    if sum(path.lstat().st_size for path in paths) > MOST_BYTES:
+        return f"it has more than {MOST_BYTES >> 20} MB; leave only source files"
+    for path in paths:
+        if path.is_file() and not path.is_symlink() and path.read_bytes().startswith(PREBUILT):
+            return f"{str(path.relative_to(folder))!r} is prebuilt code; leave only source files"
+    options = folder / "ldflags"
+    for word in options.read_text(errors="replace").split() if options.is_file() else ():
+        if not LINKER_OPTION.fullmatch(word):
+            return f"ldflags has {word[:80]!r}; use only -lNAME, -pthread and -Wl,--wrap=NAME"
+    return ""
 
 
 def require_limits() -> None:
@@ -107,8 +133,8 @@ class Built:
         self.name = found[0]
 
     def mentions(self, words: re.Pattern[str]) -> bool:
-        """Return whether the expression matches the server's sources, comments included."""
-        found = (self._root / self._folder).rglob("*.[ch]")
+        """Return whether the expression matches the server's files, comments included."""
+        found = (self._root / self._folder).rglob("*")
         sources = [file for file in found if file.is_file() and not file.is_symlink()]
         return any(words.search(source.read_text(errors="replace")) for source in sources)
 

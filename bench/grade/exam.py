@@ -9,10 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.grade.building import Built, NotBuilt, make_site
+from bench.grade.building import ASSEMBLER, Built, NotBuilt, make_site
 from bench.grade.sandbox import REDIS_LIMITS, isolation
 from bench.grade.scene import Scene
-from bench.grade.stage import CheckOutcome, Grade, StageOutcome, build_failure, finding, shortened
+from bench.grade.stage import (
+    HAS_ASSEMBLER,
+    CheckOutcome,
+    Grade,
+    StageOutcome,
+    build_failure,
+    finding,
+    shortened,
+)
 from bench.grade.stages import STAGES
 from bench.grade.trying import Stage, Trial, World, can_trace
 from bench.host.signals import SignalWatch
@@ -75,10 +83,12 @@ class Exam:
         )
         try:
             self._server, remarks = built.make("release")
+            notes = [HAS_ASSEMBLER] if built.mentions(ASSEMBLER) else []
             if remarks:
                 check.points -= 2
                 warned = [line for line in remarks.splitlines() if "warning:" in line]
-                check.note = "with warnings: " + shortened(warned or remarks.splitlines())[0]
+                notes.append("with warnings: " + shortened(warned or remarks.splitlines())[0])
+            check.note = "; ".join(notes)
         except NotBuilt as error:
             check.points, check.came = 0, "failed"
             check.finding = finding(build_failure("does-not-compile", str(error)), ())

@@ -20,6 +20,8 @@ SANITIZER = "output of the sanitizer"
 
 OVER = "the time limit of the grading was reached"
 """The reason why a check was not run."""
+HAS_ASSEMBLER = "it has assembler, which its author must be able to explain"
+"""A remark without points: it may be another server, translated by a compiler."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 
 
@@ -110,6 +112,15 @@ class Grade(BaseModel):
     stages: list[StageOutcome]
     faults: list[str]
     """The short names of all faults that were found."""
+
+    @property
+    def remarks(self) -> str:
+        """Return what a lecturer should know next to the points; empty if there is nothing."""
+        left_out = sum(self.skipped.values())
+        late = f"the time limit was reached before checks for {left_out} points"
+        notes = [check.note for stage in self.stages for check in stage.checks]
+        assembler = any(HAS_ASSEMBLER in note for note in notes)
+        return "; ".join([late] * (left_out > 0) + [HAS_ASSEMBLER] * assembler)
 
     @property
     def skipped(self) -> dict[str, int]:

@@ -52,7 +52,7 @@ class Graded(BaseModel):
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
-    """The reason for no grade, or for checks that did not run."""
+    """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
     seconds: float = 0
     same_as: str = ""
     """The student with the same files, whose grade this is; empty: it was graded itself."""

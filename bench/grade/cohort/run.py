@@ -128,9 +128,7 @@ class ClassGrading:
         try:
             if status == 0:
                 grade = Grade.model_validate_json(child.stdout)
-                left_out = sum(grade.skipped.values())
-                late = f"the time limit was reached before checks for {left_out} points"
-                return {"grade": grade, "reason": late if left_out else ""}
+                return {"grade": grade, "reason": grade.remarks}
             why = child.stderr.strip().splitlines()[-1:]
         except ValidationError:
             why = ["the grader printed no valid result"]

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
-from bench.grade.building import MOST_BYTES
+from bench.grade.building import refusal
 from bench.host.project import ROOT
 
 SERVER = "08_mine"
@@ -163,9 +163,7 @@ def collect(submission: Submission, into: Path) -> Path:
         raise NotGraded("refused", f"it cannot be copied: {error.strerror}") from error
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    size = sum(file.lstat().st_size for file in (into / SERVER).rglob("*"))
-    if size > MOST_BYTES:
-        reason = f"the server has {size >> 10} KB; at most {MOST_BYTES >> 10} KB of sources"
+    if reason := refusal(into / SERVER):
         raise NotGraded("refused", reason)
     return into / SERVER
 

@@ -27,7 +27,7 @@ from bench.grade.cohort.pages import (
 from bench.grade.cohort.record import ClassRecord, Graded, now
 from bench.grade.cohort.run import ClassGrading, Prepared
 from bench.grade.cohort.similar import SOLUTION, Similarity, compare
-from bench.grade.stage import OVER, CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.stage import HAS_ASSEMBLER, OVER, CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -165,8 +165,9 @@ def test_checks_that_the_time_limit_left_out_are_named(
 ) -> None:
     """In the CSV of a class this distinguishes a busy machine from a bad server."""
     late = CheckOutcome(check="c", points=0, of=7, came="not tried", note=OVER)
-    stages = [StageOutcome(stage=name, title="", checks=[late]) for name in ("load", "ends")]
-    grade = Grade(server="mine", points=0, of=14, seed=1, seconds=55, isolation=[], stages=stages,
+    other = CheckOutcome(check="d", points=1, of=1, came="right", note=HAS_ASSEMBLER)
+    stages = [StageOutcome(stage=name, title="", checks=[late, other]) for name in ("load", "ends")]
+    grade = Grade(server="mine", points=0, of=16, seed=1, seconds=55, isolation=[], stages=stages,
                   faults=[])  # fmt: skip
     grader = tmp_path / "grader"
     grader.write_text(f"#!/bin/sh\nprintf '%s' '{grade.model_dump_json()}'\n")
@@ -177,7 +178,8 @@ def test_checks_that_the_time_limit_left_out_are_named(
         grading = ClassGrading(record, record.begin(1), tmp_path, watch, said.append)
         grading.grade([Prepared("ada", tmp_path, "key"), Prepared("ben", tmp_path, "key")])
         for one in record.latest(["ada", "ben"]):
-            assert one.reason == "the time limit was reached before checks for 14 points"
+            late_words = "the time limit was reached before checks for 14 points"
+            assert one.reason == f"{late_words}; {HAS_ASSEMBLER}"
             assert one.reason in table([one])
     assert all("before checks for 14 points" in line for line in said)
 

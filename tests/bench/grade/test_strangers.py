@@ -9,11 +9,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from bench.grade.building import ASSEMBLER, folder_of, refusal
 from bench.grade.command import stage_text
 from bench.grade.faults import FAULTS
 from bench.grade.fence import version, without
-from bench.grade.stage import CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.stage import HAS_ASSEMBLER, CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.host.project import ROOT
+from bench.records.errors import UserError
 
 from ..commands import bench
 
@@ -197,6 +199,61 @@ def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str
     assert done.stdout == ""
     assert "08_link" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("blob", b"\x7fELF\2\1"),
+        ("in/deep.txt", b"!<arch>\nx.o/"),
+        ("thin.c", b"!<thin>\n"),
+        ("blob.h.gch", b"gpchC014"),
+        *(
+            ("ldflags", words)
+            for words in (
+                *(b"-wrapper /bin/sh,-c,id", b"-lm\nblob.o", b"08_mine/blob.o", b"-l:blob.o"),
+                *(b"@options", b"-L.", b"-fplugin=x", b"-Wl,-T,x", b"-Wl,--wrap=send,-Map=x"),
+            )
+        ),
+    ],
+)
+def test_prebuilt_code_and_the_options_that_add_it_are_refused(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "main.c").touch()
+    assert folder_of(str(tmp_path)) == tmp_path
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=f"{name}.* (leave only source files|use only -lNAME)"):
+        folder_of(str(tmp_path))
+
+
+@pytest.mark.parametrize("server", sorted(ROOT.glob("[0-9][0-9]_*/main.c")))
+def test_no_server_of_the_project_is_refused(server: Path) -> None:
+    assert refusal(server.parent) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('__asm__("nop");', True),
+        ('asm volatile("nop");', True),
+        ('__attribute__((section(".text"))) const char code[] = {0};', True),
+        ("#include <asm/unistd.h>", False),
+        ("int section(int plasma);", False),
+    ],
+)
+def test_assembler_is_recognized(text: str, found: bool) -> None:
+    assert (ASSEMBLER.search(text) is not None) == found
+
+
+def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None:
+    """It costs no points: 10_coroutines has good reasons for it."""
+    (tmp_path / "08_mine").mkdir()
+    (tmp_path / "08_mine" / "part.txt").write_text('__asm__("nop");\n')
+    found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')
+    assert found.points == 3
+    assert found.stages[0].checks[0].note == found.remarks == HAS_ASSEMBLER
 
 
 @pytest.mark.slow

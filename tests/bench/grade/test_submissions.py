@@ -150,6 +150,8 @@ HOSTILE: dict[str, tuple[str, Callable[[Path], object]]] = {
     "sparse file": ("refused", lambda at: _sparse(at / "eve" / "main.c", 1 << 40)),
     "large archive": ("refused", lambda at: _sparse(at / "eve.zip", MOST_PACKED + 1)),
     "large server": ("refused", lambda at: written(at / "eve" / "main.c", b" " * (2 << 20))),
+    "program": ("refused", lambda at: zipped(at / "e.zip", {"main.c": TEXT, "mine": b"\x7fELF"})),
+    "linker": ("refused", lambda at: zipped(at / "e.zip", {"main.c": TEXT, "ldflags": b"-T x"})),
     "zip out of its folder": ("refused", lambda at: zipped(at / "e.zip", {"../main.c": TEXT})),
     "zip with a Windows path": ("refused", lambda at: zipped(at / "e.zip", {"..\\main.c": TEXT})),
     "tar to the root": ("refused", lambda at: tarred(at / "e.tgz", {"/main.c": TEXT})),

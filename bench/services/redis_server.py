@@ -172,8 +172,8 @@ class PrivateRedis(RunRedis):
         return self._child.demand_seconds()
 
     def kill(self) -> None:
-        """Kill it at once with SIGKILL; its port is free afterwards."""
-        self._child.send(signal.SIGKILL)
+        """Kill it with SIGKILL, and wait for its end: then it accepts no more connections."""
+        self._child.end(number=signal.SIGKILL)
 
     def start_again(self) -> None:
         """Restart it after `kill`, with the data that its settings made it keep. Raises UserError,

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations, pairwise
+from itertools import accumulate, combinations, pairwise, takewhile
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
@@ -27,6 +27,9 @@ REFERENCE = "epoll"
 REQUESTS = Path(__file__).parents[1] / "requests.txt"
 DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
+LENGTH = b"Content-Length: "
+SHOWN, SHOWN_BEFORE = 80, 30
+"""The bytes of a response that a finding shows, and how many of them are before the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of requests with random defects, the longest request that gets one, the number of
@@ -303,11 +306,16 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     """Return the failure of a server that sends other bytes than the reference server. `what`: what
     was sent to both."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
-    here, right = next((pair for pair in lines if pair[0] != pair[1]), (mine[-40:], its[-40:]))
+    differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
+    # The bytes of a body explain more than its length.
+    here, right = next((one for one in differ if LENGTH not in one[0]), differ[0])
+    same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
+    begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)
+    here, right = (one[begin : begin + SHOWN] for one in (here, right))
     return Failed(
         fault,
-        f"{what} was answered {here[:80]!r}; the reference server ({REFERENCE}) answers "
-        f"{right[:80]!r} ({len(mine)} and {len(its)} bytes in all)",
+        f"{what} was answered {here!r}; the reference server ({REFERENCE}) answers {right!r} "
+        f"({len(mine)} and {len(its)} bytes in all)",
         sure=sure,
     )
 

@@ -54,6 +54,25 @@ def finishes(scene: Scene) -> None:
             seen += ", one was reading a large file slowly, and one waited for a page from Redis"
         finish(scene, [*held, *more], "cuts-off", seen, wrong="cuts-off")
         scene.require_end("all requests were answered, and only idle clients were left", sure=False)
+    finishes_last(scene)
+
+
+def finishes_last(scene: Scene) -> None:
+    """At SIGTERM the only client waits for a page from Redis, and it is served."""
+    again = scene.of(scene.server)
+    seen = "the only client waited for a page from Redis when SIGTERM came"
+    try:
+        again.start()
+        with again.client() as asking, redis_silent(again):
+            asking.send(request("GET", "/guestbook", CLOSE))
+            scene.watch.sleep(SETTLE_SECONDS)
+            again.tell_to_stop()
+            scene.watch.sleep(SETTLE_SECONDS)
+            scene.redis.go_on()
+            one = Half(asking, Expected("a page that waited for Redis", b"", 200), b"")
+            finish(again, [one], "cuts-off", seen, wrong="cuts-off")
+    finally:
+        again.stop()
 
 
 def waiting(scene: Scene) -> None:

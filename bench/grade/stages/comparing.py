@@ -4,6 +4,7 @@ their responses must be the same, except the date."""
 
 import contextlib
 import re
+import select
 import shutil
 import socket
 import statistics
@@ -40,7 +41,9 @@ lib/config.h)."""
 DELAY_SECONDS, DELAY_RATIO = 0.03, 5
 """A delayed ACK takes 40 ms; on a busy machine both servers are slow."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
-"""The number of cuts in a request, and the pauses after a piece and after a whole request."""
+"""The number of cuts in a request, and the pauses after a piece and after a response."""
+ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
+"""The longest wait for a response before the next request, and the bytes of it that are read."""
 BUSY_SECONDS = 0.3
 MOST_FIELDS, NEWER = 4, 0.8
 """The limit of additional fields of a composed request, and the share of HTTP/1.1."""
@@ -279,16 +282,18 @@ def composed(scene: Scene) -> list[bytes]:
 
 def responses(scene: Scene, sent: Sent) -> bytes:
     """Send requests on a new connection; return all bytes that come, without the dates."""
-    data, ends = sent.data, sent.ends
+    data, ends, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
             for start, end in pairwise((0, *sent.cuts, len(data))):
                 client.send(data[start:end])
+                if end in ends and select.select([client.socket], [], [], ANSWER_SECONDS)[0]:
+                    received += client.socket.recv(ANSWER_BYTES)
                 if end < len(data):
                     time.sleep(NEXT_SECONDS if end in ends else PIECE_SECONDS)
         except OSError:  # the server has reset the connection, and recv would not report it again
             client.broke = True
-        return rest(client)
+        return DATE.sub(b"", received) + rest(client)
 
 
 def rest(client: Client) -> bytes:

@@ -150,14 +150,14 @@ static const struct row rows[] = {
 
 /* The properties of any decoded path. */
 static void assert_safe(const struct buffer *path) {
-    struct view rest = buffer_view(path);
-    struct view segment = view_cut(&rest, '/');
+    struct view left = buffer_view(path);
+    struct view segment = view_cut(&left, '/');
 
     assert_true(path->length >= 1 && path->length < PATH_SIZE);
     assert_int_equal(strlen(path->data), path->length);
     assert_int_equal(segment.length, 0); /* it begins with a slash */
-    while (rest.length > 0) {
-        segment = view_cut(&rest, '/');
+    while (left.length > 0) {
+        segment = view_cut(&left, '/');
         assert_true(segment.length > 0);
         assert_false(view_equal(segment, VIEW(".")));
         assert_false(view_equal(segment, VIEW("..")));

@@ -74,11 +74,16 @@ def kept() -> Results:
     return store.load(RECORD)
 
 
+NEWER = {"dear-calls"}
+"""Experiments that were added after the kept record was measured."""
+
+
 def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     seven = ["iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll"]
-    changed = {name for change in CHANGES for name in study(change).subjects}
+    changes = {*CHANGES} - NEWER
+    changed = {name for change in changes for name in study(change).subjects}
     assert {name for name in kept.servers if not name.startswith("baseline-")} == {*seven, *changed}
-    for field, values in (("without", {*OPTIMISATIONS}), ("change", {*CHANGES})):
+    for field, values in (("without", {*OPTIMISATIONS}), ("change", changes)):
         assert {getattr(run.conditions, field) for run in kept.runs} == {"", *values}
     for mode, figure in (("traced", "calls"), ("sampled", "stacks")):
         those = [run for run in kept.runs if run.conditions.mode == mode and run.state == "held"]

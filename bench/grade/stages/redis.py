@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 from bench.grade.afterwards import QUIET_SECONDS
 from bench.grade.building import Expected, word
@@ -25,7 +24,7 @@ from bench.grade.stages.mixing import (
     page,
     require_saved,
 )
-from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, play
+from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, play, small_buffers
 from bench.grade.trying import Stage, Trial
 from bench.load.client import request
 from bench.services.redis_proxy import MISMATCHED
@@ -45,8 +44,6 @@ ROUNDS = 4
 STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
-SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
-"""Least, first and largest size of a send buffer in bytes: tcp(7)."""
 SERIAL_SHARE = 0.7
 """The share of the time for serial requests above which they count as serial."""
 
@@ -318,20 +315,6 @@ def crowded(scene: Scene) -> None:
             posted[one.remark] = answer.status
             client.close()
     require_saved(scene, posted, "redis-stops-all")
-
-
-@contextlib.contextmanager
-def small_buffers() -> Iterator[None]:
-    """Give new sockets of this network namespace a small send buffer meanwhile, if that is
-    allowed."""
-    usual = SEND_BUFFER.read_text()
-    with contextlib.suppress(OSError):
-        SEND_BUFFER.write_text(SMALL)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            SEND_BUFFER.write_text(usual)
 
 
 REDIS = Stage(

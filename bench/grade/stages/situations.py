@@ -10,7 +10,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Literal
@@ -21,7 +21,7 @@ from redis import Redis
 from bench.grade.afterwards import require_closed
 from bench.grade.faults import FaultName
 from bench.grade.inspection import can_look, useless_descriptors
-from bench.grade.sandbox import REDIS_PASSWORD, confined
+from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
 from bench.grade.scene import SMALL_BUFFER, Scene
 from bench.grade.stage import Failed
 from bench.grade.stages.comparing import (
@@ -53,6 +53,8 @@ START_EACH = (
 """A shell script that starts a program with each command line of its standard input."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS = 90, 100
+SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
+"""Least, first and largest size of a send buffer in bytes: tcp(7)."""
 
 
 class Situation(BaseModel):
@@ -191,6 +193,19 @@ def kill_redis(scene: Scene) -> None:
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
+
+
+@contextlib.contextmanager
+def small_buffers() -> Iterator[None]:
+    """Give new sockets of this network namespace a small send buffer meanwhile, if the namespace
+    is the examination's own: otherwise this would change the user's machine."""
+    with contextlib.ExitStack() as stack:
+        if apart():
+            usual = SEND_BUFFER.read_text()
+            with contextlib.suppress(OSError):
+                SEND_BUFFER.write_text(SMALL)
+                stack.callback(SEND_BUFFER.write_text, usual)
+        yield
 
 
 def age(file: Path, *_: object) -> None:

@@ -19,7 +19,7 @@ from bench.host.programs import call_name
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
-STUCK_SECONDS = 0.4
+STUCK_SECONDS = 0.8
 SAME_FILE, MOST_FILES = 3, 68
 """The number of descriptors of one file, and of all files, that a process may have: a server keeps
 64 files open that no client receives (OPEN_FILES, lib/config.h)."""
@@ -45,12 +45,14 @@ def busy_others() -> Callable[[], float]:
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
     """Return a line for each thread that waits without a timeout for the same mutex, now and after
-    STUCK_SECONDS. If there are several mutexes, only the one with most threads counts."""
-    before = _waits_for_locks(pids)
-    if not before:
-        return []
-    time.sleep(STUCK_SECONDS)
+    STUCK_SECONDS. If there are several mutexes, only the one with most threads counts. As long as
+    the number of waiting threads falls, the mutex is only busy, and this function waits longer."""
     after = _waits_for_locks(pids)
+    while before := after:
+        time.sleep(STUCK_SECONDS)
+        after = _waits_for_locks(pids)
+        if len(after) >= len(before):
+            break
     lines: dict[str, list[str]] = defaultdict(list)
     for thread, mutex in before.items():
         if after.get(thread) == mutex:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.grade.building import ASSEMBLER, Built, NotBuilt, make_site
-from bench.grade.sandbox import REDIS_LIMITS, isolation
+from bench.grade.sandbox import isolation
 from bench.grade.scene import Scene
 from bench.grade.stage import (
     HAS_ASSEMBLER,
@@ -22,15 +22,13 @@ from bench.grade.stage import (
     shortened,
 )
 from bench.grade.stages import STAGES
-from bench.grade.trying import Stage, Trial, World, can_trace
+from bench.grade.trying import Stage, Trial, World, can_trace, own_redis
 from bench.host.signals import SignalWatch
 from bench.services.redis_server import PrivateRedis
 from bench.subjects.subject import Subject
 
 BUDGET_SECONDS = 55.0
 BUILD_POINTS = 3
-DATABASE = 7
-"""The database of Redis: a server that ignores the one of its URL finds no data."""
 Told = Callable[[StageOutcome], None]
 
 
@@ -61,7 +59,7 @@ class Exam:
             if self._server is None:
                 stages += [one.outcome(map(Trial.untried, one.checks)) for one in self._selected()]
             else:
-                with PrivateRedis((), self.watch, REDIS_LIMITS, database=DATABASE) as store:
+                with own_redis(self.watch) as store:
                     stages += self._stages(built, store, folder)
         checks = [check for stage in stages for check in stage.checks]
         return Grade(
@@ -109,8 +107,13 @@ class Exam:
             left=self.left,
         )
         selected = self._selected()
-        waiting = [(stage, one) for stage in selected for one in stage.checks if one.waits]
-        world = World(scene, self.seed, can_trace(), waiting)
+        together = [
+            (stage, one)
+            for stage in selected
+            for one in stage.checks
+            if not (one.gate or one.alone)
+        ]
+        world = World(scene, self.seed, can_trace(), together)
         found: list[StageOutcome] = []
         for stage in STAGES:
             wanted = stage in selected

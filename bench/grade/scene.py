@@ -80,6 +80,8 @@ class Scene:
     program: Path = Path()
     """The compiled server."""
     running: RunningServer | None = None
+    ready: float = 0
+    """The time when the server was ready (Unix time)."""
     ended: Ended | None = None
     told: bool = False
     """The grader has sent SIGTERM to the server, or has killed it."""
@@ -131,6 +133,7 @@ class Scene:
         except StartError:
             end_strangers(self.lane)
             raise
+        self.ready = time.time()
         if not listens_here(self.running.url):
             raise StartError(f"its url line is {self.running.url[:60]!r}, not a loopback address")
         self.require_own_program()

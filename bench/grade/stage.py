@@ -44,6 +44,8 @@ class Failed(Exception):
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof, self.proof_kind = list(proof), proof_kind
+        self.since = 0.0
+        """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
 
 
 class NotHere(Exception):
@@ -157,20 +159,20 @@ def shortened(lines: Sequence[str]) -> list[str]:
     return [line[:MOST_OF_A_LINE] for line in lines[:MOST_LINES]]
 
 
-def excerpt(trace: Path, failed: Failed, since: float) -> list[str]:
+def excerpt(trace: Path, failed: Failed) -> list[str]:
     """Return the lines of a trace that prove a fault: those with the client's port, otherwise those
-    that match `FaultKind.trace`. Long results are cut in the middle. `since`: Unix time."""
+    that match `FaultKind.trace`. Long results are cut in the middle."""
     whole = lines_at_ends(trace) if trace.exists() else []
-    lines = [line for line in whole if _when(line) >= since]
+    lines = [line for line in whole if _when(line) >= failed.since]
     about = [line for line in lines if failed.port and f":{failed.port}]" in line]
     if not about and (wanted := FAULTS[failed.fault].trace):
         about = [line for line in lines if wanted.search(line)]
-        # A refused call may come before `since`, when a thread starts.
+        # A call may be refused earlier, when a thread starts.
         about = about or [line for line in whole if "--- SIGSYS" in line]
     if len(about) > MOST_LINES:
         half = MOST_LINES // 2
         about = [*about[:half], f"... {len(about) - 2 * half} more ...", *about[-half:]]
-    return [shorter(line, since) for line in about]
+    return [shorter(line, failed.since) for line in about]
 
 
 def _when(line: str) -> float:

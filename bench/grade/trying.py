@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
@@ -19,7 +20,7 @@ import redis
 from bench.grade.afterwards import require_restored
 from bench.grade.faults import FILE, FaultName
 from bench.grade.inspection import busy_others, kept_lock
-from bench.grade.sandbox import Limits, apart
+from bench.grade.sandbox import REDIS_LIMITS, Limits, apart
 from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
 from bench.grade.stage import (
     OVER,
@@ -34,11 +35,16 @@ from bench.grade.stage import (
 )
 from bench.host.process import StartError
 from bench.host.programs import call_name
-from bench.services.redis_server import SlowRedis
+from bench.host.signals import SignalWatch
+from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
-AT_ONCE = 5
-"""Checks that run at the same time. More would gain nothing: the longest of them takes 5 s."""
+AT_ONCE = 8
+"""Checks that run at the same time: they mostly wait, and together use less than one CPU."""
+LANES = 2
+"""The lanes of a check: its server's, and that of the reference server next to it."""
+DATABASE = 7
+"""The database of Redis: a server that ignores the one of its URL finds no data."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CALLS_ONLY = ("--seccomp-bpf", "-e")
 CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
@@ -63,7 +69,7 @@ class Trial:
     options: tuple[str, ...] = ()
     """Additional options of the server's command line."""
     gate: bool = False
-    """If this check fails, the checks after it are not run."""
+    """If this check fails, the checks after it are not run. It runs before all others."""
     also_closed: bool = False
     """It runs even after a failed gate, to find the cause. If it succeeds then, it gives no
     points."""
@@ -77,9 +83,9 @@ class Trial:
     limits: Limits = field(default_factory=Limits)
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
-    waits: bool = False
-    """It mostly waits, and writes nothing into Redis. The first attempts of such checks run at the
-    same time, each with a server and a user of its own."""
+    alone: bool = False
+    """It measures CPU time, or changes a limit that others share. The first attempts of all other
+    checks run at the same time, each with a server, a user and a Redis of its own."""
     seconds: float = 3
     """The usual duration without a fault. The check is not started if less time is left."""
 
@@ -120,13 +126,11 @@ class World:
     """The scene that each check copies."""
     seed: int
     can_trace: bool
-    waiting: Sequence[tuple[Stage, Trial]] = ()
-    """The selected checks with `waits`."""
+    together: Sequence[tuple[Stage, Trial]] = ()
+    """The selected checks that are run at the same time."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
     """Their first attempts, which the first of them has started."""
-    _traces: int = 0
-    _ready: float = 0
-    """The time when the traced server was ready; earlier trace lines prove nothing."""
+    _traces: Iterator[int] = field(default_factory=count)
     _served: bool = False
     """The server has printed its url at least once."""
     _pages: bool = False
@@ -167,17 +171,18 @@ class World:
         return self._judged(outcome, check, failures, proof)
 
     def _begin(self, stage: Stage, check: Trial) -> Attempt | None:
-        """Return the first attempt of a check. The first check with `waits` starts all of them."""
-        if not check.waits or len(self.waiting) < 2 or not apart():
+        """Return the first attempt of a check. The first of `together` starts all of them."""
+        if check.alone or check.gate or self._closed or len(self.together) < 2 or not apart():
             return self._attempt(stage, check, again=False)
         if not self._first:
-            longest_first = sorted(self.waiting, key=lambda one: -one[1].seconds)
+            longest_first = sorted(self.together, key=lambda one: -one[1].seconds)
             with ThreadPoolExecutor(AT_ONCE) as lanes:
                 begun = {
-                    one: lanes.submit(self._attempt, of, one, again=False, lane=number)
-                    for number, (of, one) in enumerate(longest_first)
+                    one: lanes.submit(self._attempt, of, one, again=False, lane=LANES * number)
+                    for number, (of, one) in enumerate(longest_first, 1)
                 }
             self._first = {one: attempt.result() for one, attempt in begun.items()}
+            bury_orphans()
         return self._first[check]
 
     def _attempt(self, stage: Stage, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
@@ -198,10 +203,11 @@ class World:
         except Failed as failed:
             if self.scene.left() <= 0:
                 return None
-            return Attempt("", failed, excerpt(trace, failed, self._ready) if trace else ())
+            return Attempt("", failed, excerpt(trace, failed) if trace else ())
         finally:
             self._took.append((time.monotonic() - begun, check))
-            bury_orphans()
+            if not lane:  # it would also reap the children of other lanes
+                bury_orphans()
 
     def _too_slow(self) -> Failed:
         """Return the failure of a server that has used the time of all checks without a fault."""
@@ -259,15 +265,16 @@ class World:
     ) -> Iterator[Scene]:
         """Yield the scene of a check; its server is stopped afterwards."""
         with ExitStack() as stack:
-            slow = None
+            store, slow = self.scene.redis, None
+            if lane:
+                store = stack.enter_context(own_redis(self.scene.watch))
             if check.redis_delay_ms:
                 # In pieces: a server that takes the first piece for the whole reply is found.
-                slow = SlowRedis(
-                    self.scene.redis.url, check.redis_delay_ms, (), self.scene.watch, split=True
-                )
+                slow = SlowRedis(store.url, check.redis_delay_ms, (), self.scene.watch, split=True)
                 stack.callback(slow.close)
             scene = replace(
                 self.scene,
+                redis=store,
                 dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
                 trace=trace,
                 limits=check.limits,
@@ -280,7 +287,11 @@ class World:
             )
             stack.callback(scene.stop)
             stack.enter_context(scene.guarded())
-            yield scene
+            try:
+                yield scene
+            except Failed as failed:
+                failed.since = scene.ready
+                raise
 
     def _once(
         self, stage: Stage, check: Trial, trace: Path | None, whole: bool, lane: int
@@ -299,8 +310,6 @@ class World:
                     scene.start(check.options, tracer)
                     self._served = True
                     tasks = scene.tasks()
-                if trace:
-                    self._ready = time.time()
                 note = check.run(scene)
                 if check.gate:
                     self._waits_idle = bool(kept_lock(scene.pids()))
@@ -323,8 +332,12 @@ class World:
                 raise NotHere(f"the grader's Redis did not answer: {error}") from error
 
     def _file(self) -> Path:
-        self._traces += 1
-        return self.scene.folder / f"{self._traces}.trace"
+        return self.scene.folder / f"{next(self._traces)}.trace"
+
+
+def own_redis(watch: SignalWatch) -> PrivateRedis:
+    """Start a Redis for graded servers."""
+    return PrivateRedis((), watch, REDIS_LIMITS, database=DATABASE)
 
 
 def can_trace() -> bool:

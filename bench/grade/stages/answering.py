@@ -150,8 +150,8 @@ SERVES = Stage(
         Trial("the guestbook", 2, partial(play, check="guestbook")),
         Trial("the same bytes as a reference server", 2, same_bytes, seconds=2),
         Trial("unusual situations", 2, partial(play, check="usual"), nohup=True, seconds=2),
-        Trial("the connection ends", 3, closes, waits=True, seconds=1),
-        Trial("many clients at the same time", 2, burst, waits=True, seconds=2),
-        Trial("a big file", 2, big, waits=True),
+        Trial("the connection ends", 3, closes, seconds=1),
+        Trial("many clients at the same time", 2, burst, seconds=2),
+        Trial("a big file", 2, big),
     ),
 )

@@ -99,7 +99,7 @@ BAD_INPUT = Stage(
     "Correct with bad input",
     (
         Trial("in pieces", 4, pieces),
-        Trial("pipelined requests", 2, pipelined, seconds=1),
+        Trial("pipelined requests", 2, pipelined, seconds=5),
         Trial("bad requests", 4, defects),
         Trial("clients that leave", 5, resets, traced=True),
     ),

@@ -193,7 +193,7 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     if not program.exists():
         raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
     # A copy, because the server's user may have no access to this project's folder.
-    copy = Path(shutil.copy(program, scene.folder / "reference"))
+    copy = Path(shutil.copy(program, scene.folder / f"reference{scene.lane}"))
     own = urlunsplit(urlsplit(scene.redis.url)._replace(path=f"/{OWN_DATABASE}"))
     its = replace(
         scene.of(server_subject(REFERENCE, copy)),
@@ -211,6 +211,11 @@ def beside_reference(scene: Scene) -> Iterator[Pair]:
     finally:
         its.stop()
         scene.redis.prepare()
+
+
+def own_folder(scene: Scene) -> Path:
+    """Return the folder of the files that this check's situations create."""
+    return scene.site.root / "public" / f"own{scene.lane}"
 
 
 def keeps(scene: Scene) -> bool:
@@ -234,6 +239,7 @@ def in_bytes(scene: Scene, text: str) -> list[bytes]:
         "{big}": scene.site.big[0],
         **scene.site.others,
         "{moved}": next(iter(scene.site.moved)),
+        "{own}": f"/{own_folder(scene).name}",
         "{etag}": answer.field("ETag") or "",
         "{date}": answer.field("Last-Modified") or "",
         "{form}": FORM,

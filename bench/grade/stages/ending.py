@@ -154,7 +154,7 @@ ENDS = Stage(
     "Graceful shutdown",
     (
         Trial("requests in flight are served", 3, finishes),
-        Trial("clients that wait are served", 2, waiting, waits=True, seconds=1),
-        Trial("it ends", 5, ends, waits=True, seconds=6),
+        Trial("clients that wait are served", 2, waiting, seconds=1),
+        Trial("it ends", 5, ends, seconds=6),
     ),
 )

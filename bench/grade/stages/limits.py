@@ -76,7 +76,7 @@ def limit(scene: Scene) -> None:
 
 
 AT_PROCESS_LIMIT = Trial(
-    "at the limit of processes", 3, limit, limits=Limits(tasks=FEW_TASKS, others=0)
+    "at the limit of processes", 3, limit, limits=Limits(tasks=FEW_TASKS, others=0), alone=True
 )
 
 
@@ -110,5 +110,4 @@ def stay(scene: Scene) -> None:
 AT_DESCRIPTOR_LIMIT = Trial(
     *("at the limit of descriptors", 1, at_descriptor_limit),
     limits=Limits(descriptors=FEW_DESCRIPTORS),
-    waits=True,
 )

@@ -119,5 +119,5 @@ def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
 UNDER_LOAD = Stage(
     "load",
     "Under load, compared with the seven servers",
-    (Trial("load", 10, load, starts_server=False, seconds=8),),
+    (Trial("load", 10, load, starts_server=False, alone=True, seconds=8),),
 )

@@ -33,6 +33,7 @@ from bench.grade.stages.comparing import (
     database_of,
     difference,
     in_bytes,
+    own_folder,
     rest,
 )
 from bench.host.project import declaration
@@ -214,14 +215,10 @@ def age(file: Path, *_: object) -> None:
     os.utime(file, (past, past))
 
 
-def folder_of(scene: Scene) -> Path:
-    """Return the folder of the files that situations create."""
-    return scene.site.root / "public" / "x"
-
-
 def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[[], object]]:
     """Return by verb the steps that concern both servers: with Redis, with files, or a pause."""
-    redis, file = scene.redis, folder_of(scene) / name
+    redis, folder = scene.redis, own_folder(scene)
+    file, path = folder / name, f"{folder.name}/{name}"
     return {
         b"wait": lambda: scene.watch.sleep(float(name)),
         b"redis-stops": redis.stop,
@@ -229,7 +226,7 @@ def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[
         b"redis-dies": partial(kill_redis, scene),
         b"redis-starts": redis.start_again,
         b"redis-closes": partial(cut_redis, scene),
-        b"put": lambda: age(scene.site.put(f"x/{name}", scene.dice.randbytes(int(others)))),
+        b"put": lambda: age(scene.site.put(path, scene.dice.randbytes(int(others)))),
         b"cut": lambda: age(file, file.write_bytes(file.read_bytes()[: int(others)])),
         b"remove": file.unlink,
         b"folder": file.mkdir,
@@ -259,8 +256,8 @@ def play(scene: Scene, check: str) -> None:
 def act(pair: Pair, situation: Situation, lines: Sequence[bytes]) -> None:
     """Play a situation. Raises Failed."""
     pair.prepare()
-    shutil.rmtree(folder_of(pair.mine), ignore_errors=True)
-    folder_of(pair.mine).mkdir()
+    shutil.rmtree(own_folder(pair.mine), ignore_errors=True)
+    own_folder(pair.mine).mkdir()
     actors = Actor(pair.mine), Actor(pair.its)
     try:
         for line in lines:

@@ -18,12 +18,13 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import redis
 
 from bench.grade import trying
 from bench.grade.building import Expected, make_site
 from bench.grade.exam import BUILD_POINTS
 from bench.grade.faults import FAULTS, TEXTS, FaultFile
-from bench.grade.scene import TIMEOUT
+from bench.grade.scene import TIMEOUT, Scene
 from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES, comparing
 from bench.grade.stages.comparing import OPEN, Pair, Sent, cause, composed, in_bytes, lines_of
@@ -31,10 +32,12 @@ from bench.grade.stages.mixing import exchange, require_saved
 from bench.grade.stages.racing import MORE_TIMEOUT
 from bench.grade.stages.situations import FILE as SITUATIONS
 from bench.grade.stages.situations import TIMES, Actor, declared, stage_steps
-from bench.grade.trying import Stage, Trial, World
+from bench.grade.trying import Stage, Trial, World, own_redis
 from bench.host.project import ROOT, declaration
+from bench.host.signals import SignalWatch
 from bench.load.client import RESET, Client, NoAnswer, Response
 from bench.records.errors import UserError
+from bench.services.redis_server import connect
 from tests.e2e.redisbox import PrivateRedis
 
 from ..commands import bench, run
@@ -150,11 +153,13 @@ def test_no_points_are_lost_without_a_reason(
     assert (outcome.finding and outcome.finding.fault) == fault
 
 
-def waiting(monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool) -> World:
+def together_world(
+    monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apart: bool
+) -> World:
     """Return a world with a check for each of these names. Each attempt returns or raises the next
     of its values; the first attempts end only when all of them run."""
-    trials = [Trial(name, 2, lambda scene: None, waits=True) for name in ways]
-    stage = Stage("waits", "They wait", trials)
+    trials = [Trial(name, 2, lambda scene: None) for name in ways]
+    stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
 
     def once(_: World, __: Stage, check: Trial, *___: object) -> str | None:
@@ -175,9 +180,7 @@ def waiting(monkeypatch: pytest.MonkeyPatch, ways: dict[str, list[object]], apar
 
 
 @pytest.mark.parametrize("apart", [True, False])
-def test_checks_that_wait_run_at_the_same_time(
-    monkeypatch: pytest.MonkeyPatch, apart: bool
-) -> None:
+def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
     """Each has its own result. A failure is tried again alone; a sure failure stays one, although
     the second attempt succeeds; a known fault and its consequences are not tried again."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
@@ -189,8 +192,8 @@ def test_checks_that_wait_run_at_the_same_time(
         "follows": [Failed("restarted-timeout", "held")],
         "known": [Failed("deaf", "3", sure=False)],
     }
-    world = waiting(monkeypatch, ways, apart)
-    came = [world.check(stage, check) for stage, check in world.waiting]
+    world = together_world(monkeypatch, ways, apart)
+    came = [world.check(stage, check) for stage, check in world.together]
     assert [(one.came, one.points) for one in came] == [
         ("right", 2),
         ("right", 2),
@@ -205,13 +208,23 @@ def test_checks_that_wait_run_at_the_same_time(
     assert all(not left for left in ways.values())
 
 
-def test_only_checks_that_leave_redis_alone_run_at_the_same_time() -> None:
-    """They share one Redis, and a trace or another Redis is for one check alone."""
-    several = [check for stage in STAGES for check in stage.checks if check.waits]
-    assert len(several) > 8
-    for check in several:
-        assert check.starts_server
-        assert not any((check.gate, check.traced, check.redis_delay_ms, check.also_closed))
+def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
+    """Each has a Redis of its own, which ends with it; a check that runs alone uses the first."""
+    watch = SignalWatch()
+    with own_redis(watch) as store:
+        shared = Scene(None, None, store, random.Random(), watch, tmp_path)  # type: ignore[arg-type]
+        world, check = World(shared, 1, False), Trial("a check", 1, lambda scene: None)
+        stage = Stage("together", "They run together", [check])
+        with contextlib.ExitStack() as stack:
+            scenes = [
+                stack.enter_context(world._prepared(stage, check, None, lane)) for lane in (0, 2, 4)
+            ]
+            assert scenes[0].redis is store
+            assert len({one.redis.url for one in scenes}) == len(scenes)
+            own = scenes[1].redis
+            assert connect(own.url).ping()
+        with pytest.raises(redis.ConnectionError):
+            connect(own.url).ping()
 
 
 TEXT = (ROOT / "docs" / "teaching" / "grading.md").read_text()
@@ -372,6 +385,7 @@ def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
     scene: Any = SimpleNamespace(
         site=make_site(tmp_path, dice),
         get=lambda _: Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b""),
+        lane=0,
         redis=SimpleNamespace(stop=None, go_on=None, start_again=None),
     )
     names = [one.name for one in declared().situation]
@@ -394,6 +408,7 @@ def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> N
         get=lambda _: answer,
         ask=lambda _: answer,
         stalled_by="none",
+        lane=0,
     )
     words = [data.split(b"\r\n", 1)[0].split(b" ") for data in composed(scene)]
     assert {len(three) for three in words} == {3}

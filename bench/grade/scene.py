@@ -47,8 +47,9 @@ SMALL_BUFFER = 16_384
 """The receive buffer of a slow client in bytes."""
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
-TRACED_SHARE = 0.15
-"""This share, if it is traced: a thread that spins spends most of its time stopped by strace."""
+TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
+"""This share, if it is traced, and the bytes of its trace in a second: a thread that spins spends
+most of its time stopped by strace. ALL_CALLS stands for the share of such a thread."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
 """Starts a program as nohup(1) does, and lets it write all its output to standard output."""
@@ -365,7 +366,7 @@ class Scene:
         if status is not None:
             fault = ENDED_BY.get(-status, self.gives_up if status > 0 else "crash")
         said = f"; its last output: {ended.last_words}" if ended and ended.last_words else ""
-        raise Failed(fault, f"the server ended meanwhile ({_in_words(status)}){said}")
+        raise Failed(fault, f"the server ended meanwhile ({_status_words(status)}){said}")
 
     def let_go(self, port: int) -> bool:
         """Return whether no process has the server's end of the connection to this port."""
@@ -437,10 +438,15 @@ class Scene:
     def busy_share(self, seconds: float) -> tuple[float, float]:
         """Wait; return the share of this time in which one thread ran or waited for a CPU, and the
         time in seconds."""
-        before, begun = self.demand_seconds(), time.monotonic()
+        before, written, begun = self.demand_seconds(), self._traced_bytes(), time.monotonic()
         self.watch.sleep(seconds)
         took = time.monotonic() - begun
+        if self._traced_bytes() - written > TRACED_BYTES * took:
+            return ALL_CALLS, took
         return (self.demand_seconds() - before) / took, took
+
+    def _traced_bytes(self) -> int:
+        return self.trace.stat().st_size if self.trace is not None and self.trace.exists() else 0
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> float:
         """Wait; return the time in seconds. Raise Failed if one thread runs or waits for a CPU for
@@ -453,8 +459,7 @@ class Scene:
             if share <= self.most_share:
                 break
         else:
-            what = f"one thread ran or waited for a CPU for {share:.0%} of the time"
-            raise Failed("spins", f"{seen}; {what}", port, sure)
+            raise Failed("spins", f"{seen}; {in_words(share)}", port, sure)
         return took
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
@@ -521,7 +526,14 @@ def is_zombie(pid: int) -> bool:
     return False
 
 
-def _in_words(status: int | None) -> str:
+def in_words(share: float) -> str:
+    """Return the words for a share of `busy_share`."""
+    if share == ALL_CALLS:
+        return "the server made system calls all the time"
+    return f"one thread ran or waited for a CPU for {share:.0%} of the time"
+
+
+def _status_words(status: int | None) -> str:
     if status is None:
         return "unknown exit status"
     return f"killed by {signal_name(-status)}" if status < 0 else f"exit status {status}"

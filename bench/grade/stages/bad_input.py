@@ -4,7 +4,7 @@
 import contextlib
 import socket
 
-from bench.grade.scene import SMALL_BUFFER, Scene
+from bench.grade.scene import SMALL_BUFFER, Scene, in_words
 from bench.grade.stage import Failed
 from bench.grade.stages.comparing import defects, in_pieces, keeps, packets
 from bench.grade.trying import Stage, Trial
@@ -66,7 +66,7 @@ def ends_of_requests(scene: Scene) -> None:
             raise Failed(
                 "ignores-end",
                 f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
-                f"s later one thread ran or waited for a CPU for {share:.0%} of the time",
+                f"s later {in_words(share)}",
                 sure=False,
             )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from http import HTTPStatus
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -18,7 +19,8 @@ from bench.grade.scene import CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, 
 from bench.grade.stage import Failed, shortened
 from bench.grade.stages.mixing import Manner, exchange
 from bench.grade.trying import Stage, Trial
-from bench.load.client import Client, request
+from bench.load.client import Client, Response, request
+from bench.services.redis_server import REMARKS_SHOWN, connect
 
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 OTHERS_SECONDS = 0.1
@@ -51,6 +53,12 @@ USES, USE_SECONDS = 7, 0.2
 FIRST_SECONDS = 0.6
 """The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: it is
 longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
+SIPPED = (
+    f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
+    f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s"
+)
+LARGE_REMARK = '"' * 15_000
+"""Each character becomes six. A page of such remarks is larger than a send buffer."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 MANY_WAKE_UPS = 100
@@ -320,7 +328,18 @@ def cut_off(scene: Scene) -> str | None:
                     f"close; {scene.timeout:.0f} s later the server still had its descriptor",
                     client.port,
                 )
-        return note
+    idle_alone(scene)
+    return note
+
+
+def idle_alone(scene: Scene) -> None:
+    """The only client is disconnected, although nothing else happens at the server."""
+    with scene.client() as client:
+        scene.talk(client, request("GET", next(iter(scene.site.small))))
+        if not scene.until(partial(scene.let_go, client.port)):
+            seen = f"with --time-scale {TIME_SCALE}, the only client was idle after its response"
+            late = f"{scene.timeout:.0f} s later the server still had its descriptor"
+            raise Failed("no-timeout", f"{seen}; {late}", client.port)
 
 
 def in_use(scene: Scene) -> None:
@@ -411,10 +430,34 @@ def takes_nothing(scene: Scene) -> str | None:
 
 
 def reads_slowly(scene: Scene) -> None:
-    """A client that reads slowly but steadily gets the whole file, and a client that sends
-    requests slowly but steadily keeps its connection."""
+    """Clients that read slowly but steadily get the whole file and the whole page, and a client
+    that sends requests slowly but steadily keeps its connection."""
     in_use(scene)
     path, content = scene.site.big
+    paths = [path]
+    if scene.stalled_by != "one":
+        with connect(scene.redis.url) as redis:
+            redis.rpush("guestbook_remarks", *[LARGE_REMARK] * REMARKS_SHOWN)
+        paths += [path, "/guestbook"]
+    received: dict[int, tuple[str, bytes]] = {}
+    scene.together([partial(_sip, scene, path, received) for path in paths])
+    for port, (asked, data) in received.items():
+        answer = Response.of(data)
+        there = len(answer.body) if answer else 0
+        if asked == path and (answer is None or there < len(content)):
+            scene.alive()
+            got = f"got only {there:,} bytes of {path}, which has {len(content):,}"
+            raise Failed("cuts-slow-reader", f"{SIPPED}, and {got}", port, sure=False)
+        if asked == path and answer and answer.body != content:
+            two = f"two clients read {path} at the same time, and one got wrong bytes"
+            raise Failed("short-write", two, port)
+        if answer and answer.status == HTTPStatus.OK and (answer.announced or 0) > there:
+            got = f"got {there:,} bytes of a guestbook page that has {answer.announced:,}"
+            raise Failed("short-write", f"{SIPPED}, and {got}", port, sure=False)
+
+
+def _sip(scene: Scene, path: str, all_received: dict[int, tuple[str, bytes]]) -> None:
+    """Read a response slowly but steadily; store its path and its bytes by the client's port."""
     received = bytearray()
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
@@ -426,16 +469,7 @@ def reads_slowly(scene: Scene) -> None:
                 ahead = len(received) / SIP * SIP_SECONDS - (time.monotonic() - begun)
                 if ahead > 0 and time.monotonic() - begun < SIPPING_SECONDS:
                     scene.watch.sleep(ahead)
-    if received.partition(b"\r\n\r\n")[2] != content:
-        scene.alive()
-        raise Failed(
-            "cuts-slow-reader",
-            f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
-            f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s, and got only "
-            f"{len(received):,} bytes (head included) of {path}, which has {len(content):,}",
-            client.port,
-            sure=False,
-        )
+    all_received[client.port] = path, bytes(received)
 
 
 def sleeps(scene: Scene) -> None:

@@ -53,7 +53,7 @@ START_EACH = (
 )
 """A shell script that starts a program with each command line of its standard input."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
-SHOWN, AGE_SECONDS = 90, 100
+SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
 """Least, first and largest size of a send buffer in bytes: tcp(7)."""
 
@@ -320,9 +320,13 @@ def require_same_output(pair: Pair) -> None:
         assert ended is not None
         assert scene.running is not None
         lines = ["".join(parts) for parts in LOGGED.findall(scene.running.stdout)]
-        outputs.append((lines, ended.statistics))
-    (right, its), (here, mine) = outputs
+        others = Counter(filter(None, LOGGED.sub("", scene.running.stdout).splitlines()))
+        outputs.append((lines, others.most_common(1), ended.statistics))
+    (right, usual, its), (here, repeated, mine) = outputs
     seen = "the same requests were sent to both servers"
+    for line, times in repeated:
+        if times > MOST_TIMES + max(count for _, count in usual):
+            raise Failed("wrong-log", f"{seen}; the graded server printed {times} times {line!r}")
     logs = [
         Counter(UNAVAILABLE_LINE.sub(" 502 or 503", line) for line in one) for one in (here, right)
     ]

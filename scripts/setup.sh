@@ -338,18 +338,18 @@ explain_pip() { # WHAT IT SAID
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
     *"DO NOT MATCH THE HASHES"*)
-        die "what pip was given is not what requirements/ pins: other bytes, a cut download or a" \
-            "package index that is not to be trusted. Its own words are above." ;;
+        die "a downloaded package is not the pinned one (requirements/): the download was cut, or" \
+            "the package index cannot be trusted. See pip's message above." ;;
     *CERTIFICATE_VERIFY_FAILED*)
-        die "pip does not trust the certificate of its package index; its own words are above. If" \
+        die "pip does not trust the certificate of its package index; see its message above. If" \
             "the network has a certificate of its own, set PIP_CERT to its file." ;;
     *NewConnectionError* | *"name resolution"* | *"timed out"* | *ProxyError* | *SSLError* | *ConnectTimeout*)
-        die "pip could not reach its package index; its own words are above. It needs the network" \
-            "this once: when that is back, try again." ;;
+        die "pip could not reach its package index; see its message above. This" \
+            "step needs the network; try again when it is back." ;;
     *"No space left"*) die "there is no space left for the Python packages (about 300 MB)." ;;
     *"different python version"* | *"No matching distribution"*)
-        die "there are no such packages for $which; pip's own words are above." ;;
-    *) die "pip could not install the packages with $which; its own words are above." ;;
+        die "there are no such packages for $which; see pip's message above." ;;
+    *) die "pip could not install the packages with $which; see its message above." ;;
     esac
 }
 
@@ -375,7 +375,7 @@ install_browser() {
     if ! chromium_from_playwright || have_playwright_chromium; then return; fi
     say "downloading Chromium with playwright: the browser of the tests (about 300 MB)"
     "$venv/bin/python" -m playwright install --with-deps chromium >&2 ||
-        say "playwright could not download Chromium; its own words are above. The tests that need" \
+        say "playwright could not download Chromium; see its message above. The tests that need" \
             "a browser will be skipped. Any google-chrome will do as well."
 }
 
@@ -402,7 +402,7 @@ install_oha() {
     if ! have_oha; then
         "$cargo" install oha --version "$oha_version" --locked "${quiet[@]}" --root build/tools \
             --target-dir build/tools/target >&2 ||
-            die "cargo could not compile oha; its own words are above. It needs the network, and a" \
+            die "cargo could not compile oha; see its message above. It needs the network, and a" \
                 "Rust that is new enough: rustup update"
         rm -rf build/tools/target
     fi

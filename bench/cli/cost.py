@@ -64,7 +64,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
     add = parser.add_argument
     add_size(parser, wanted.runs, wanted.requests, wanted.level)
     add("--servers", nargs="+", metavar="NAME", default=[], help="measure only these (default all)")
-    without = "switch the optimisations of this server off, one by one (default %(default)s)"
+    without = "disable the optimisations of this server, one by one (default %(default)s)"
     add("--optimisations-of", default="epoll", metavar="NAME", help=without)
     add("--no-experiments", action="store_true", help="skip the experiments")
     how = "measure functions: samples by perf, instructions by callgrind (default perf if allowed)"

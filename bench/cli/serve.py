@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     servers = select(server_names(options.server))
     if options.redis and len(servers) > 1:
-        raise UserError("--redis goes with one server: two would write the same guestbook")
+        raise UserError("--redis works with one server only: two would write the same guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)

@@ -46,7 +46,7 @@ def find(name: str) -> Path:
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
     # Ansible would run all programs in a folder, and a file that is one.
     if not path.is_file() or path.stat().st_mode & 0o111:
-        raise UserError(f"{name} is no inventory: that is a plain file, and not an executable one")
+        raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()
 
 
@@ -326,7 +326,7 @@ def _say_where(options: DeployOptions, before: set[Path]) -> None:
         print(f"Here: {folder}/; a page of it: make report RESULTS={quoted}")
         if json.loads((folder / "results.json").read_text())["state"] != "complete":
             print(
-                "To go on with it from here: .venv/bin/zerohttpd hosts --inventory "
+                "To continue it from here: .venv/bin/zerohttpd hosts --inventory "
                 f"{shlex.quote(str(options.inventory))} --resume {quoted}"
             )
 

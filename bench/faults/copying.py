@@ -172,7 +172,7 @@ CONTEXT = 1
 def make_copy(folder: Path) -> None:
     """Copy the project into a folder that is not there yet, or empty. Raises UserError."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is there already: name another one (INTO=...), or remove it")
+        raise UserError(f"{folder} exists already: choose another folder (INTO=...), or remove it")
     try:
         copy_files(folder)
         (folder / ORIGINAL).write_text(f"{ROOT}\n", encoding="utf-8")

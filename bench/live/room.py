@@ -103,7 +103,7 @@ class Room:
         empty text. `state`: of the page on which it was made."""
         with self._lock:
             if not self.is_open or state != self.state:
-                return "Too late: the lecturer has gone on."
+                return "Too late: the lecturer has continued."
             if choice not in range(len(self.question.choices)):
                 return "There is no such choice."
             others = [place for one, (place, _) in self._predictions.items() if one != browser]

@@ -156,7 +156,7 @@ class Client(Connection):
         if method == "HEAD" or answer.status in (204, 304) or length is None:
             return answer
         if not _LENGTH.fullmatch(length):
-            raise NoAnswer(f"Content-Length is {length[:60]!r}, which is no length", head, True)
+            raise NoAnswer(f"Content-Length is {length[:60]!r}, which is not a number", head, True)
         while len(self._received) < int(length):
             self._more(until)
         return Response(answer.status, head, self._take(int(length)))
@@ -188,7 +188,7 @@ class Client(Connection):
             self.socket.settimeout(left)
             piece = self.socket.recv(CHUNK)
         except TimeoutError:
-            raise NoAnswer("the time was over", self._received, False) from None
+            raise NoAnswer("no complete response in time", self._received, False) from None
         except OSError as error:
             self.broke = True
             why = f"the connection broke ({error.strerror})"

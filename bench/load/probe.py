@@ -45,7 +45,7 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
         raise ProbeError(f"status {answer.status}", f"a first request got {answer.status}{wanted}")
     announced, came = answer.announced, len(answer.body)
     if announced is not None and announced != came:
-        words = f"Content-Length says {announced:,}, but {came:,} bytes came"
+        words = f"Content-Length says {announced:,}, but {came:,} bytes were received"
         raise ProbeError("wrong length", words)
     return answer
 

@@ -199,7 +199,7 @@ ASPECTS = (
     Aspect(
         "without",
         lambda word: one_or_none("optimisation", word, OPTIMISATIONS),
-        f"switch an optimisation of the servers off: {', '.join(OPTIMISATIONS)} (default none)",
+        f"disable an optimisation of the servers: {', '.join(OPTIMISATIONS)} (default none)",
         "without {}".format,
         "without-{}",
         metavar="NAME",

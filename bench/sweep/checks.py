@@ -211,7 +211,7 @@ def _check_ab(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
     yield _check("status class", others == 0, f"{others:,} other", detail)
     if seen.answer_bytes is not None and not seen.any_length:
         due, came = seen.answer_bytes * seen.asked, figures.transferred_bytes
-        detail = f"{came:,} bytes came with all heads, {due:,} were due: some answers differ"
+        detail = f"{came:,} bytes with all heads, not {due:,}: some responses differ"
         yield _check("same answers", came == due, "other answers", detail)
     yield from _check_kept(seen, figures.keep_alive)
 
@@ -223,12 +223,12 @@ def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
     due = seen.page_bytes * seen.asked
     if seen.any_length:
         # With -l ab accepts any length, an empty response too.
-        detail = f"{came:,} bytes came, at least {due:,} were due"
+        detail = f"{came:,} bytes were received, at least {due:,} expected"
         yield _check("whole pages", came >= due, "cut off", detail)
         return
     whole = due <= came <= due + slack * seen.page_bytes
     label = "cut off" if came < due else "too long"
-    yield _check("whole pages", whole, label, f"{came:,} bytes came, {due:,} were due")
+    yield _check("whole pages", whole, label, f"{came:,} bytes were received, {due:,} expected")
 
 
 def _check_wrk(seen: Evidence, figures: WrkFigures) -> Iterator[Check]:
@@ -240,7 +240,7 @@ def _check_wrk(seen: Evidence, figures: WrkFigures) -> Iterator[Check]:
     detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
     yield _check("status", not others, f"{others:,} other", detail)
     yield _check_completed(seen, figures.complete)
-    extra = f"{figures.unasked:,} more answers than requests came"
+    extra = f"{figures.unasked:,} more responses than requests"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
     errors = f"errors: {_listed(figures.errors)}; {_progress(seen)}"
     yield _check_failures(sum(figures.errors.values()), errors)
@@ -270,7 +270,7 @@ def _check_open(seen: Evidence, figures: OpenLoopFigures) -> Iterator[Check]:
 def _check_count(count: Count) -> Check:
     most = count.due + count.slack
     holds = count.got >= count.due and (count.or_more or count.got <= most)
-    detail = f"{count.due:,} {count.what} were due, {count.got:,} were counted"
+    detail = f"{count.due:,} {count.what} expected, {count.got:,} counted"
     return _check(count.name, holds, "miscount", detail)
 
 

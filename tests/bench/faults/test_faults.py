@@ -190,7 +190,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         with pytest.raises(UserError, match="no fault"):
             fault(number)
     (tmp_path / "mine").write_text("")
-    with pytest.raises(UserError, match="is there already"):
+    with pytest.raises(UserError, match="exists already"):
         make_copy(tmp_path)
     copy, chosen = tmp_path / "copy", fault("05")
     make_copy(copy)

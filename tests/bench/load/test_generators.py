@@ -219,8 +219,8 @@ def test_a_form_is_sent() -> None:
         (b"", "no answer", "the connection closed"),
         (b"hello", "no answer", "5 bytes, no HTTP head"),
         (b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n", "status 503", "got 503 and not 200"),
-        (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes came"),
-        (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes came"),
+        (HEAD + b"123456", "wrong length", "Content-Length says 5, but 6 bytes were received"),
+        (HEAD + b"1234", "wrong length", "Content-Length says 5, but 4 bytes were received"),
     ],
 )
 def test_wrong_answers(answer: bytes, label: str, text: str) -> None:

@@ -40,7 +40,7 @@ def test_the_good_one_holds(server: str, mode: str) -> None:
     assert run.latency.p50 <= run.latency.p99 <= run.latency.p999 <= run.latency.max
 
 
-CUT = ("errors: read", "bytes came", "failed", "onnection", "IncompleteMessage")
+CUT = ("errors: read", "bytes were received", "failed", "onnection", "IncompleteMessage")
 FAULTS = {
     "drops": CUT,
     "errors": ("not 200", "not 2xx", "x 500", "failed"),
@@ -49,7 +49,7 @@ FAULTS = {
     "cuts": CUT,
     "claims-more": ("Content-Length says", "warm-up"),
     "claims-less": ("Content-Length says",),
-    "cheats": ("bytes came", f"do not have the {len(PAGE)} bytes"),
+    "cheats": ("bytes were received", f"do not have the {len(PAGE)} bytes"),
     "silent": ("not done after", "expired", "warm-up", "timeout"),
 }
 """Parts of the reason, of which one is given in each mode."""
@@ -94,4 +94,4 @@ def test_uncounted_visitors_are_missed() -> None:
     """Visits that were not counted are detected: a server that answers from its own cache looks
     fast."""
     run = measured("good", Conditions("guestbook"))
-    assert run.reason.text == f"{REQUESTS} visitors were due, 0 were counted"
+    assert run.reason.text == f"{REQUESTS} visitors expected, 0 counted"

@@ -136,7 +136,7 @@ FAILED = [
     (replace(RESET, overflows=77, own_backlog=10), "29 failed", "own of 10 (--backlog))"),
     # what ab does not see
     (evidence("dropped_with_l", page_bytes=1500, any_length=True), "cut off", "2,997,000 bytes"),
-    (good(page_bytes=1501), "cut off", "3,000,000 bytes came, 3,002,000 were due"),
+    (good(page_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
     (good(page_bytes=1499), "too long", ""),
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
@@ -157,11 +157,11 @@ FAILED = [
     # redirects, and errors in their place
     (redirected(probe_status=200), "500 other", ""),
     (evidence("non_2xx", probe_status=302), "", "1,966 of 2,000 responses were not 3xx"),
-    (by_ab(redirected(page_bytes=0), html_bytes=5100), "too long", "5,100 bytes came, 0 were due"),
+    (by_ab(redirected(page_bytes=0), html_bytes=5100), "too long", "5,100 bytes were received, 0"),
     (
         by_ab(redirected(page_bytes=0, answer_bytes=EACH), transferred_bytes=EACH * 500 - 34),
         "other answers",
-        f"{EACH * 500 - 34:,} bytes came with all heads, {EACH * 500:,} were due",
+        f"{EACH * 500 - 34:,} bytes with all heads, not {EACH * 500:,}",
     ),
     # the server's own count
     (good(statistics=counted(ok=2040)), "", "the server counted 2,040 requests, it was sent 2,041"),
@@ -171,7 +171,7 @@ FAILED = [
     (good(stopped="ended with status 4"), "", "the server ended with status 4"),
     # Redis, Little's law, idle connections, nginx
     *(
-        (good(counts=(count,)), "", f"2,000 visitors were due, {count.got:,} were counted")
+        (good(counts=(count,)), "", f"2,000 visitors expected, {count.got:,} counted")
         for count in (
             Count("c", "visitors", 2000, 1999),
             Count("c", "visitors", 2000, 2001),
@@ -189,7 +189,7 @@ FAILED = [
     (oha("dropped"), "5 failed", "closed before message completed; 495 of 500 completed"),
     (oha("errors"), "5 other", "5 x 500 and not 200"),
     (oha("good", asked=501), "incomplete", "500 of 501 completed"),
-    (oha("good", page=509), "cut off", "254,000 bytes came, 254,500 were due"),
+    (oha("good", page=509), "cut off", "254,000 bytes were received, 254,500 expected"),
     (oha("good", page=507), "too long", ""),
     (oha("good", page=509, any_length=True), "cut off", ""),
     (oha("good", timed_out=True, status=-15), "timed out", "20 s, 500 of 500 completed"),
@@ -202,7 +202,7 @@ FAILED = [
     ),
     # wrk
     (wrk_saw(statuses={"302": 1999}), "incomplete", "1,999 of 2,000 completed"),
-    (wrk_saw(unasked=1), "1 too many", "1 more answers than requests came"),
+    (wrk_saw(unasked=1), "1 too many", "1 more responses than requests"),
     (wrk_saw(errors={"connect": 0, "read": 7}), "7 failed", "errors: read 7; 2,000 of 2,000"),
     (wrk_saw(statuses={"302": 1990, "301": 10}), "10 other", "10 of 2,000 responses were not 302"),
     (wrk_saw(statuses={"408": 2100}), "2,100 other", "of 2,100 responses were not 302 but"),

@@ -463,15 +463,12 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
     unknown: dict[str, None] = {}
     for way in WITH:
         for point in study.contenders(family._replace(balancer=way), level):
-            name = point.subject
-            straight = study.find(name, family, level)
+            straight = study.find(point.subject, family, level)
             if straight and straight.lower_bound:
-                unknown[name] = None
+                unknown[point.subject] = None
             elif straight and straight.held:
-                kept.setdefault(name, {})[way] = (
-                    point["rate"] / straight["rate"],
-                    point.lower_bound,
-                )
+                share = (point["rate"] / straight["rate"], point.lower_bound)
+                kept.setdefault(point.subject, {})[way] = share
     without = f"without nginx {AT_LIMIT}"
     if not kept:
         return f"The cost of nginx is unknown: {without}" if unknown else ""

@@ -20,7 +20,7 @@ from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
 from bench.records.errors import UserError
 from bench.records.figures import Role
-from bench.records.points import data_points, spread_of
+from bench.records.points import Point, data_points, spread_of
 from bench.records.results import Results
 from bench.records.store import load
 
@@ -71,21 +71,13 @@ class Capacity:
     """The role or the network that limits the rate."""
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The measured rate of a configuration, and the rate predicted from another configuration."""
+class Prediction(NamedTuple):
+    """The rate that is predicted for a data point from the costs of another configuration."""
 
-    subject: str
-    conditions: Conditions
-    predicted: float
+    point: Point
+    rate: float
     limit: str
-    measured: float
-    concurrency: int
-
-    @property
-    def ratio(self) -> float:
-        """Return the measured rate divided by the predicted rate."""
-        return self.measured / self.predicted
+    """The host that limits the predicted rate."""
 
 
 # ---- From results ----
@@ -147,19 +139,17 @@ def predictions(results: Results) -> list[Prediction]:
     The prediction uses the CPU cost of a request with one instance behind nginx (the reference) and
     the CPU limit of each host. It does not use the measured rate of the reference.
     """
-    best: dict[tuple[str, Conditions], tuple[float, int]] = {}
-    for point in data_points(results).values():
-        if rate := point.get("rate"):
-            key = (point.subject, point.conditions)
-            best[key] = max(best.get(key, (0.0, 0)), (rate, point.level))
+    rated = [point for point in data_points(results).values() if point.held]
     found = []
     for conditions in results.conditions():
         if conditions.balancer == "none" or conditions.mode == "open":
             continue
         for demand in demands(results, conditions._replace(instances=1)):
-            if measured := best.get((demand.subject, conditions)):
+            same = [p for p in rated if (p.subject, p.conditions) == (demand.subject, conditions)]
+            if same:
+                best = max(same, key=lambda point: (point["rate"], point.level))
                 ends = limit_of(demand, conditions.instances, results.hosts, conditions.quota)
-                found.append(Prediction(demand.subject, conditions, *ends, *measured))
+                found.append(Prediction(best, *ends))
     return found
 
 
@@ -265,16 +255,9 @@ def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
 
 def prediction_table(found: Sequence[Prediction]) -> Table:
     """Return a table of predicted and measured rates."""
-    rows = (
-        [
-            one.subject,
-            one.conditions.describe(),
-            f"{one.predicted:,.0f}",
-            one.limit,
-            f"{one.measured:,.0f} at {one.concurrency:,}",
-            f"{one.ratio:.2f}",
-        ]
-        for one in found
-    )
-    heads = ("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
-    return Table(*heads, rows=rows)
+    table = Table("<server", "<conditions", "predicted", "<limit", "measured", "ratio")
+    for point, rate, limit in found:
+        measured = f"{point['rate']:,.0f} at {point.level:,}"
+        start = (point.subject, point.conditions.describe(), f"{rate:,.0f}", limit)
+        table.add_row(*start, measured, f"{point['rate'] / rate:.2f}")
+    return table

@@ -138,7 +138,7 @@ def changes(old: Results, new: Results) -> list[Change]:
     for key in dict.fromkeys([*after, *before]):
         was, now = before.get(key), after.get(key)
         rate = _rate_verdict(was, now)
-        cpu = None if key.is_baseline else _cpu_verdict(_costs(before, key), _costs(after, key))
+        cpu = None if key.is_baseline else _cpu_verdict(key, before, after)
         if any(side and side.disturbed for side in (was, now)):
             rate, cpu = _doubtful(rate), cpu and _doubtful(cpu)
         found.append(Change(key, was, now, rate, cpu))
@@ -192,22 +192,17 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
     return found
 
 
-Rounds = dict[int, float]
-"""A figure of one configuration by the number of the run."""
-
-
-def _costs(points: Mapping[CellKey, Point], key: CellKey) -> tuple[Rounds, Rounds]:
-    """Return CPU per request, and its ratio to the baseline if each run has one."""
-    point, baseline = points.get(key), points.get(key.baseline)
-    cost, over = point.by_run("cpu_load") if point else {}, ratios(point, baseline, "cpu_load")
-    return cost, over if len(over) == len(cost) else {}
-
-
-def _cpu_verdict(before: tuple[Rounds, Rounds], after: tuple[Rounds, Rounds]) -> Verdict | None:
-    """Return the verdict by the ratios to the baseline if both sweeps have them, else by costs."""
-    chosen = int(bool(before[1] and after[1]))
-    was, now = before[chosen].values(), after[chosen].values()
-    return verdict(Spread.of([*was]), Spread.of([*now]), "cpu_load") if was and now else None
+def _cpu_verdict(
+    key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
+) -> Verdict | None:
+    """Return the verdict by the ratios to the baseline if each run of both sweeps has one,
+    otherwise by CPU per request."""
+    sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
+    costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
+    over = [ratios(*pair, "cpu_load") for pair in sides]
+    whole = all(map(len, over)) and [*map(len, over)] == [*map(len, costs)]
+    was, now = ([*side.values()] for side in (over if whole else costs))
+    return verdict(Spread.of(was), Spread.of(now), "cpu_load") if was and now else None
 
 
 def _hosts(of: Results) -> str:

@@ -8,20 +8,18 @@ machine affects both. Runs that are missing or not valid give no figure.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, TypeVar
 
+from pydantic import TypeAdapter
+
 from bench.readers.console import Table
-from bench.records.conditions import (
-    CHANGES,
-    OPTIMISATIONS,
-    PLAIN_PREFIX,
-    CellKey,
-    Conditions,
-)
+from bench.records.conditions import CHANGES, OPTIMISATIONS, PLAIN_PREFIX, CellKey, Conditions
 from bench.records.figures import QUIET, CallFigures, Frame, Mode, StackFigures
 from bench.records.points import Point, Spread, data_points, ratios
 from bench.records.results import Results
 from bench.records.run import Run
+from bench.records.values import toml_of
 from bench.records.words import connections, plural
 
 NOTHING = "-"
@@ -142,7 +140,11 @@ def _place(results: Results, subject: str) -> int:
     return names.index(subject) if subject in names else len(names)
 
 
-def differences(results: Results, how: Literal["without", "change"]) -> list[Difference]:
+DifferenceKind = Literal["without", "change"]
+"""The condition that differs: an optimisation is switched off, or an experiment is applied."""
+
+
+def differences(results: Results, how: DifferenceKind) -> list[Difference]:
     """Return the ablations (servers without one of their optimisations) or the experiments (servers
     with one change)."""
     points = data_points(results)
@@ -184,17 +186,6 @@ UNTRUE = 1.02
 OFTEN = 0.05
 """A system call has a row if a server makes it at least this often per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
-FAULTS, INTERRUPTS, BORDER = "page faults", "interrupts", "entry and exit of calls"
-_PLACES = {
-    # el0_...: ARM; da: of data, ia: of instructions
-    FAULTS: ("asm_exc_page_fault", "exc_page_fault", "el0_da", "el0_ia"),
-    INTERRUPTS: ("asm_sysvec", "asm_common_interrupt", "el0t_64_irq"),
-    BORDER: (
-        *("el0t_64_sync", "el0_svc", "do_el0_svc", "invoke_syscall", "do_syscall_64"),
-        *("x64_sys_call", "syscall_", "do_notify_resume", "exit_to_user_mode", "entry_SYSCALL"),
-    ),
-}
-"""Prefixes of the first function in the kernel, by their meaning."""
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
 """Prefixes of functions that have the name of their system call."""
 WHAT = OPTIMISATIONS | CHANGES
@@ -202,37 +193,11 @@ WHAT = OPTIMISATIONS | CHANGES
 SHOWN = 0.03
 """A place has a row if it takes at least this share of a server's time."""
 
-ABOUT_COST = (
-    "CPU microseconds of the server per request, with all its threads and children: the median "
-    "of its runs. The baseline is a minimal server of the same architecture that parses nothing. "
-    "The two are measured alternately. The baseline is no lower bound: a server with fewer or "
-    "cheaper system calls can cost less. The baseline's share is the median of the ratios of each "
-    "round. User and kernel time divide these microseconds in the proportion of perf's samples "
-    "under the same load (see the last section; a function with too few samples counts with its "
-    "caller). With some hundred samples the user part is uncertain by 10 %. The kernel's own "
-    "user and system times are not used, because they depend on a few timer ticks in a run. "
-    "Without perf there is no division. Each column is its own median: if runs differ much, as "
-    "with persistent connections, a quotient of two columns can differ from the ratio, which "
-    "compares runs of the same round. “Waits” and “preempted” are voluntary and involuntary "
-    "context switches."
+TEXTS = TypeAdapter(dict[str, dict[str, str]]).validate_python(
+    toml_of(Path(__file__).with_name("cost.toml"))
 )
-ABOUT_CALLS = (
-    "Per request, counted by strace with ten connections. strace slows a server down, so the "
-    "server sometimes waits when it would not without strace."
-)
-ABOUT_OPTIMISATIONS = (
-    "Optimisations that save kernel work, switched off one at a time (ablation) by a preloaded "
-    "library (baselines/without.c), so nothing else differs. Runs with and without alternate, and "
-    "the figure is the median of the ratios: +10 % means that a request costs 10 % more without "
-    "the optimisation. If the runs disagree, or the difference is less than 3 %, it is not "
-    "significant: it shows neither an effect nor the absence of one. `control` is the library "
-    "alone; its figure shows the error of the method."
-)
-ABOUT_EXPERIMENTS = (
-    "This table compares alternative code: a patch of a server's source in course/experiments/, "
-    "measured alone by `make experiment N=NAME`. A positive figure means that the original "
-    "server costs less."
-)
+ABOUT = TEXTS["about"]
+"""What the tables of each section show."""
 
 
 def headline(results: Results) -> str:
@@ -398,22 +363,9 @@ def sampled_how(found: Sequence[Flame]) -> str:
 
 
 def _how(stacks: StackFigures) -> str:
-    if stacks.how == "pprof":
-        return (
-            "Go's pprof replaced perf, which is not available. It sampled the program after each "
-            "10 ms of its CPU time, from start to end, so the figures are shares of CPU time. It "
-            "shows kernel time only as the function that makes a system call."
-        )
-    if stacks.how == "callgrind":
-        return (
-            "valgrind's callgrind replaced perf, which is not allowed. It counted instructions in "
-            "user space exactly, but no time. Kernel work, the largest part, is not included."
-        )
-    kernel = "" if stacks.kernel else " It was permitted to sample user space only."
-    return (
-        "perf sampled the server's CPU with its call stacks 4,999 times a second, so the figures "
-        f"are shares of CPU time.{kernel}"
-    )
+    limited = stacks.how == "perf" and not stacks.kernel
+    more = " It was permitted to sample user space only." if limited else ""
+    return TEXTS["sampled"][stacks.how] + more
 
 
 # ---- Where the time is ----
@@ -441,8 +393,8 @@ def places(stacks: StackFigures) -> dict[str, float]:
 
 
 def _place_of(function: str) -> str:
-    for what, starts in _PLACES.items():
-        if function.startswith(starts):
+    for what, starts in TEXTS["kernel"].items():
+        if function.startswith(tuple(starts.split())):
             return what
     return next((function.removeprefix(s) for s in _CALLS if function.startswith(s)), OTHER)
 

@@ -5,7 +5,7 @@ If every server was the limit of its own runs, the ranking is by measured rates;
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
 is a computed value; it includes neither waiting nor other work of the core. It also replaces the
-measured rate if other programs used the server's CPU: that rate is only that of a part of a core.
+measured rates if other programs used the server's CPU, because the server had a part of it only.
 
 Servers share a rank if no two of them differ significantly.
 """

@@ -1,38 +1,20 @@
 # SPDX-License-Identifier: MIT
 """A configuration: a server under test, the conditions of the measurement, a concurrency level.
 
-A condition is a field of Conditions and a row of ASPECTS. Command line, titles, file names, CSV and
-exports are derived from these two; docs/how-to/extend-the-benchmark.md shows how to add one.
+A condition is a field of Conditions and a table of conditions.toml. Command line, titles, file
+names, CSV and exports are derived from these two; docs/how-to/extend-the-benchmark.md shows how to
+add one.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args, get_type_hints
 
-from pydantic import TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from bench.records.figures import (
-    BALANCERS,
-    CORES,
-    GENERATORS,
-    PROBES,
-    Balancer,
-    Cores,
-    Generator,
-    Mode,
-)
-from bench.records.values import (
-    milliseconds,
-    one_of,
-    one_or_none,
-    positive,
-    quota,
-    toml_of,
-    whole,
-    yes_or_no,
-)
-from bench.records.words import of_a_core, plural
+from bench.records import values as parsers
+from bench.records.figures import PROBES, Balancer, Cores, Generator, Mode
+from bench.records.values import one_of, tables_of, toml_of
 
 BASELINE_PREFIX = "baseline-"
 PLAIN_PREFIX = "plain-"
@@ -40,21 +22,6 @@ SLUG_LENGTH = 50
 """The largest number of characters of a path in a file's name; the request has the whole path."""
 Value = bool | int | float | str | None
 """The value of one condition."""
-
-THROUGH: dict[Value, str] = {
-    "none": "straight to the server",
-    "close": "through nginx, connections closed",
-    "keep": "through nginx, connections kept",
-}
-"""How requests reach the server: nginx keeps its connections to the server or closes each of them
-after one request."""
-SAID_OF_PROBES: dict[Value, str] = {
-    "parked": "memory of connections that wait for their next request",
-    "pending": "memory of connections that wait for Redis",
-    "traced": "traced",
-    "sampled": "sampled by a profiler",
-    "counted": "instructions counted",
-}
 
 
 class Conditions(NamedTuple):
@@ -108,7 +75,7 @@ class Conditions(NamedTuple):
 
     def particulars(self) -> list[str]:
         """Return texts for all conditions that are not the default, without the workload."""
-        return [aspect.words(value) for aspect, value in self._unusual()]
+        return [aspect.text(value) for aspect, value in self._unusual()]
 
     def slug(self) -> str:
         """Return a text for file names: "guestbook_keep-alive_idle1000"."""
@@ -156,22 +123,32 @@ def as_typed(value: Value) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-@dataclass(frozen=True)
-class Aspect:
+SWITCHES = TypeAdapter(dict[str, dict[str, str]]).validate_python(
+    toml_of(Path(__file__).with_name("switches.toml"))
+)
+OPTIMISATIONS, CHANGES = SWITCHES["optimisations"], SWITCHES["changes"]
+"""The optimisations that can be switched off, and the experiments, with their effects by name."""
+
+
+class Aspect(BaseModel):
     """The form of a condition on the command line, in titles and in file names."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     """The name of the field."""
-    parse: Callable[[str], Value]
-    """Parses a word of the command line. Raises UserError."""
-    help: str
-    words: Callable[[Value], str]
-    """The text in a title, used for values other than the default."""
+    about: str = Field(alias="help")
+    """The help of the option; {known}: the known words."""
+    kind: str = ""
+    """The name of a known word in error messages."""
+    read: str = ""
+    """The function of `bench.records.values` that parses a word; empty: the words are `known`."""
+    words: str | dict[str, str]
+    """The text in a title, for values other than the default; or the text of each word. {}: the
+    value; {word}: the word."""
     slug: str = "{}"
-    """The text in a file's name; {} is `word`."""
+    """The text in a file's name; {}: the word."""
     metavar: str = "N"
-    word: Callable[[Value], str] = as_typed
-    """The word that `parse` reads."""
     typed: str = ""
     """The name of the option, if it is not that of the field."""
 
@@ -180,119 +157,44 @@ class Aspect:
         """Return the option of the command line."""
         return f"--{(self.typed or self.name).replace('_', '-')}"
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """Return the words of an option that is not read by a function. The mode "open" has none,
+        because --rate sets it."""
+        if switches := {"without": OPTIMISATIONS, "change": CHANGES}.get(self.name):
+            return tuple(switches)
+        words = get_args(get_type_hints(Conditions)[self.name])
+        return tuple(word for word in words if word != "open")
 
-SWITCHES = TypeAdapter(dict[str, dict[str, str]]).validate_python(
-    toml_of(Path(__file__).with_name("switches.toml"))
-)
-OPTIMISATIONS, CHANGES = SWITCHES["optimisations"], SWITCHES["changes"]
-"""The optimisations that can be switched off, and the experiments, with their effects by name."""
+    @property
+    def help(self) -> str:
+        """Return the help of the option."""
+        return self.about if self.read else self.about.format(known=", ".join(self.known))
 
-ASPECTS = (
-    Aspect(
-        "generator",
-        lambda word: one_of("load generator", word, GENERATORS),
-        "load generator: ab with HTTP/1.0, wrk with HTTP/1.1, or wrk-pipelined, which sends 8 "
-        "requests at once on kept connections (default ab)",
-        "load by {}".format,
-        metavar="PROGRAM",
-    ),
-    Aspect(
-        "without",
-        lambda word: one_or_none("optimisation", word, OPTIMISATIONS),
-        f"disable an optimisation of the servers: {', '.join(OPTIMISATIONS)} (default none)",
-        "without {}".format,
-        "without-{}",
-        metavar="NAME",
-    ),
-    Aspect(
-        "change",
-        lambda word: one_or_none("experiment", word, CHANGES),
-        f"apply the change of an experiment to the servers: {', '.join(CHANGES)} (default none)",
-        "changed: {}".format,
-        "changed-{}",
-        metavar="NAME",
-    ),
-    Aspect(
-        "keep_alive",
-        yes_or_no,
-        "no: a connection for each request; yes: connections are kept; both (default no)",
-        "keep-alive".format,
-        "keep-alive",
-        metavar="HOW",
-    ),
-    Aspect(
-        "idle",
-        whole,
-        "hold N idle connections open during the load (default 0)",
-        "{:,} idle connections".format,
-        "idle{}",
-    ),
-    Aspect(
-        "redis_delay_ms",
-        milliseconds,
-        "delay each reply of Redis by MS milliseconds (default 0)",
-        "Redis {:g} ms slower".format,
-        "redis{}ms",
-        metavar="MS",
-        typed="redis_delay",
-    ),
-    Aspect(
-        "mode",
-        lambda word: one_of("probe", word, ("closed", *PROBES)),
-        "closed: requests per second; parked, pending: memory of connections; traced: system "
-        "calls; sampled: functions by perf (or Go's pprof); counted: functions by callgrind "
-        "(default closed)",
-        lambda mode: SAID_OF_PROBES.get(mode, "open loop"),
-        metavar="HOW",
-        typed="probe",
-    ),
-    Aspect(
-        "rate",
-        lambda word: float(positive(word)),
-        "also measure an open loop with N requests per second, by oha (default none)",
-        "{:,.0f} requests/s".format,
-    ),
-    Aspect(
-        "instances",
-        positive,
-        "start N processes of a server (default 1)",
-        "{} instances".format,
-        "x{}",
-    ),
-    Aspect(
-        "balancer",
-        lambda word: one_of("balancer", word, BALANCERS),
-        "nginx in front of the servers: none; close: a new connection to a server for each "
-        "request; keep: connections to the servers are kept (default none)",
-        lambda how: THROUGH[how],
-        "nginx-{}",
-        metavar="HOW",
-    ),
-    Aspect(
-        "workers",
-        positive,
-        "start N processes of preforking and multicore, threads of prethreading (default: the "
-        "server's own)",
-        lambda number: plural(int(number or 0), "worker"),
-        "workers{}",
-    ),
-    Aspect(
-        "quota",
-        quota,
-        "limit a server to this share of a core by a control group; 0: no limit (default 0; 20 in "
-        "the default sweep if this machine supports quotas)",
-        lambda share: of_a_core(float(share or 0)),
-        "quota{}",
-        metavar="PERCENT",
-        word=lambda share: f"{100 * float(share or 0):g}",
-    ),
-    Aspect(
-        "cores",
-        lambda word: one_of("share of the cores", word, CORES),
-        "one: a server has its own core; all: it may use every core of its host, on one machine "
-        "those of the load, too (default one)",
-        "all cores".format,
-        "cores-{}",
-        metavar="WHICH",
-    ),
-)
+    def parse(self, word: str) -> Value:
+        """Return the value of a word of the command line. Raises UserError."""
+        if self.read:
+            value: Value = getattr(parsers, self.read)(word)
+            return value
+        if word == "none" and Conditions._field_defaults[self.name] == "":
+            return ""
+        return one_of(self.kind, word, self.known)
+
+    def word(self, value: Value) -> str:
+        """Return the word that `parse` reads; a share is in per cent."""
+        return as_typed(100 * float(value or 0) if self.read == "quota" else value)
+
+    def text(self, value: Value) -> str:
+        """Return the text of a value in a title."""
+        word = self.word(value)
+        texts = {"other": self.words} if isinstance(self.words, str) else self.words
+        return texts[word if word in texts else "other"].format(value, word=word)
+
+
+BY_NAME = tables_of(Aspect, Path(__file__).with_name("conditions.toml"))
+ASPECTS = tuple(BY_NAME.values())
+
+
+def way_in_words(balancer: Balancer) -> str:
+    """Return how requests reach the server."""
+    return BY_NAME["balancer"].text(balancer)

@@ -6,7 +6,7 @@ Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 """
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
@@ -14,12 +14,9 @@ Bottleneck = Literal["server", "load", "redis", "nginx", "none"]
 Generator = Literal["ab", "wrk", "wrk-pipelined"]
 """The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1, which may send
 several requests at once."""
-GENERATORS: tuple[Generator, ...] = get_args(Generator)
 Cores = Literal["one", "all"]
 """The cores of a server: one of its own, or all of its host, shared with other processes."""
-CORES: tuple[Cores, ...] = get_args(Cores)
 Balancer = Literal["none", "close", "keep"]
-BALANCERS: tuple[Balancer, ...] = get_args(Balancer)
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]

@@ -57,7 +57,7 @@ def verdict(
     change = after.median / before.median - 1 if before.median else 0.0
     if overlap or abs(change) <= max(before.noise, after.noise):
         return "same"
-    return "better" if (change > 0) == BY_KEY[key].more_is_better else "worse"
+    return "better" if (change > 0) == (BY_KEY[key].better == "more") else "worse"
 
 
 def spread_of(runs: Iterable[Run], key: str) -> Spread | None:

@@ -101,6 +101,11 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def rate(text: str) -> float:
+    """Return a number of requests per second, above 0."""
+    return float(positive(text))
+
+
 def whole(text: str) -> int:
     """Return a whole number, 0 included."""
     if text.isdecimal():
@@ -155,11 +160,6 @@ def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str
 def one_of(what: str, text: str, known: Collection[str]) -> str:
     """Return the word, which must be in `known`."""
     return each_of(what, [text], known)[0]
-
-
-def one_or_none(what: str, text: str, known: Collection[str]) -> str:
-    """Return "" for "none", otherwise the word, which must be in `known`."""
-    return "" if text == "none" else one_of(what, text, known)
 
 
 def path(text: str) -> str:

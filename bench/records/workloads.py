@@ -16,6 +16,8 @@ class Workload(BaseModel):
 
     name: str
     title: str
+    called: str = ""
+    """Its name in titles, if it differs from `name`."""
     path: str
     status: int | None = None
     """The expected status; None: that of the first request, unless it is an error."""

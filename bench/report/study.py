@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
-from bench.records.conditions import CellKey, Conditions
+from bench.records.conditions import BASELINE_PREFIX, CellKey, Conditions
 from bench.records.points import Point, best_level, data_points, ratio
 from bench.records.results import Results
 from bench.records.store import Json
@@ -109,19 +109,13 @@ class Study:
         and servers of many processes cannot be compared with those of one."""
         return any(p.typical and p.typical.process for p in self.points)
 
-    def baseline_of(self, point: Point) -> Point | None:
-        """Return the valid baseline point with the same architecture, scenario and level."""
+    def baseline_ratio(self, point: Point) -> float | None:
+        """Return CPU per request as a multiple of that of the baseline with the same architecture,
+        scenario and level; None if one is unknown."""
         if point.kind == "baseline" or not point.architecture:
             return None
-        for other in self.of(point.conditions, "baseline"):
-            same = other.architecture == point.architecture
-            if same and other.level == point.level and other.held:
-                return other
-        return None
-
-    def baseline_ratio(self, point: Point) -> float | None:
-        """Return CPU per request as a multiple of the baseline's; None if one is unknown."""
-        return ratio(point, self.baseline_of(point), "cpu")
+        name = BASELINE_PREFIX + point.architecture
+        return ratio(point, self.find(name, point.conditions, point.level), "cpu")
 
     @property
     def single_run(self) -> bool:
@@ -132,20 +126,11 @@ class Study:
 WAITS = {name: workload.waits for name, workload in WORKLOADS.items()}
 """The number of times that a request of a workload waits for Redis."""
 
-NAMES = {
-    "redirect": "redirect",
-    "small": "small file",
-    "large": "large file",
-    "sorted": "sorted page",
-    "link": "short link",
-    "sign": "signing the guestbook",
-    "guestbook": "guestbook",
-}
-
 
 def workload_name(workload: str) -> str:
     """Return the name of a workload in words."""
-    return NAMES.get(workload, workload)
+    known = WORKLOADS.get(workload)
+    return known.called or known.name if known else workload
 
 
 def describe(scenario: Conditions) -> str:

@@ -4,7 +4,7 @@
     style        colours and marks of the servers, the two themes
     rows         the data that the charts share
     base         the parts that all charts share; a chart with its titles
-    lines, bars  the kinds of charts
+    kinds        the kinds of charts
     catalogue    the charts of a report; SVG and PNG of each
 
 A specification contains no data and no colour: it refers to data by name, and colours are tokens

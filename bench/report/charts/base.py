@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The parts that all charts share, and a chart with its titles."""
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
@@ -79,7 +80,7 @@ def shape(subjects: Sequence[StudySubject]) -> alt.Shape:
 
 def dash(subjects: Sequence[StudySubject]) -> alt.StrokeDash:
     """Return the line style: servers solid, reference servers dashed, baselines dotted."""
-    dashes = [style.DASHES.get(s.kind, [1, 0]) for s in subjects]
+    dashes = [style.STYLE.dashes.get(s.kind, [1, 0]) for s in subjects]
     return alt.StrokeDash("subject:N", scale=_scale(subjects, dashes), legend=_legend())
 
 
@@ -229,7 +230,6 @@ FindingAt = Callable[[Study, Conditions, int], str]
 class Exhibit:
     """A chart with its titles."""
 
-    key: str
     spec: Spec
     titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
     """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A missing
@@ -257,26 +257,28 @@ class Catalogue:
 
     def add(self, key: str, spec: Spec, say: Finding) -> None:
         """Add a chart with the titles that `say` returns, unless all of them are empty."""
-        texts = ((k, in_its_slice(s.quota, say(self.study, s))) for s, k in self._chosen())
-        said = {key: words for key, words in texts if words}
-        if said:
-            self.exhibits[key] = Exhibit(key, spec, said)
+        study = self.study
+        texts = {study.keys[s]: in_its_slice(s.quota, say(study, s)) for s in study.scenarios}
+        if said := {name: text for name, text in texts.items() if text}:
+            self.exhibits[key] = Exhibit(spec, said)
 
     def add_at(self, key: str, spec: Spec, say: FindingAt) -> None:
         """Add a chart for each level with the titles of `say`, unless all of them are empty."""
-        said: dict[str, dict[str, str]] = {}
-        for scenario, name in self._chosen():
-            levels = self.study.levels(scenario)
-            texts = (
-                (n, in_its_slice(scenario.quota, say(self.study, scenario, n))) for n in levels
-            )
-            said[name] = {str(n): text for n, text in texts if text}
+        study = self.study
+        said = {
+            study.keys[s]: {
+                str(n): text
+                for n in study.levels(s)
+                if (text := in_its_slice(s.quota, say(study, s, n)))
+            }
+            for s in study.scenarios
+        }
         if any(said.values()):
-            self.exhibits[key] = Exhibit(key, spec, said)
+            self.exhibits[key] = Exhibit(spec, said)
 
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
         """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
-        self.exhibits[key] = Exhibit(key, spec, {"*": in_its_slice(quota, title)})
+        self.exhibits[key] = Exhibit(spec, {"*": in_its_slice(quota, title)})
 
     def picture(self, key: str, scenario: Conditions, theme: int = 0) -> Spec | None:
         """Return a chart's complete specification with data, title and width; None if it has
@@ -286,7 +288,7 @@ class Catalogue:
         if exhibit is None or not (title := exhibit.title(*at)):
             return None
         colours = style.tokens(study.subjects, theme)
-        lines: Spec = {"text": wrapped(title)}
+        lines: Spec = {"text": textwrap.wrap(title, LINE, break_on_hyphens=False)}
         return chosen(style.substitute(exhibit.spec, colours), *at) | {
             "$schema": alt.SCHEMA_URL,
             "width": WIDTH,
@@ -296,9 +298,6 @@ class Catalogue:
             "config": style.substitute(style.config(), colours),
             "datasets": {name: self.data[name] for name in data_names(exhibit.spec)},
         }
-
-    def _chosen(self) -> list[tuple[Conditions, str]]:
-        return [(s, self.study.keys[s]) for s in self.study.scenarios]
 
 
 def data_names(spec: Json) -> set[str]:
@@ -310,13 +309,3 @@ def data_names(spec: Json) -> set[str]:
     own = spec.get("data")
     found = {str(own["name"])} if isinstance(own, dict) and own.keys() == {"name"} else set[str]()
     return found.union(*map(data_names, spec.values()))
-
-
-def wrapped(text: str) -> list[str]:
-    """Return a title split into lines."""
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + len(word) >= LINE:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return lines

@@ -10,9 +10,9 @@ import vl_convert
 
 from bench.records.store import load, replace
 from bench.report import limits
-from bench.report.charts import bars, base, lines, rows
+from bench.report.charts import base, kinds, rows
 from bench.report.charts.base import Catalogue
-from bench.report.findings import across, findings, peers, recommendation
+from bench.report.findings import across, findings, peers
 from bench.report.study import Study
 
 
@@ -20,12 +20,12 @@ def catalogue(study: Study) -> Catalogue:
     """Return all charts for which there are data."""
     made = Catalogue(study, rows.all_rows(study))
     if made.data["order"]:
-        made.add("order", bars.order(study.subjects), recommendation.ranking_title)
+        made.add("order", kinds.order(study.subjects), findings.ranking_title)
     levels = sorted({n for s in study.scenarios for n in study.levels(s)})
-    chart = lines.over_levels(study.subjects, levels, "rate", "requests per second")
+    chart = kinds.over_levels(study.subjects, levels, "rate", "requests per second")
     made.add("rates", chart, findings.rates)
     seen = {rows.status_of(point) for scenario in study.scenarios for point in study.of(scenario)}
-    strip = bars.holding(study.subjects, levels, sorted(seen))
+    strip = kinds.holding(study.subjects, levels, sorted(seen))
     made.add("holding", strip, findings.holding)
     _add_hosts(made)
     _add_costs(made, levels)
@@ -40,36 +40,36 @@ def _add_hosts(made: Catalogue) -> None:
     """Add what each host did, and several instances behind nginx."""
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
-        made.add_at("hosts", bars.hosts(subjects, limits.names(study)), limits.finding)
+        made.add_at("hosts", kinds.hosts(subjects, limits.names(study)), limits.finding)
     made.data["instances"] = found = across.instance_rows(study)
     counts = sorted({n for row in found if isinstance(n := row["n"], int)})
     for way in ("keep", "close") if len(counts) > 1 else ():
-        chart = lines.scaling(subjects, counts, way)
+        chart = kinds.scaling(subjects, counts, way)
         made.add_at(f"instances-{way}", chart, partial(across.scaling_finding, way=way))
     if found:
-        chart = lines.through(subjects, {str(row["way"]) for row in found})
+        chart = kinds.through(subjects, {str(row["way"]) for row in found})
         made.add_at("through", chart, across.through_finding)
 
 
 def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
-    """Add latency, CPU time, context switches and memory, and the ratios to the baselines."""
+    """Add latency, CPU time, context switches and memory, and the ratios to the basekinds."""
     subjects, study = made.study.subjects, made.study
-    line = partial(lines.over_levels, subjects, levels)
+    line = partial(kinds.over_levels, subjects, levels)
     if study.has("p99"):
-        made.add_at("latency", bars.percentiles(subjects), findings.latency)
+        made.add_at("latency", kinds.percentiles(subjects), findings.latency)
         chart = line(key="p99", title="p99 in milliseconds, logarithmic", kind="log")
         made.add("latency-over", chart, findings.latency_growth)
     if study.has("cpu"):
-        made.add_at("cpu", bars.cpu(subjects), findings.cpu)
+        made.add_at("cpu", kinds.cpu(subjects), findings.cpu)
         chart = line(key="cpu", title="CPU time per request, µs")
         made.add("cpu-over", chart, findings.cpu_growth)
     if study.has("switches_voluntary"):
-        made.add_at("switches", bars.switches(subjects), findings.switches)
+        made.add_at("switches", kinds.switches(subjects), findings.switches)
     if study.has("memory"):
         made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
     if ratios := across.baseline_rows(study):
         made.data["baselines"] = ratios
-        chart = bars.baselines(
+        chart = kinds.baselines(
             subjects, list(dict.fromkeys(str(row["workload"]) for row in ratios))
         )
         made.add_always("baselines", chart, across.baselines_title(study), study.usual.quota)
@@ -83,14 +83,14 @@ def _add_comparisons(made: Catalogue) -> None:
         made.data["standing"] = standing = peers.dot_rows(dots)
         quotas = {dot.conditions.quota for dot in dots}
         quota = quotas.pop() if len(quotas) == 1 else 0.0
-        made.add_always("standing", lines.standing(standing), title, quota)
+        made.add_always("standing", kinds.standing(standing), title, quota)
     names = [s.name for s in subjects if s.kind != "baseline"]
     for found in across.contrasts(study):
         kind, quota = found.kind, found.scenarios[-1].quota
-        spec = lines.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)
+        spec = kinds.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)
         made.add_always(kind.key, spec, across.title(found, names), quota)
         made.data[kind.key] = found.rows
-    made.add("loops", bars.loops(), across.loops)
+    made.add("loops", kinds.loops(), across.loops)
 
 
 # ---- SVG and PNG of each chart, from the same specification as on the page ----

@@ -11,8 +11,8 @@ from bench.records.metrics import METRICS
 from bench.records.points import Point
 from bench.records.words import figure, percent
 from bench.report import limits
-from bench.report.findings import across, recommendation
-from bench.report.findings.findings import all_switches
+from bench.report.findings import across
+from bench.report.findings.findings import all_switches, order_rows
 from bench.report.study import Row, Study
 
 
@@ -27,7 +27,7 @@ def all_rows(study: Study) -> dict[str, list[Row]]:
         "paper": paper_rows(study),
         "loops": [row._asdict() for row in across.loop_rows(study)],
         "hosts": limits.host_rows(study),
-        "order": recommendation.order_rows(study),
+        "order": order_rows(study),
     }
 
 
@@ -101,25 +101,20 @@ def status_of(point: Point) -> str:
 def paper_rows(study: Study) -> list[Row]:
     """Return the curves of 2019 for the scenario that they match, as published and scaled to the
     highest rate of the same architectures in these results."""
-    rows: list[Row] = []
-    published = curves_of_2019()
-    for scenario, key in study.keys.items():
-        # In 2019: the guestbook, a connection for each request.
-        if scenario != Conditions("guestbook") or scenario not in study.scenarios:
-            continue
-        names = {point.subject for point in study.of(scenario)}
-        there = [curve for curve in published if curve[0] in names]
-        then = {name for name, _, _ in there}
-        same = [p for p in study.contenders(scenario) if p.subject in then]
-        here = [p.get("rate") or 0.0 for p in same]
-        if not there or not here:
-            continue
-        scale = max(here) / max(rate for _, _, rate in there)
-        rows += [
-            {"s": key, "subject": n, "level": level, "then": rate, "scaled": _short(rate * scale)}
-            for n, level, rate in there
-        ]
-    return rows
+    scenario = Conditions("guestbook")  # with a connection for each request
+    if scenario not in study.scenarios:
+        return []
+    names = {point.subject for point in study.of(scenario)}
+    there = [curve for curve in curves_of_2019() if curve[0] in names]
+    then = {name for name, _, _ in there}
+    here = [point["rate"] for point in study.contenders(scenario) if point.subject in then]
+    if not here:
+        return []
+    key, scale = study.keys[scenario], max(here) / max(rate for _, _, rate in there)
+    return [
+        {"s": key, "subject": n, "level": level, "then": rate, "scaled": _short(rate * scale)}
+        for n, level, rate in there
+    ]
 
 
 def _short(value: float) -> float:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bench.records.conditions import THROUGH, Conditions, as_typed, conditions_from
+from bench.records.conditions import Conditions, as_typed, conditions_from, way_in_words
 from bench.records.figures import Balancer
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point
@@ -249,22 +249,20 @@ def _loop_rows(study: Study, point: Point) -> Iterator[LoopRow]:
     closed_loop = point.conditions._replace(mode="closed", rate=None)
     key = study.keys.get(closed_loop, study.keys[point.conditions])
     name, asked = point.subject, f"{figure(point.conditions.rate)}/s"
-
-    def row(way: str, p50: float, p99: float, p999: float | None) -> LoopRow:
-        said = f"{name} at {asked}, {way}: median {duration(p50)}, p99 {duration(p99)}"
-        said += f", p99.9 {duration(p999)}" if p999 else ""
-        return LoopRow(key, name, asked, way, p50, p99, said)
-
-    def of(way: str, found: Point) -> LoopRow:
-        return row(way, found.get("p50") or 0.0, found.get("p99") or 0.0, found.get("p999"))
-
-    yield of(WAYS[2], point)
+    times_of = {WAYS[2]: [point.get(part) for part in ("p50", "p99", "p999")]}
     run = point.typical
     if run and run.open_loop and (sent := run.open_loop.uncorrected):
-        yield row(WAYS[1], sent.p50, sent.p99, sent.p999)
+        times_of[WAYS[1]] = [sent.p50, sent.p99, sent.p999]
     closed = [p for p in study.series(name, closed_loop) if p.held and p.get("p99")]
     if closed:
-        yield of(WAYS[0], min(closed, key=lambda p: abs(p.level - point.level)))
+        nearest = min(closed, key=lambda p: abs(p.level - point.level))
+        times_of[WAYS[0]] = [nearest.get(part) for part in ("p50", "p99", "p999")]
+    for way, (p50, p99, p999) in times_of.items():
+        said = (
+            f"{name} at {asked}, {way}: median {duration(p50 or 0.0)}, p99 {duration(p99 or 0.0)}"
+        )
+        said += f", p99.9 {duration(p999)}" if p999 else ""
+        yield LoopRow(key, name, asked, way, p50 or 0.0, p99 or 0.0, said)
 
 
 def loops(study: Study, scenario: Conditions) -> str:
@@ -395,7 +393,7 @@ def _row(study: Study, point: Point, number: int, keys: list[str]) -> Row:
         "subject": point.subject,
         "level": point.level,
         "way": way,
-        "way_said": THROUGH[way],
+        "way_said": way_in_words(way),
         "n": count,
         "rate": round(spread.median, 1),
         "bound": point.lower_bound,
@@ -465,15 +463,12 @@ def through_finding(study: Study, scenario: Conditions, level: int) -> str:
     unknown: dict[str, None] = {}
     for way in WITH:
         for point in study.contenders(family._replace(balancer=way), level):
-            name = point.subject
-            straight = study.find(name, family, level)
+            straight = study.find(point.subject, family, level)
             if straight and straight.lower_bound:
-                unknown[name] = None
+                unknown[point.subject] = None
             elif straight and straight.held:
-                kept.setdefault(name, {})[way] = (
-                    point["rate"] / straight["rate"],
-                    point.lower_bound,
-                )
+                share = (point["rate"] / straight["rate"], point.lower_bound)
+                kept.setdefault(point.subject, {})[way] = share
     without = f"without nginx {AT_LIMIT}"
     if not kept:
         return f"The cost of nginx is unknown: {without}" if unknown else ""

@@ -81,8 +81,8 @@ def document(results: Results) -> Document:
     legend = Drawing(drawn("legend", colours=[*BARS, *undivided]))
     made = f"Made by `{command(results)}` on {results.started:%Y-%m-%d}, on "
     sections = [
-        Section("What a request costs", [words.ABOUT_COST, legend, *costs], "costs"),
-        Section("System calls of a request", [words.ABOUT_CALLS, *calls], "calls"),
+        Section("What a request costs", [words.ABOUT["cost"], legend, *costs], "costs"),
+        Section("System calls of a request", [words.ABOUT["calls"], *calls], "calls"),
     ]
     sections = [*(sections if found else ()), *_changes(results), *_functions(flames)]
     return Document(
@@ -98,34 +98,23 @@ def document(results: Results) -> Document:
 
 def _changes(results: Results) -> Iterator[Section]:
     """Yield the sections about optimisations and experiments that were measured."""
-    optimisations = words.differences(results, "without")
-    alone = "Each optimisation switched off alone"
-    for key, title, about, found in (
-        (
-            "optimisations",
-            alone,
-            [words.ABOUT_OPTIMISATIONS, words.brought(optimisations)],
-            optimisations,
-        ),
-        (
-            *("experiments", "Alternatives", [words.ABOUT_EXPERIMENTS]),
-            words.differences(results, "change"),
-        ),
-    ):
-        explained = Terms([(f"`{name}`", text) for name, text in words.explained(found)])
-        if found:
-            yield Section(title, [*about, explained, words.difference_table(found)], key)
+    kinds: tuple[tuple[str, str, words.DifferenceKind], ...] = (
+        ("optimisations", "Each optimisation switched off alone", "without"),
+        ("experiments", "Alternatives", "change"),
+    )
+    for key, title, how in kinds:
+        if found := words.differences(results, how):
+            gains = words.brought(found) if how == "without" else ""
+            terms = Terms([(f"`{name}`", text) for name, text in words.explained(found)])
+            table = words.difference_table(found)
+            yield Section(title, [words.ABOUT[key], gains, terms, table], key)
 
 
 def _functions(flames: Sequence[words.Flame]) -> Iterator[Section]:
     """Yield the section about the functions in which the time is spent."""
     if not flames:
         return
-    about = (
-        f"{words.sampled_how(flames)} A system call includes all kernel work inside it. The page "
-        "that `make cost` writes has flame graphs, too: each box is a function, as wide as its "
-        "share, and its callees are below it. Wide boxes at the bottom show where the time goes."
-    )
+    about = f"{words.sampled_how(flames)} {words.ABOUT['functions']}"
     places = [
         Section(f"Where the time is spent: {conditions.describe()}", [words.place_table(own)])
         for conditions, own in words.by_conditions(flames)

@@ -64,7 +64,7 @@ def _data(study: Study, charts: Catalogue) -> str:
         "light": style.tokens(study.subjects, 0),
         "config": style.config(),
         "data": charts.data,
-        "exhibits": {e.key: {"spec": e.spec, "titles": e.titles} for e in charts.exhibits.values()},
+        "exhibits": {key: vars(exhibit) for key, exhibit in charts.exhibits.items()},
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " ")

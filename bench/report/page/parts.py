@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The first texts of the page, a function for each part: the top, and the controls with the
-recommendation. Each function gets the study and its charts, and returns the values
+findings. Each function gets the study and its charts, and returns the values
 of its part of the template `page.html.j2`."""
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from bench.records.points import Point
 from bench.records.words import connections, listed, number_word, percent, plural, upper_first
 from bench.report.charts import style
 from bench.report.charts.base import Catalogue
-from bench.report.findings import findings, recommendation
+from bench.report.findings import findings
 from bench.report.limits import holdings, in_order
 from bench.report.study import Study, describe
 
@@ -31,7 +31,7 @@ def opening(study: Study, charts: Catalogue) -> dict[str, object]:
     first = study.scenarios[0]
     titles = charts.titles()
     where = hosts_in_a_line(study) or study.results.machine.describe()
-    ranking = recommendation.ranking_title(study, first)
+    ranking = findings.ranking_title(study, first)
     best = findings.in_its_slice(first.quota, ranking or findings.headline(study, first))
     others = [key for key in SHORT if titles.get(key) and not (ranking and key == "rates")]
     short = [("order" if ranking else "rates", best)]
@@ -87,13 +87,13 @@ def controls(study: Study, _: Catalogue) -> dict[str, object]:
             {
                 "key": study.keys[scenario],
                 "name": describe(scenario),
-                "advice": recommendation.recommended(study, scenario, study.reference(scenario)),
+                "advice": findings.recommended(study, scenario, study.reference(scenario)),
                 "holdings": holdings(study, scenario),
             }
             for scenario in study.scenarios
         ],
         "subjects": [
-            {"name": s.name, "kind": s.kind, "path": style.SHAPES[shape]}
+            {"name": s.name, "kind": s.kind, "path": style.STYLE.shapes[shape]}
             for s, shape in zip(study.subjects, shapes, strict=True)
         ],
     }

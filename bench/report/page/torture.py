@@ -3,7 +3,10 @@
 console shows too."""
 
 from collections import Counter
+from pathlib import Path
 from typing import NamedTuple
+
+from pydantic import BaseModel
 
 from bench.readers.console import Field, Table
 from bench.records.torture import (
@@ -22,13 +25,13 @@ from bench.records.torture import (
     since,
     verdict,
 )
+from bench.records.values import toml_of
 from bench.records.words import connections, figure, listed, plural
 from bench.report.page.document import Document, Section, Terms, drawn, key
 
 
 class VerdictLook(NamedTuple):
-    """The sign, the colours and the meaning of a verdict. The signs are distinct without
-    colours."""
+    """The sign of a verdict, its style in a terminal, its colours on a page, and its meaning."""
 
     sign: str
     terminal: str
@@ -37,44 +40,19 @@ class VerdictLook(NamedTuple):
     meaning: str
 
 
-GREY = ("dim", "#5B6675", "#A3ADBA")
-LOOKS: dict[Verdict, VerdictLook] = {
-    "served": VerdictLook(
-        *("●", "green", "#00694D", "#35CFA0"),
-        "during the attack visitors got 90 % or more of their rate before it",
-    ),
-    "slower": VerdictLook("◕", "cyan", "#1C6A9E", "#8FDDF7", "50 to 90 %"),
-    "much slower": VerdictLook("◔", "yellow", "#8A5A00", "#F2B632", "10 to 50 %"),
-    "waiting": VerdictLook(
-        *("○", "yellow", "#A04400", "#FF9F60"),
-        "less than 10 %: they waited, which is no fault if each got a response in the end",
-    ),
-    "broken": VerdictLook(
-        *("✗", "bold red", "#B00040", "#FF8FB0"),
-        "a promise was broken: a confirmed remark was lost, or the server did not recover",
-    ),
-    "no figure": VerdictLook("?", *GREY, "visitors got almost no responses even before the attack"),
-    "left out": VerdictLook(
-        "–", *GREY, "the server does not support this attack, or could not be measured"
-    ),
-    "not reached": VerdictLook("…", *GREY, "the time limit was reached before this attack"),
-}
+class TortureTexts(BaseModel):
+    """The content of torture.toml, which explains it."""
+
+    promises: str
+    figures: str
+    outcomes: dict[str, str]
+    verdicts: dict[Verdict, VerdictLook]
+
+
+TEXTS = TortureTexts.model_validate(toml_of(Path(__file__).with_name("torture.toml")))
+LOOKS = TEXTS.verdicts
 WORTH_SAYING = 0.25
 """A recovery time up to this is not reported, in seconds."""
-ABOUT_PROMISES = (
-    "The promises: the server does not end by itself; it serves again within "
-    f"{BACK_SECONDS:.0f} s after the attack; no response is wrong; each remark that the server "
-    "confirmed is in Redis once; every request before and after the attack gets the right "
-    "response; no connections, processes or threads remain; after SIGTERM the server responds to "
-    "the requests in progress and exits with status 0. Waiting during an attack breaks no "
-    "promise; the percentage shows it."
-)
-OUTCOME_WORDS = {
-    "unavailable": "answered 503",
-    "refused": "refused",
-    "failed": "without a whole response",
-    "wrong": "with a wrong response",
-}
 
 
 def command(record: Record) -> str:
@@ -83,17 +61,11 @@ def command(record: Record) -> str:
     return f"make torture{words}"
 
 
-def per_cent(value: float | None) -> str:
-    """Return a share in per cent."""
-    return "–" if value is None else f"{100 * value:.0f}\N{NO-BREAK SPACE}%"
-
-
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
     """Return the sign of the verdict and the share of the rate during the attack."""
-    word = verdict(cell, facts)
-    held = share(cell)
-    shown = LOOKS[word].sign
-    return shown if held is None else f"{shown}\N{NO-BREAK SPACE}{per_cent(held)}"
+    held, shown = share(cell), LOOKS[verdict(cell, facts)].sign
+    space = "\N{NO-BREAK SPACE}"
+    return shown if held is None else f"{shown}{space}{100 * held:.0f}{space}%"
 
 
 def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
@@ -118,7 +90,7 @@ def asides(cell: TortureCell, facts: AttackFacts) -> list[str]:
 def losses(cell: TortureCell, facts: AttackFacts) -> str:
     """Return the losses in words; an empty text if there are none."""
     found = lost(cell, facts)
-    text = listed([f"{n:,} {OUTCOME_WORDS.get(outcome, outcome)}" for outcome, n in found.items()])
+    text = listed([f"{n:,} {TEXTS.outcomes.get(outcome, outcome)}" for outcome, n in found.items()])
     reasons = why(cell, facts)
     return f"{text} ({reasons})" if found and reasons else text
 
@@ -254,14 +226,6 @@ def reasons(record: Record) -> dict[str, list[str]]:
 
 # ---- Tables, and the document ----
 
-ABOUT_FIGURES = (
-    "Before, during, after: good responses per second, the median of short intervals. Back: when "
-    "every page again had at least half of its rate, without a failure. Lost: what well-behaved "
-    "clients did not get from the attack on. Remarks: those that the server confirmed with 303, "
-    "and how many of them were missing in Redis at the end. Attack: its actions, if they can be "
-    "counted. "
-    "A drawing shows the good responses over time; the grey part is the attack."
-)
 DETAILS = ("server", "before", "during", "after", "verdict", "back", "lost", "remarks", "attack")
 WIDTH, HEIGHT = 132, 30
 """Size of the small drawings, in SVG units."""
@@ -312,13 +276,19 @@ def document(record: Record) -> Document:
     sections = (
         Section("Promises broken", [Terms(broken)], "promises"),
         Section("Results", [overview(record, titles=True), signs], "overview"),
-        Section("The attacks", [ABOUT_FIGURES if details else "", *details], "attacks"),
+        Section("The attacks", [TEXTS.figures if details else "", *details], "attacks"),
         Section("Left out", [Terms(left_out)], "left-out"),
     )
     colours = {key(name): (look.light, look.dark) for name, look in LOOKS.items()}
-    lead, cautioned = (ABOUT_PROMISES, made), cautions(record)
+    lead = (TEXTS.promises.format(seconds=BACK_SECONDS), made)
     return Document(
-        "Robustness test", record.started, headline(record), lead, cautioned, sections, colours
+        "Robustness test",
+        record.started,
+        headline(record),
+        lead,
+        cautions(record),
+        sections,
+        colours,
     )
 
 

@@ -39,6 +39,7 @@ STACKS = StackFigures(how="perf", kernel=True, frames=[MAIN])
 
 REDIRECT = Conditions("redirect")
 MORE = REDIRECT._replace(without="more")
+FAULTS, INTERRUPTS, BORDER = words.TEXTS["kernel"]
 OTHERS = ("switches_voluntary", "switches_involuntary", "faults")
 
 
@@ -176,7 +177,7 @@ def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
 
 def test_places_are_the_whole_of_the_time() -> None:
     found = words.places(STACKS)
-    assert found == {"sendto": 0.5, words.OWN: 0.4, words.FAULTS: 0.06, words.LIBRARY: 0.04}
+    assert found == {"sendto": 0.5, words.OWN: 0.4, FAULTS: 0.06, words.LIBRARY: 0.04}
     assert sum(found.values()) == pytest.approx(1)
 
 
@@ -185,10 +186,10 @@ def test_places_of_another_processor_have_the_same_names() -> None:
     system calls; and each way into a kernel."""
     arm = {
         "__arm64_sys_sendto": "sendto",
-        **dict.fromkeys(("el0_da", "el0_ia"), words.FAULTS),
-        "el0t_64_irq": words.INTERRUPTS,
-        **dict.fromkeys(("do_notify_resume", "syscall_trace_exit"), words.BORDER),
-        **dict.fromkeys(ENTRY, words.BORDER),
+        **dict.fromkeys(("el0_da", "el0_ia"), FAULTS),
+        "el0t_64_irq": INTERRUPTS,
+        **dict.fromkeys(("do_notify_resume", "syscall_trace_exit"), BORDER),
+        **dict.fromkeys(ENTRY, BORDER),
     }
     for name, place in arm.items():
         frames = [Frame(name="main", count=1, below=[Frame(name=name, of="kernel", count=1)])]

@@ -17,7 +17,7 @@ from bench.records.run import Run
 from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
 from bench.report.charts.catalogue import catalogue, pictures
-from bench.report.findings import across, findings, recommendation
+from bench.report.findings import across, findings
 from bench.report.findings.across import LoopRow, baseline_rows, contrasts
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
@@ -75,8 +75,8 @@ def levels(study: Study, scenario: Conditions) -> str:
     return found.words
 
 
-def advice(study: Study, scenario: Conditions) -> recommendation.Advice:
-    found = recommendation.recommended(study, scenario, study.reference(scenario))
+def advice(study: Study, scenario: Conditions) -> findings.Advice:
+    found = findings.recommended(study, scenario, study.reference(scenario))
     assert found
     return found
 
@@ -91,7 +91,7 @@ SAY: dict[str, Callable[[Study, Conditions], str]] = {
     "latency": lambda study, scenario: findings.latency(study, scenario, 100),
     "cpu": lambda study, scenario: findings.cpu(study, scenario, 100),
     "switches": lambda study, scenario: findings.switches(study, scenario, 100),
-    "ranking": recommendation.ranking_title,
+    "ranking": findings.ranking_title,
     "scaling": lambda study, scenario: across.scaling_finding(study, scenario, 100, "keep"),
     "through": lambda study, scenario: across.through_finding(study, scenario, 100),
     "comparison": lambda study, _: comparison(study),
@@ -258,7 +258,7 @@ def test_with_a_slower_redis_waiting_counts_and_not_cpu() -> None:
     runs = plain_runs(("epoll", "poll"), (100,), redis_delay_ms=5.0)
     for run in runs:
         run.bottleneck = "load"
-    assert recommendation.recommended(Study(results_of(runs)), runs[0].conditions, 100) is None, (
+    assert findings.recommended(Study(results_of(runs)), runs[0].conditions, 100) is None, (
         "no rates"
     )
 

@@ -14,9 +14,10 @@ from bench.doctor.limits import (
     Facts,
     assess,
     judged,
-    limits_here,
     why_impossible,
 )
+from bench.host.machine import read_limits
+from bench.load.ab import concurrency_ceiling
 from bench.readers.console import Table, say
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
 from bench.records.figures import Role
@@ -60,7 +61,7 @@ def diagnose(
 ) -> Diagnosis:
     """Check all hosts for some runs. `redis`: None if a private one will be started later;
     `others`: the limits of other hosts; `roles`: empty if everything runs on this machine."""
-    limits = limits_here()
+    limits = read_limits(concurrency_ceiling())
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
     lines = examine(runs, limits, facts, load_only=bool(roles))

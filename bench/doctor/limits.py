@@ -18,8 +18,7 @@ from bench.host import kernel
 from bench.host.accounting import parent_of_groups
 from bench.host.kernel import text_of
 from bench.host.programs import output_of
-from bench.host.quota import read_limits
-from bench.load.ab import AB, concurrency_ceiling
+from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.wrk import WRK
 from bench.records.environment import UNLIMITED, Finding, Limit, SystemLimits
@@ -232,11 +231,6 @@ class Facts:
     redis_url: str = ""
     oha: str | None = None
     groups: Path | None = None
-
-
-def limits_here() -> SystemLimits:
-    """Return this machine's limits, with that of ab if it is installed."""
-    return read_limits(concurrency_ceiling())
 
 
 def require_tools(by_oha: bool, by_wrk: bool) -> None:

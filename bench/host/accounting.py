@@ -43,8 +43,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.host.kernel import text_of
+from bench.host.machine import V1, V2, own_folders, parse_mounts, parse_stat, read_own
+from bench.host.process import StartError
 from bench.host.programs import output_of
-from bench.host.quota import V1, V2, own_folders, parse_mounts, parse_stat, read_own
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
 """A script for sh: enter group $0, then execute the program, so that all its instructions are
@@ -97,6 +98,16 @@ class Usage(NamedTuple):
     does not report it."""
     periods: Periods | None
     """None without a quota."""
+
+    @property
+    def wanted_us(self) -> float | None:
+        """Return the microseconds in which they ran or were runnable; None if unknown."""
+        return None if self.starved_us is None else self.cpu.total + self.starved_us
+
+    @property
+    def throttled(self) -> float | None:
+        """Return the share of the quota's periods in which they were throttled; None: no quota."""
+        return self.periods.throttled / max(self.periods.all, 1) if self.periods else None
 
 
 class Group:
@@ -290,6 +301,16 @@ class Slicing:
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
         quota = [str(PERIOD_US // 2), str(PERIOD_US)]
         return _works(lambda: self.slice(0.5), show, lambda _, said: said.split() == quota)
+
+
+def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:
+    """Return a new group in this folder (None: no group), or one with a quota. Raises StartError or
+    OSError."""
+    if not quota:
+        return Group(parent) if parent else None
+    if slicing is None:
+        raise StartError("this host cannot give a server a quota of CPU time")
+    return slicing.slice(quota)
 
 
 def find_slicing() -> Slicing | None:

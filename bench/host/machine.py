@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: MIT
-"""Describes this machine for the results, and assigns its CPUs to server and load."""
+"""Describes this machine for the results, assigns its CPUs to server and load, and reads its
+limits: how much CPU time this host may use and has used, and all others that a benchmark can reach.
+
+The limit of CPU time is the quota of our control group or the CPUs that we may run on. A quota is
+CPU time per period, e.g. 15 ms in each 100 ms. When it is used up, all processes of the group are
+stopped (throttled) until the next period. The kernel counts the throttled periods. This count is
+the most reliable sign that a host was at its limit.
+"""
 
 import os
 import platform
 import re
 import resource
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import psutil
 
-from bench.host.kernel import text_of
+from bench.host.kernel import TcpCounters, cpu_ticks, tcp_counters, text_of
 from bench.host.programs import output_of
-from bench.host.quota import Host
-from bench.records.environment import HostInfo, Machine, Placement
+from bench.records.environment import UNLIMITED, HostInfo, Machine, Placement, SystemLimits
 
 SETTINGS = (
     "net.core.somaxconn",
@@ -38,7 +46,7 @@ def describe_machine() -> Machine:
     )
 
 
-def describe_host(host: Host) -> HostInfo:
+def describe_host(host: "Host") -> HostInfo:
     """Return this host as one of several. The caller sets its role, name and address."""
     quota = host.quota
     return HostInfo(
@@ -113,3 +121,216 @@ def place_here(instances: int = 1) -> Placement:
 
 def _list(cpus: Iterable[int]) -> str:
     return ", ".join(map(str, cpus))
+
+
+# ---- Limits ----
+
+
+def read_limits(ab_ceiling: int | None = None, proc: Path = Path("/proc")) -> SystemLimits:
+    """Read the limits of this machine."""
+    net = proc / "sys/net"
+    tasks, name, fix = min(_task_limits(proc))
+    return SystemLimits(
+        descriptors=_unlimited(resource.getrlimit(resource.RLIMIT_NOFILE)[1]),
+        somaxconn=_setting(net / "core/somaxconn", 128),
+        syn_backlog=_setting(net / "ipv4/tcp_max_syn_backlog", 128),
+        syn_cookies=_setting(net / "ipv4/tcp_syncookies", 1),
+        ports=usable_ports(
+            text_of(net / "ipv4/ip_local_port_range", "32768 60999"),
+            text_of(net / "ipv4/ip_local_reserved_ports"),
+        ),
+        time_wait_reuse=_setting(net / "ipv4/tcp_tw_reuse", 0),
+        time_wait_memory=_setting(net / "ipv4/tcp_max_tw_buckets", UNLIMITED),
+        tasks=tasks,
+        tasks_name=name,
+        tasks_fix=fix,
+        ab_ceiling=ab_ceiling,
+    )
+
+
+def usable_ports(port_range: str, reserved: str) -> int:
+    """Return the number of ports in `ip_local_port_range` without `ip_local_reserved_ports`."""
+    low, high = (int(word) for word in port_range.split())
+    taken: set[int] = set()
+    for part in filter(None, reserved.strip().split(",")):
+        first, _, last = part.partition("-")
+        taken.update(range(int(first), int(last or first) + 1))
+    return high - low + 1 - sum(low <= port <= high for port in taken)
+
+
+def _task_limits(proc: Path) -> list[tuple[int, str, str]]:
+    """Return each limit of processes and threads: value, name, and the command that raises it."""
+    # RLIMIT_NPROC does not apply to root.
+    user = _unlimited(resource.getrlimit(resource.RLIMIT_NPROC)[1]) if os.geteuid() else UNLIMITED
+    found = [
+        (user, "ulimit -u", "sudo prlimit --pid $$ --nproc=unlimited:unlimited"),
+        *(
+            (_setting(proc / "sys/kernel" / name, UNLIMITED), f"kernel.{name}", fix)
+            for name, fix in (
+                ("threads-max", "sudo sysctl -w kernel.threads-max=100000"),
+                ("pid_max", "sudo sysctl -w kernel.pid_max=4194304"),
+            )
+        ),
+    ]
+    for _, folder in own_folders("pids", *read_own(proc)):
+        value = _setting(folder / "pids.max", UNLIMITED)
+        found.append((value, f"{folder}/pids.max", f"echo max | sudo tee {folder}/pids.max"))
+    return found
+
+
+def _unlimited(value: int) -> int:
+    return UNLIMITED if value == resource.RLIM_INFINITY else value
+
+
+def _setting(path: Path, default: int) -> int:
+    text = text_of(path).strip()
+    return int(text) if text.isdigit() else default
+
+
+# ---- CPU time ----
+
+V1, V2 = "cgroup v1", "cgroup v2"
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A control group with a quota."""
+
+    version: str
+    folder: Path
+    """The folder of cpu.stat."""
+    usage: Path
+    """The file with the used CPU time: cpu.stat, or cpuacct.usage in version 1."""
+    cpus: float
+    """CPU time divided by real time: 0.15 is 15 % of one CPU."""
+
+
+class Mount(NamedTuple):
+    """A mount of a hierarchy of control groups."""
+
+    point: Path
+    root: str
+    """The group that is mounted there: "/" for all."""
+    version: str
+    controllers: frozenset[str]
+
+
+class HostCount(NamedTuple):
+    """A host's counters so far. None: unknown."""
+
+    cpu_s: float
+    periods: int | None
+    """The quota's periods in which a process ran."""
+    throttled: int | None
+    tcp: TcpCounters | None
+
+
+class Host:
+    """The host on which this process runs."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self.cpus = sorted(os.sched_getaffinity(0))
+        """The CPUs that it may use."""
+        self.quota = find_quota(*read_own(proc))
+
+    @property
+    def allowed(self) -> float:
+        """Return the CPU time that it may use: 1.0 is one CPU."""
+        return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
+
+    def count(self) -> HostCount:
+        """Return the counters so far."""
+        tcp = tcp_counters(self._proc)
+        used = seconds_used(text_of(self.quota.usage)) if self.quota else None
+        if self.quota is None or used is None:
+            ticks = cpu_ticks(self.cpus, self._proc / "stat").busy
+            return HostCount(ticks / os.sysconf("SC_CLK_TCK"), None, None, tcp)
+        stat = parse_stat(text_of(self.quota.folder / "cpu.stat"))
+        return HostCount(used, stat.get("nr_periods"), stat.get("nr_throttled"), tcp)
+
+
+def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
+    """Return this process' /proc/self/cgroup and mountinfo: its groups and their mounts."""
+    return text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo")
+
+
+def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
+    """Return the innermost quota of a process with this /proc/self/cgroup and mountinfo."""
+    for version, folder in own_folders("cpu", cgroup, mountinfo):
+        if version == V1:
+            cpus = _cpus(folder, "cpu.cfs_quota_us", "cpu.cfs_period_us")
+            usage = _usage_next_to(parse_mounts(mountinfo), folder)
+        else:
+            cpus, usage = _cpus(folder, "cpu.max"), folder / "cpu.stat"
+        if cpus is not None and usage.exists():
+            return Quota(version, folder, usage, cpus)
+    return None
+
+
+def parse_cgroup(text: str) -> list[tuple[frozenset[str], str]]:
+    """Parse /proc/self/cgroup: for each hierarchy its controllers (none: version 2) and the path of
+    our group."""
+    lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
+    return [(frozenset(filter(None, names.split(","))), path) for _, names, path in lines]
+
+
+def parse_mounts(text: str) -> list[Mount]:
+    """Return the hierarchies in /proc/self/mountinfo."""
+    found = []
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.split()
+        if len(fields) > 4 and kind and kind[0] in ("cgroup", "cgroup2"):
+            version = V2 if kind[0] == "cgroup2" else V1
+            point = fields[4].replace("\\040", " ")
+            controllers = frozenset(kind[-1].split(","))
+            found.append(Mount(Path(point), fields[3], version, controllers))
+    return found
+
+
+def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
+    """Yield version and folder of each control group that a process is in, the innermost first.
+    The texts are its /proc/self/cgroup and mountinfo. Of version 1, only the hierarchy with this
+    controller counts ("": no hierarchy)."""
+    mounts = parse_mounts(mountinfo)
+    for controllers, path in parse_cgroup(cgroup):
+        if controllers and controller not in controllers:
+            continue
+        version, group = V1 if controllers else V2, PurePosixPath(path)
+        for mount in mounts:
+            is_of_it = version == V2 or controller in mount.controllers
+            # A mount with another root may show another part of the hierarchy.
+            if mount.version == version and is_of_it and group.is_relative_to(mount.root):
+                below = group.relative_to(mount.root)
+                yield from ((version, mount.point / part) for part in (below, *below.parents))
+
+
+def parse_stat(text: str) -> dict[str, int]:
+    """Parse cpu.stat into names and numbers."""
+    pairs = (line.split() for line in text.splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].isdigit()}
+
+
+def seconds_used(text: str) -> float | None:
+    """Return the seconds in version 2's cpu.stat (microseconds) or cpuacct.usage (nanoseconds)."""
+    if text.strip().isdigit():
+        return int(text) / 1e9
+    used = parse_stat(text).get("usage_usec")
+    return None if used is None else used / 1e6
+
+
+def _cpus(folder: Path, *files: str) -> float | None:
+    """Return the quota in CPUs: these files have its CPU time and its period."""
+    words = " ".join(text_of(folder / name) for name in files).split()
+    return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
+
+
+def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
+    """Return the group's cpuacct.usage: in `folder` if both controllers are mounted together."""
+    together = folder / "cpuacct.usage"
+    if together.exists():
+        return together
+    own = next(m for m in mounts if m.version == V1 and folder.is_relative_to(m.point))
+    other = next((m for m in mounts if m.version == V1 and "cpuacct" in m.controllers), own)
+    return other.point / folder.relative_to(own.point) / "cpuacct.usage"

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from bench.host.programs import search_path
 from bench.host.project import ROOT
@@ -54,24 +54,31 @@ class Child:
         cpus: Sequence[int] = (),
         cwd: Path | None = None,
         death_signal: str = "KILL",
+        piped: bool = False,
     ) -> None:
         """Start the program. `death_signal`: sent by the kernel when we end; a program that must
-        end its own children needs one other than KILL."""
+        end its own children needs one other than KILL. `piped`: see `pipes`."""
         self.command = list(command)
         self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
         self._err = tempfile.TemporaryFile()  # noqa: SIM115
         self._said: tuple[str, str] | None = None
         self._process = subprocess.Popen(
             guarded(command, cpus, death_signal),
-            stdin=subprocess.DEVNULL,
-            stdout=self._out,
+            stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+            stdout=subprocess.PIPE if piped else self._out,
             stderr=self._err,
+            bufsize=0,
             cwd=cwd,
             # A command may begin with env or setpriv, which search PATH for the program.
             env={**os.environ, "PATH": search_path()},
             start_new_session=True,
         )
         self.pid = self._process.pid
+
+    @property
+    def pipes(self) -> list[IO[bytes]]:
+        """Return the pipes to its standard input and from its standard output, if it has them."""
+        return [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
 
     @property
     def stdout(self) -> str:
@@ -268,7 +275,7 @@ class HelperError(NoFigure):
 Own = TypeVar("Own", bound="Helper")
 
 
-class Helper:
+class Helper(Child):
     """A module of this package as a child process. Use in a `with` block."""
 
     def __init__(
@@ -282,16 +289,14 @@ class Helper:
         """Start it and wait for its first line, a number. It starts faster without site-packages
         (-S). `inside`: a command that starts it in another place. Raises HelperError or
         Interrupted."""
-        command = [*inside, sys.executable, "-S", "-m", module, *words]
-        self._child = Child(command, cpus, cwd=ROOT)
-        child = self._child
+        super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
-            if not child.until(lambda: "\n" in child.stdout, START_SECONDS, watch):
-                said = last_line(child.stderr) or "it printed no error"
+            if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):
+                said = last_line(self.stderr) or "it printed no error"
                 raise HelperError(f"{module} did not start: {said}")
-            self._first = int(self._child.stdout.split("\n")[0])
+            self.first = int(self.stdout.split("\n")[0])
         except BaseException:
-            self._child.end()
+            self.end()
             raise
 
     def __enter__(self: Own) -> Own:
@@ -302,8 +307,4 @@ class Helper:
 
     def close(self) -> None:
         """End the process."""
-        self._child.end()
-
-    def demand_seconds(self) -> float | None:
-        """Return the seconds for which it ran or was runnable; None if unknown."""
-        return self._child.demand_seconds()
+        self.end()

@@ -36,11 +36,11 @@ def _call_names() -> dict[int, str]:
     return {int(number): name for name, number in found}
 
 
-def said_version(command: Sequence[str]) -> str | None:
-    """Return the first line that a command prints, on standard error (as nginx does) or standard
-    output; None if it prints nothing."""
+def first_line(command: Sequence[str]) -> str | None:
+    """Return the first line that a command prints on standard output, or on standard error (as
+    nginx does) if that is empty; None if it prints nothing."""
     done = ended_well(command)
-    lines = (done.stderr or done.stdout).strip().splitlines() if done else []
+    lines = (done.stdout.strip() or done.stderr.strip()).splitlines() if done else []
     return lines[0] if lines else None
 
 
@@ -48,11 +48,6 @@ def output_of(command: Sequence[str]) -> str:
     """Return a command's output; empty if it is not installed, takes too long, or fails."""
     done = ended_well(command)
     return done.stdout if done else ""
-
-
-def first_line(command: Sequence[str]) -> str | None:
-    lines = output_of(command).splitlines()
-    return lines[0].strip() if lines else None
 
 
 def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
@@ -85,9 +80,10 @@ def find_program(name: str) -> str | None:
     return shutil.which(name, path=search_path())
 
 
-def require(name: str, found: str | None, group: str) -> str:
-    """Return the path that was `found`. If it is None, raise UserError with the group of
-    scripts/setup.sh that installs the program."""
+def require(name: str, group: str) -> str:
+    """Return a program's path. If it is not installed, raise UserError with the group of
+    scripts/setup.sh that installs it."""
+    found = find_program(name)
     if found is None:
         raise UserError(f"{name} is not installed. Run: scripts/setup.sh {group}")
     return found

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import redis
 
-from bench.load.client import Client, Connection, NoAnswer, request
+from bench.load.client import Client, NoAnswer, request
 from bench.records.store import Json
 from bench.services.redis_server import connect
 
@@ -111,7 +111,7 @@ class Clients:
         self._address = (to.hostname or "127.0.0.1", to.port or 80)
         self._redis_url = redis_url
         self._lock = threading.RLock()
-        self._open: dict[OwnClient, Connection] = {}
+        self._open: dict[OwnClient, Client] = {}
         """The clients that are connected."""
         self._visits: deque[OwnClient] = deque()
         self._visitors = self._silents = self._cut_off = 0
@@ -130,7 +130,7 @@ class Clients:
                 self._silents += 1
                 number = self._silents
             try:
-                connection = Connection(self._address, 2)
+                connection = Client(self._address, 2)
                 connection.send(HALF_A_REQUEST)
             except OSError:
                 return

@@ -16,7 +16,7 @@ CHUNK = 65536
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
 _FIRST = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
 _STATUS, _LENGTH = re.compile(rb"[0-9]{3}"), re.compile("[0-9]{1,18}")
-Same = TypeVar("Same", bound="Connection")
+Same = TypeVar("Same", bound="Client")
 
 
 class NoAnswer(Exception):
@@ -76,7 +76,7 @@ class Response:
         return (self.field("Connection") or "").lower() == "close"
 
 
-class Connection:
+class Client:
     """A connection to a server, with TCP_NODELAY. Use it in a `with` block. Methods raise OSError
     if the connection breaks, except where another error is named."""
 
@@ -101,6 +101,9 @@ class Connection:
             raise
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.port: int = self.socket.getsockname()[1]
+        self._received = bytearray()
+        self.broke = False
+        """Whether the connection ended with an error, usually a reset."""
 
     def send(self, data: bytes) -> None:
         """Send all bytes."""
@@ -121,19 +124,6 @@ class Connection:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class Client(Connection):
-    """A connection whose answers are read."""
-
-    def __init__(
-        self, address: tuple[str, int], timeout: float, buffer: int = 0, source: str = ""
-    ) -> None:
-        """See `Connection`."""
-        super().__init__(address, timeout, buffer, source)
-        self._received = bytearray()
-        self.broke = False
-        """Whether the connection ended with an error, usually a reset."""
 
     def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send a request and return the answer. Raises NoAnswer."""

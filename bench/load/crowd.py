@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
-from bench.load.client import RESET, Connection, Response, request
+from bench.load.client import RESET, Client, Response, request
 
 Outcome = Literal["good", "unavailable", "refused", "failed", "wrong"]
 """good: complete and correct. unavailable: a complete 502 or 503. refused: no process listens.
@@ -309,31 +309,22 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
             watched.register(connection, select.EPOLLIN)
         for connection, _ in waiting.values():
             sent(connection, page.request())
-        read_all(waiting, watched, lambda data: tally.count(*judge(data, page, file)))
+        deadline = time.monotonic() + RUSH_SECONDS
+        while waiting and time.monotonic() < deadline:
+            for descriptor, _ in watched.poll(0.05):
+                connection, so_far = waiting[descriptor]
+                piece = received(connection)
+                so_far += piece or b""
+                if piece == b"":
+                    tally.count(*judge(bytes(so_far), page, file))
+                    del waiting[descriptor]
+                    leave_nothing(connection)
+                    connection.close()
         for connection, _ in waiting.values():
             tally.count("failed", f"no complete response within {RUSH_SECONDS:.0f} s")
             connection.close()
         watched.close()
         pause(order.pause, ended)
-
-
-def read_all(
-    waiting: dict[int, tuple[socket.socket, bytearray]],
-    watched: select.epoll,
-    done: Callable[[bytes], None],
-) -> None:
-    """Read every connection to its end, and remove finished ones from `waiting`."""
-    deadline = time.monotonic() + RUSH_SECONDS
-    while waiting and time.monotonic() < deadline:
-        for descriptor, _ in watched.poll(0.05):
-            connection, so_far = waiting[descriptor]
-            piece = received(connection)
-            so_far += piece or b""
-            if piece == b"":
-                done(bytes(so_far))
-                del waiting[descriptor]
-                leave_nothing(connection)
-                connection.close()
 
 
 def visit(order: CrowdOrder, _: Tally, ended: Ended) -> None:
@@ -408,7 +399,7 @@ def pause(seconds: float, ended: Ended) -> None:
 def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
     """Return a new non-blocking connection, or None if it is not made within CONNECT_SECONDS."""
     try:
-        connection = Connection(order.address, CONNECT_SECONDS, receive_buffer).socket
+        connection = Client(order.address, CONNECT_SECONDS, receive_buffer).socket
     except OSError:
         return None
     connection.setblocking(False)

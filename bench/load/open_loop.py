@@ -4,8 +4,8 @@
 ab sends a request only after the previous answer. When the server stalls, ab stops too, and misses
 the requests that would have come meanwhile. oha sends at fixed times. If all its connections wait
 for answers, a request is sent late; `--latency-correction` counts its time from when it was due.
-oha prints these latencies. It also writes both times of each request into a database (`--db-url`);
-the uncorrected latencies are computed from it, for the same requests.
+oha writes both times of each request into a database (`--db-url`). All latencies are computed from
+it: corrected ones from when a request was due, uncorrected ones from when it was sent.
 """
 
 import math
@@ -24,6 +24,8 @@ from bench.records.figures import Latency, OpenLoopFigures
 from bench.records.workloads import FORM
 
 DATABASE = "requests.sqlite"
+CORRECTED = "oha --latency-correction: from when a request was due"
+UNCORRECTED = "oha --db-url: from when a request was sent"
 PROGRESS = "Storing results to"
 """The beginning of a line of oha that is not an error."""
 
@@ -32,8 +34,6 @@ class OhaSummary(BaseModel):
     """A part of oha's JSON; times in seconds."""
 
     total: float | None = None
-    slowest: float | None = None
-    average: float | None = None
     bytes: int | None = Field(None, alias="totalData")
 
 
@@ -43,7 +43,6 @@ class OhaReport(BaseModel):
     summary: OhaSummary
     codes: dict[str, int] = Field(alias="statusCodeDistribution")
     errors: dict[str, int] = Field(alias="errorDistribution")
-    percentiles: dict[str, float | None] = Field({}, alias="latencyPercentiles")
 
 
 class Times(NamedTuple):
@@ -77,12 +76,11 @@ def command(load: Load, folder: Path) -> list[str]:
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
     """Return the outcome with the figures from the output and the database of an oha that has
     ended. Its latency is corrected: from when each request was due."""
-    figures, latency, body = parse(ran.report, load.rate)
+    figures, body = parse(ran.report, load.rate)
+    rows, latency = requests_in(folder / DATABASE), None
     if figures:
-        figures.uncorrected = latency_of(
-            [times.end - times.sent for times in requests_in(folder / DATABASE)],
-            "oha --db-url: from when a request was sent",
-        )
+        latency = latency_of([times.end - times.due for times in rows], CORRECTED)
+        figures.uncorrected = latency_of([times.end - times.sent for times in rows], UNCORRECTED)
     said = [line for line in ran.message.splitlines() if not line.startswith(PROGRESS)]
     return replace(
         ran,
@@ -97,12 +95,12 @@ def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
 OHA = Generator("oha", "openloop", "--version", command, read)
 
 
-def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | None, int | None]:
-    """Return the figures, latencies and bytes of all bodies in oha's JSON; Nones if invalid."""
+def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, int | None]:
+    """Return the figures and the bytes of all bodies in oha's JSON; Nones if it is invalid."""
     try:
         said = OhaReport.model_validate_json(text)
     except ValueError:
-        return None, None, None
+        return None, None
     answered, seconds = sum(said.codes.values()), said.summary.total or 0.0
     figures = OpenLoopFigures(
         tool="oha",
@@ -114,7 +112,7 @@ def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, Latency | Non
         status_codes=said.codes,
         errors=said.errors,
     )
-    return figures, _latency(said, answered), said.summary.bytes
+    return figures, said.summary.bytes
 
 
 def requests_in(database: Path) -> list[Times]:
@@ -147,24 +145,4 @@ def latency_of(seconds: Sequence[float], source: str) -> Latency | None:
         mean=round(sum(times) / count, 4),
         count=count,
         source=source,
-    )
-
-
-def _latency(said: OhaReport, count: int) -> Latency | None:
-    """Return the latency in ms; None if a figure is missing."""
-    figures = {
-        "p50": said.percentiles.get("p50"),
-        "p90": said.percentiles.get("p90"),
-        "p99": said.percentiles.get("p99"),
-        "p999": said.percentiles.get("p99.9"),
-        "max": said.summary.slowest,
-        "mean": said.summary.average,
-    }
-    known = {name: round(value * 1000, 4) for name, value in figures.items() if value is not None}
-    if len(known) < len(figures):
-        return None
-    return Latency(
-        **known,
-        count=count,
-        source="oha --latency-correction: from when a request was due",
     )

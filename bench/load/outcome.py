@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.host.accounting import CpuTime, rusage_of_reaped
@@ -15,7 +15,6 @@ from bench.host.kernel import difference
 from bench.host.process import Child
 from bench.host.programs import find_program, require
 from bench.host.signals import SignalWatch
-from bench.records.errors import NoFigure
 from bench.records.figures import AbFigures, Latency, MemoryFigures, OpenLoopFigures, WrkFigures
 
 
@@ -36,12 +35,6 @@ class Load:
     """Whether responses may differ in length; see `bench.load.ab.command`."""
     rate: float = 0.0
     """Requests per second, in the open loop."""
-
-
-class WarmUpFailed(NoFigure):
-    """The warm-up requests were not answered; the message says why."""
-
-    label = "warm-up"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,44 +68,6 @@ class Outcome:
     """The share of `wall_seconds` in which it ran or was runnable; None if unknown."""
 
 
-def run_measured(
-    command: Sequence[str],
-    cpus: Sequence[int],
-    seconds: float,
-    watch: SignalWatch,
-    meanwhile: Callable[[], None] | None = None,
-    idle: float = 0.0,
-) -> Outcome:
-    """Run a load generator for `seconds` at most, calling `meanwhile` several times a second. Then
-    end it by SIGINT, after which it still prints its results. `idle`: seconds in which it cannot
-    run. May raise Interrupted; it has ended then, too."""
-    before, begin = rusage_of_reaped(), time.monotonic()
-    child = Child(command, cpus)
-    demands: list[float] = []
-
-    def look() -> None:
-        demands.append(child.demand_seconds() or 0.0)  # threads are counted only while they exist
-        if meanwhile:
-            meanwhile()
-
-    try:
-        in_time = child.wait(seconds, watch, look)
-        wall = time.monotonic() - begin
-        demands.append(child.demand_seconds() or 0.0)
-    finally:
-        child.end(number=signal.SIGINT)
-    wanted = max(demands)
-    return Outcome(
-        status=child.exit_status,
-        timed_out=not in_time,
-        message=child.stderr,
-        report=child.stdout,
-        wall_seconds=wall,
-        cpu=difference(rusage_of_reaped(), before),
-        demand=min(1.0, wanted / max(wall - idle, 0.01)) if wanted else None,
-    )
-
-
 @dataclass(frozen=True)
 class Generator:
     """A program that makes a load."""
@@ -127,7 +82,7 @@ class Generator:
     read: Callable[[Outcome, Load, Path], Outcome]
     """Return its outcome with the figures in its output and in the folder."""
     idle: float = 0.0
-    """See `run_measured`."""
+    """The seconds of a run in which it cannot run, such as its start."""
 
     def run(
         self,
@@ -136,20 +91,45 @@ class Generator:
         watch: SignalWatch,
         meanwhile: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Run it to its end, or to the load's timeout, calling `meanwhile` several times a second.
-        May raise Interrupted; it has ended then, too."""
+        """Run it to its end, calling `meanwhile` several times a second. After the load's timeout
+        end it by SIGINT: then it still prints its results. May raise Interrupted; it has ended
+        then, too."""
         with tempfile.TemporaryDirectory(prefix=f"zerohttpd-{self.name}-") as name:
             folder = Path(name)
             if load.form is not None:
                 (folder / "form").write_text(load.form)
-            words = self.command(load, folder)
-            ran = run_measured(words, cpus, load.timeout, watch, meanwhile, self.idle)
-            shown = self.command(load, Path())  # without the temporary folder
-            return self.read(replace(ran, tool=self.name, command=shown), load, folder)
+            before, begin = rusage_of_reaped(), time.monotonic()
+            child = Child(self.command(load, folder), cpus)
+            demands: list[float] = []
+
+            def look() -> None:
+                demands.append(child.demand_seconds() or 0.0)  # threads count only while they exist
+                if meanwhile:
+                    meanwhile()
+
+            try:
+                in_time = child.wait(load.timeout, watch, look)
+                wall = time.monotonic() - begin
+                demands.append(child.demand_seconds() or 0.0)
+            finally:
+                child.end(number=signal.SIGINT)
+            wanted = max(demands)
+            ran = Outcome(
+                tool=self.name,
+                command=self.command(load, Path()),  # without the temporary folder
+                status=child.exit_status,
+                timed_out=not in_time,
+                message=child.stderr,
+                report=child.stdout,
+                wall_seconds=wall,
+                cpu=difference(rusage_of_reaped(), before),
+                demand=min(1.0, wanted / max(wall - self.idle, 0.01)) if wanted else None,
+            )
+            return self.read(ran, load, folder)
 
     def require(self) -> str:
         """Return its path. Raise UserError unless it is installed."""
-        return require(self.name, find_program(self.name), self.group)
+        return require(self.name, self.group)
 
     def version(self) -> str | None:
         """Return its name and version, without its copyright; None if it is not installed. (wrk

@@ -16,11 +16,7 @@ SURPLUS_SECONDS = 0.2
 
 
 class ProbeError(NoFigure):
-    """No correct answer. `label` names the error in one or two words, the message in a sentence."""
-
-    def __init__(self, label: str, text: str) -> None:
-        super().__init__(text)
-        self.label = label
+    """The first request got no correct answer."""
 
 
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
@@ -38,15 +34,15 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
     answer = Response.of(received)
     if answer is None:
         words = f"{len(received):,} bytes, no HTTP head" if received else "the connection closed"
-        raise ProbeError("no answer", f"a first request got no answer: {words}")
+        raise ProbeError(f"a first request got no answer: {words}", "no answer")
     wrong = answer.status >= 400 if status is None else answer.status != status
     if wrong:
         wanted = f" and not {status}" if status else ""
-        raise ProbeError(f"status {answer.status}", f"a first request got {answer.status}{wanted}")
+        raise ProbeError(f"a first request got {answer.status}{wanted}", f"status {answer.status}")
     announced, came = answer.announced, len(answer.body)
     if announced is not None and announced != came:
         words = f"Content-Length says {announced:,}, but {came:,} bytes were received"
-        raise ProbeError("wrong length", words)
+        raise ProbeError(words, "wrong length")
     return answer
 
 
@@ -57,12 +53,12 @@ def require_content(answer: Response, workload: Workload) -> None:
         to = answer.field("Location") or ""
         if urlsplit(to).path != workload.leads:
             words = f"to {to}" if to else "nowhere"
-            raise ProbeError("wrong place", f"it leads {words} and not to {workload.leads}")
+            raise ProbeError(f"it leads {words} and not to {workload.leads}", "wrong place")
     if workload.file and answer.body != (ROOT / "public" / workload.file).read_bytes():
         words = f"{len(answer.body):,} bytes that are not public/{workload.file}"
-        raise ProbeError("wrong page", f"a first request got {words}")
+        raise ProbeError(f"a first request got {words}", "wrong page")
     if workload.contains.encode() not in answer.body:
-        raise ProbeError("wrong page", f"a first request got a page without {workload.contains!r}")
+        raise ProbeError(f"a first request got a page without {workload.contains!r}", "wrong page")
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
@@ -90,5 +86,5 @@ def _exchange(host: str, port: int, request: bytes) -> bytes:
     except OSError as error:
         if not received:
             words = f"a first request got no answer: {error or type(error).__name__}"
-            raise ProbeError("no answer", words) from error
+            raise ProbeError(words, "no answer") from error
     return received

@@ -26,14 +26,14 @@ class RunningCrowd(Helper):
 
     def close(self) -> None:
         """End the crowd."""
-        self._child.end(CROWD_SECONDS)
+        self.end(CROWD_SECONDS)
 
     def tally(self) -> dict[str, Any]:
         """Return the fields of the crowd's `Tally`. Raises HelperError if it printed none."""
         try:
-            found: dict[str, Any] = json.loads(self._child.stdout.splitlines()[1])
+            found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
         except (IndexError, ValueError) as error:  # killed before, or while it wrote
-            said = last_line(self._child.stderr) or "it printed nothing"
+            said = last_line(self.stderr) or "it printed nothing"
             raise HelperError(f"its crowd failed: {said}") from error
         return found
 
@@ -54,7 +54,7 @@ class IdleReport:
 
 
 class IdleConnections(RunningCrowd):
-    """Connections held open during a load. Call `end` after the load."""
+    """Connections held open during a load. Call `report` after the load."""
 
     def __init__(self, url: str, count: int, cpus: Sequence[int], watch: SignalWatch) -> None:
         """Open `count` connections and request `url` on each. Raises HelperError or Interrupted."""
@@ -64,10 +64,10 @@ class IdleConnections(RunningCrowd):
         order = CrowdOrder("kept", to.hostname or "", to.port or 80, count, (page,))
         super().__init__(order, cpus, watch)
 
-    def end(self) -> IdleReport:
+    def report(self) -> IdleReport:
         """Close all connections and return the counts. Raises HelperError."""
         self.close()
         counts = self.tally()
         requests = counts["requests"]
-        during = max(0, requests - self._first)
+        during = max(0, requests - self.first)
         return IdleReport(self._count, counts["held"], counts["reopened"], requests, during)

@@ -29,6 +29,10 @@ class NoFigure(Exception):
     label = "failed"
     """The reason in one or two words, for a table."""
 
+    def __init__(self, text: str, label: str = "") -> None:
+        super().__init__(text)
+        self.label = label or self.label
+
 
 def in_words(error: ValidationError) -> str:
     """Return the place and text of the first error, without the value, which may be secret."""

@@ -31,7 +31,7 @@ from bench.host.process import (
     on_free_port,
     url_that_answers,
 )
-from bench.host.programs import find_program, require
+from bench.host.programs import require
 from bench.host.signals import SignalWatch
 
 
@@ -144,14 +144,9 @@ class Balancer:
         return BalancerEnd(errors=len(errors), last_error=last, status=status)
 
 
-def nginx() -> str | None:
-    """Return the path of nginx; None if it is not installed."""
-    return find_program("nginx")
-
-
 def require_nginx() -> str:
     """Return the path of nginx. Raise UserError if it is not installed."""
-    return require("nginx", nginx(), "bench")
+    return require("nginx", "bench")
 
 
 def configuration(

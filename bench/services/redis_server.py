@@ -138,7 +138,7 @@ class PrivateRedis(RunRedis):
     ) -> None:
         """Start it; `settings` replace or extend its configuration. `database`: that of the URL.
         Raises UserError if it does not start, Interrupted on Ctrl-C."""
-        program = require("redis-server", shutil.which("redis-server"), "bench")
+        program = require("redis-server", "bench")
         self._cpus, self._watch = cpus, watch
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-redis-"))
         file = self._folder / "redis.conf"  # all users can read a command line
@@ -283,15 +283,15 @@ class SlowRedis(Helper):
         words = [address, *target, f"{delay_ms:g}", *(["split"] if split else [])]
         super().__init__("bench.services.redis_proxy", words, cpus, watch)
         password = f"{parts.netloc.rpartition('@')[0]}@" if "@" in parts.netloc else ""
-        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self._first}"))
+        self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self.first}"))
 
     def lie(self) -> None:
         """Send false replies from now on."""
-        self._child.send(signal.SIGUSR1)
+        self.send(signal.SIGUSR1)
 
     def be_honest(self) -> None:
         """Send the replies of Redis from now on."""
-        self._child.send(signal.SIGUSR2)
+        self.send(signal.SIGUSR2)
 
 
 def configuration(

@@ -2,8 +2,8 @@
 """Run and observe servers on a host, in this process or through an agent on another host.
 
 orders                the orders to an agent, and its reports
-`station`, observing  the agent in this process; its observation of a load
-footprint, sampling, counting    what servers use: time and memory; calls and stacks
+`station`             the agent in this process
+footprint, sampling   observe a load: time and memory; calls and stacks
 survey                what is installed on a host
 remote, agent         the agent on another host
 site, hosts           the testbed of a sweep; the file that names its hosts

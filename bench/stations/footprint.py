@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Measure what servers use under load: CPU time, context switches, memory, processes, descriptors.
+"""Observe the servers, Redis and nginx of one host during one load: CPU time, context switches,
+memory, processes, descriptors.
 
 CPU time is exact: it is that of a server's control group (see `bench.host.accounting`), which
 includes terminated processes. Without a control group, it is the CPU time of the server's whole
@@ -13,6 +14,8 @@ Memory, processes and descriptors are sampled several times a second, as far as 
 it uses the CPU of the load.
 """
 
+import math
+import os
 import random
 import resource
 import time
@@ -23,9 +26,22 @@ from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference, tcp_counters, text_of
+from bench.host.machine import Host, HostCount
+from bench.host.signals import SignalWatch
 from bench.host.sockets import own_backlog
-from bench.stations.orders import Lifetime, ServersUse, Switches, Weight
+from bench.records.environment import Placement
+from bench.services.balancer import Balancer, used_between
+from bench.services.redis_server import PrivateRedis, SlowRedis
+from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches, Weight
+from bench.stations.sampling import (
+    Sampler,
+    Tracer,
+    what_it_wrote,
+    what_was_counted,
+    why_no_perf,
+)
 from bench.subjects.running import RunningServer
+from bench.subjects.subject import PROFILE_FILE, Subject
 
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
@@ -44,8 +60,11 @@ class TaskUse(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """The counters that are read before and after the load."""
+    """The counters that are read before and after the load; those of the servers last, so that they
+    contain little else."""
 
+    host: HostCount
+    redis_wanted: list[float | None]
     servers: list[Usage | None]
     faults: int
     tcp: TcpCounters | None
@@ -65,83 +84,6 @@ def rollup(pid: int) -> dict[str, int]:
     process has ended."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
     return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines}
-
-
-class Footprint:
-    """The observation of this host's servers during one load: begin, look (often), end."""
-
-    def __init__(
-        self, servers: Sequence[RunningServer], cpus: Sequence[int], spread: int = 0
-    ) -> None:
-        """`cpus`: the CPUs that only the servers use; `spread`: the number of CPUs that each may
-        use, or 0."""
-        self._servers, self._cpus, self._spread = servers, cpus, spread
-        self._looks: list[Weight] = []
-        self._next_look = 0.0
-
-    def begin(self) -> None:
-        """Read the counters immediately before the load."""
-        self._tasks, self._before = tasks_of(self._pids()), self._moment()
-        self._next_look = time.monotonic() + 0.1
-
-    def look(self) -> None:
-        """Sample memory, processes and descriptors if the next sample is due."""
-        now = time.monotonic()
-        if now < self._next_look:
-            return
-        seen = look_at(self._pids())
-        if seen.processes:
-            self._looks.append(seen)
-        cost = time.monotonic() - now
-        self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
-
-    def end(self) -> ServersUse:
-        """Return the usage during the load. Call this after the load while the servers still
-        run."""
-        if not self._looks:
-            self._next_look = 0.0
-            self.look()
-        passed, looks = difference(self._moment(), self._before), self._looks
-        spent = [used.cpu if used else None for used in passed.servers]
-        return ServersUse(
-            alive=[server.running() for server in self._servers],
-            cpu=CpuTime.of_all(spent),
-            wanted_us=[
-                used.cpu.total + used.starved_us if used and used.starved_us is not None else None
-                for used in passed.servers
-            ],
-            spent_us=[ran.total if ran else None for ran in spent],
-            throttled=[
-                used.periods.throttled / max(used.periods.all, 1) if used and used.periods else None
-                for used in passed.servers
-            ],
-            switches=switches_between(self._tasks, tasks_of(self._pids()), CpuTime.of_all(spent)),
-            faults=max(passed.faults, 0),
-            seconds=passed.at,
-            busy=passed.ticks.busy_share,
-            cpus=len(self._cpus),
-            spread=self._spread,
-            own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
-            tcp=passed.tcp,
-            samples=len(looks),
-            processes_peak=max((look.processes for look in looks), default=None),
-            threads_peak=max((look.threads for look in looks), default=None),
-            descriptors_peak=max((look.descriptors for look in looks), default=None),
-            pss_peak_mb=max((look.pss / 1e6 for look in looks), default=None),
-            pss_mean_mb=sum(x.pss / 1e6 for x in looks) / len(looks) if looks else None,
-        )
-
-    def _pids(self) -> list[int]:
-        return [pid for server in self._servers for pid in server.pids()]
-
-    def _moment(self) -> _Moment:
-        return _Moment(
-            [server.used() for server in self._servers],
-            page_faults_of(self._pids()),
-            tcp_counters(),
-            cpu_ticks(self._cpus),
-            time.monotonic(),
-        )
 
 
 def switches_between(
@@ -213,3 +155,139 @@ def _field(status: str, name: str) -> int:
     return next(
         (int(line.split()[1]) for line in status.splitlines() if line.startswith(f"{name}:")), 0
     )
+
+
+def pids_of(servers: Sequence[RunningServer]) -> list[int]:
+    """Return the PIDs of all processes of some servers."""
+    return [pid for server in servers for pid in server.pids()]
+
+
+class Observation:
+    """The observation of a host during one load: begin, look (often), end; close in any case."""
+
+    def __init__(
+        self,
+        servers: Sequence[RunningServer],
+        placement: Placement,
+        redis: Sequence[PrivateRedis | SlowRedis],
+        balancer: Balancer | None,
+    ) -> None:
+        """`placement`: where the servers and the load run; `redis`: the Redis servers of this host.
+        A host without servers has nothing to profile."""
+        self._servers, self._redis, self._balancer = servers, redis, balancer
+        self._host = Host()
+        self._cpus, self._others, self._spread = placement.server, placement.load, 0
+        if servers and servers[0].place.conditions.cores == "all":
+            self._spread = len([*self._cpus, *self._others] or os.sched_getaffinity(0))
+            self._cpus = []
+        self._own = self._cpus[: len(servers)]
+        self._looks: list[Weight] = []
+        self._next_look = 0.0
+        self._profiler: Tracer | Sampler | None = None
+
+    def begin(self, watch: SignalWatch) -> None:
+        """Start to count the servers' system calls or to sample their stacks, if their mode needs
+        it, and read the counters immediately before the load. Raises StartError."""
+        mode = self._servers[0].place.conditions.mode if self._servers else "closed"
+        if mode == "traced":
+            self._profiler = Tracer(pids_of(self._servers), watch)
+        if mode == "sampled" and not self._servers[0].place.profile:
+            self._profiler = Sampler(pids_of(self._servers), self._cpus, self._others, watch)
+        self._nginx_before = self._balancer.use() if self._balancer else {}
+        self._tasks, self._before = tasks_of(pids_of(self._servers)), self._moment()
+        self._next_look = time.monotonic() + 0.1
+
+    def look(self) -> None:
+        """Sample memory, processes and descriptors of the servers if the next sample is due."""
+        now = time.monotonic()
+        if not self._servers or now < self._next_look:
+            return
+        seen = look_at(pids_of(self._servers))
+        if seen.processes:
+            self._looks.append(seen)
+        cost = time.monotonic() - now
+        self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
+
+    def end(self) -> Report:
+        """Stop observing and return the usage during the load, while the servers still run. Servers
+        that profile themselves are ended. Raises StartError."""
+        if not self._looks:
+            self._next_look = 0.0
+            self.look()
+        nginx = self._balancer.use() if self._balancer else {}
+        passed = difference(self._moment(), self._before)
+        report = Report(
+            balancer=used_between(self._nginx_before, nginx) if self._balancer else None,
+            redis_wanted_s=max((s for s in passed.redis_wanted if s is not None), default=None),
+            host=passed.host,
+            allowed=self._host.allowed,
+            servers=self._use(passed) if self._servers else None,
+        )
+        profiler, self._profiler, self._next_look = self._profiler, None, math.inf
+        if isinstance(profiler, Tracer):
+            report.calls = profiler.stop()
+        elif profiler:
+            report.stacks = profiler.stop()
+        elif self._servers and self._servers[0].place.profile:
+            for server in self._servers:
+                server.stop()
+            report.stacks = what_it_wrote(self._servers[0].place.folder / PROFILE_FILE)
+        return report
+
+    def close(self) -> None:
+        """Stop observing without a report."""
+        if self._profiler:
+            self._profiler.close()
+        self._profiler, self._next_look = None, math.inf
+
+    def _use(self, passed: _Moment) -> ServersUse:
+        """Return the servers' usage. `passed`: the differences of the counters."""
+        looks, tasks = self._looks, tasks_of(pids_of(self._servers))
+        found = ServersUse(
+            alive=[server.running() for server in self._servers],
+            used=passed.servers,
+            faults=max(passed.faults, 0),
+            seconds=passed.at,
+            busy=passed.ticks.busy_share,
+            cpus=len(self._own),
+            spread=self._spread,
+            own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
+            tcp=passed.tcp,
+            samples=len(looks),
+            processes_peak=max((look.processes for look in looks), default=None),
+            threads_peak=max((look.threads for look in looks), default=None),
+            descriptors_peak=max((look.descriptors for look in looks), default=None),
+            pss_peak_mb=max((round(look.pss / 1e6, 3) for look in looks), default=None),
+            pss_mean_mb=round(sum(x.pss / 1e6 for x in looks) / len(looks), 3) if looks else None,
+        )
+        found.switches = switches_between(self._tasks, tasks, found.cpu)
+        return found
+
+    def _moment(self) -> _Moment:
+        return _Moment(
+            self._host.count(),
+            [one.demand_seconds() for one in self._redis],
+            [server.used() for server in self._servers],
+            page_faults_of(pids_of(self._servers)),
+            tcp_counters(),
+            cpu_ticks(self._own),
+            time.monotonic(),
+        )
+
+
+def ended(servers: Sequence[RunningServer]) -> Stopped:
+    """End all servers at the same time and return how they ended."""
+    found = Stopped()
+    if servers:
+        before = lives_reaped()
+        for server in servers[1:]:
+            server.ask_to_stop()
+        found.servers = [server.stop() for server in servers]
+        found.life = difference(lives_reaped(), before)
+        found.stacks = what_was_counted(servers[0].place.folder)
+    return found
+
+
+def profiles_itself(subject: Subject, mode: str) -> bool:
+    """Return whether a server must write a profile of itself because perf is not available."""
+    return mode == "sampled" and subject.profiles_itself and bool(why_no_perf())

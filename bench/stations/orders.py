@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from pydantic import BaseModel
 
-from bench.host.accounting import CpuTime
+from bench.host.accounting import CpuTime, Usage
 from bench.host.kernel import TcpCounters
-from bench.host.quota import HostCount
+from bench.host.machine import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
 from bench.records.figures import StackFigures
@@ -65,15 +65,9 @@ class ServersUse(BaseModel):
 
     alive: list[bool]
     """By server: whether it still ran at the end."""
-    cpu: CpuTime | None
-    """The CPU time of all servers."""
-    wanted_us: list[float | None]
-    """By server: the microseconds that it ran or was runnable."""
-    spent_us: list[float | None] = []
-    """By server: the microseconds that it ran."""
-    throttled: list[float | None] = []
-    """By server: the share of its quota's periods in which it was throttled; None: no quota."""
-    switches: Switches | None
+    used: list[Usage | None]
+    """By server: the usage of all its processes."""
+    switches: Switches | None = None
     """The context switches of all; None if tasks came and went, see `Lifetime` for those."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
@@ -94,6 +88,11 @@ class ServersUse(BaseModel):
     descriptors_peak: int | None
     pss_peak_mb: float | None
     pss_mean_mb: float | None
+
+    @property
+    def cpu(self) -> CpuTime | None:
+        """Return the CPU time of all servers; None if that of one is unknown."""
+        return CpuTime.of_all([one.cpu if one else None for one in self.used])
 
 
 class Weight(NamedTuple):

@@ -14,15 +14,13 @@ import contextlib
 import functools
 import os
 import select
-import subprocess
-import tempfile
 import time
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from bench.host.kernel import REST_SECONDS
-from bench.host.process import HelperError, StartError, guarded, last_line
+from bench.host.process import Child, HelperError, StartError, last_line
 from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
@@ -131,19 +129,10 @@ class RemoteStation:
         """The reason why the agent is lost; empty if it is not."""
         self._watch = watch
         self._number = 0
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with this object
-        self._process: subprocess.Popen[bytes] | None = subprocess.Popen(
-            guarded(host.agent),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
-            bufsize=0,
-            start_new_session=True,
-        )
-        assert self._process.stdin
-        assert self._process.stdout
-        self._lines = Lines(self._process.stdout.fileno())
-        os.set_blocking(self._process.stdin.fileno(), False)
+        self._child: Child | None = Child(host.agent, piped=True)
+        self._to, answers = self._child.pipes
+        self._lines = Lines(answers.fileno())
+        os.set_blocking(self._to.fileno(), False)
 
     def greet(self) -> None:
         """Check that it answers and has the same version. Raises HostLost or Interrupted."""
@@ -165,7 +154,7 @@ class RemoteStation:
 
     def stop_run(self) -> orders.Stopped:
         """End all that was started for this run. The agent of a lost host does this by itself."""
-        if self._process is None:
+        if self._child is None:
             return orders.Stopped()
         watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this
         try:
@@ -179,23 +168,19 @@ class RemoteStation:
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """End the agent, which ends all that it started; kill it after the time limit in seconds.
         May be called twice."""
-        process, self._process = self._process, None
-        if process is None:
+        child, self._child = self._child, None
+        if child is None:
             return
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        for pipe in child.pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
+        child.wait(timeout)
+        child.end(0.0)
 
     def _ask(self, name: str, *words: object) -> Any:
         """Send a request and return the result. The host is lost if the reply is not valid or late,
         or if a signal ends the wait."""
-        if self._process is None:
+        if self._child is None:
             raise HostLost(self.lost or f"the agent on {self.name} has ended")
         self._number += 1
         question = Question(
@@ -223,7 +208,7 @@ class RemoteStation:
     def notice_end(self) -> None:
         """Mark the host as lost if its agent has ended. Its Redis ends with it, so the first error
         may be one of Redis."""
-        if self._process is not None and self._process.poll() is not None:
+        if self._child is not None and not self._child.running():
             self._give_up(f"the agent on {self.name} has ended")
 
     def _give_up(self, why: str) -> None:
@@ -233,10 +218,8 @@ class RemoteStation:
     def _send(self, line: bytes) -> None:
         """Send a request, which fits into the pipe. If the agent has ended, reading its reply fails
         and gives the reason."""
-        assert self._process
-        assert self._process.stdin
         with contextlib.suppress(OSError, ValueError):
-            self._process.stdin.write(line)
+            self._to.write(line)
 
     def _answer(self, deadline: float, name: str) -> Reply:
         """Return the reply to the last request; skip older replies."""
@@ -257,11 +240,8 @@ class RemoteStation:
 
     def _why_gone(self) -> str:
         """Return an error message with the last line that the agent, or ssh, has written."""
-        assert self._process
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1.0)
-        size = os.fstat(self._said.fileno()).st_size
-        said = last_line(os.pread(self._said.fileno(), size, 0).decode(errors="replace"))
-        status = self._process.poll()
+        assert self._child
+        self._child.wait(1.0)
+        said, status = last_line(self._child.stderr), self._child.exit_status
         how = f" (status {status})" if status is not None else ""
         return f"the agent on {self.name} has ended{how}: {said[:SHOWN] or 'no error message'}"

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Watch servers under load: sample their functions with perf, count their system calls with strace.
+"""Watch servers under load: sample or count their functions, count their system calls.
 
 perf takes thousands of samples a second of the stack that runs on the servers' CPU, with its kernel
 part; samples of other processes are dropped. So the results are shares of CPU time. perf samples
 the CPU instead of processes, because for each child and thread it would start a new period. It
 would never sample processes shorter than a period: all children of `forking`.
 
-If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), see
-`bench.stations.counting`.
+If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), servers
+write a profile at their end. Valgrind's callgrind counts the instructions of each function exactly,
+but only in user space, and without time. The server runs about fifty times slower. A Go program can
+sample itself: its runtime takes 100 samples of each second of CPU time. The kernel appears only as
+the function that makes the system call.
 
-strace slows a server down, so it sometimes waits when it would not without strace: this adds a few
-calls.
+strace counts system calls. It slows a server down, so it sometimes waits when it would not without
+strace: this adds a few calls.
 """
 
 import os
@@ -21,18 +24,80 @@ import signal
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 from bench.host.kernel import text_of
 from bench.host.process import Child, StartError, last_line, task_folders
-from bench.host.programs import find_program, output_of
+from bench.host.programs import completed, find_program, output_of
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
-from bench.records.figures import Mode, StackFigures
-from bench.stations.counting import Function, Stack, owner_of, stacks_by, tree
+from bench.records.figures import Frame, Mode, StackFigures
 from bench.stations.orders import Calls
+from bench.subjects.running import CALLGRIND_FILE
+
+# ---- Call stacks, merged into a tree for a flame graph ----
+
+SMALLEST = 0.004
+"""A function with a smaller share is counted with its caller."""
+STARTS = frozenset({"main", "start_thread"})
+"""The first functions of a process and a thread; their callers are not part of the server."""
+Owner = Literal["server", "library", "kernel"]
+OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
+"""The beginnings of bracketed file names that mean the process's own memory."""
+
+
+class Function(NamedTuple):
+    """A function and its owner."""
+
+    name: str
+    of: Owner = "server"
+
+
+Stack = tuple[Function, ...]
+"""The outermost first."""
+
+
+def owner_of(place: str) -> Owner:
+    """Return the owner of a function by its file, as named by perf or callgrind. Names in brackets
+    are the kernel, its modules, and memory of the process without a file: the vdso, the heap."""
+    if place.startswith("bpf_prog_"):
+        return "kernel"
+    if place.startswith("["):
+        return "library" if place.startswith(OWN_MEMORY) else "kernel"
+    return "library" if ".so" in place else "server"
+
+
+def from_start(stack: Stack) -> Stack:
+    """Return the stack from main() or a thread's start on; the whole stack if it has neither."""
+    begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
+    return stack[begin:]
+
+
+def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
+    """Return the merged stacks; functions that are too small are counted with their callers."""
+    counted = Counter[Stack]()
+    for stack, count in stacks:
+        counted[from_start(stack)] += count
+    return _frames(counted, SMALLEST * counted.total())
+
+
+def _frames(stacks: Mapping[Stack, int], least: float) -> list[Frame]:
+    below: dict[Function, Counter[Stack]] = {}
+    for stack, count in stacks.items():
+        if stack:
+            below.setdefault(stack[0], Counter())[stack[1:]] += count
+    kept = [(function, each.total(), each) for function, each in below.items()]
+    return [
+        Frame(name=function.name, of=function.of, count=count, below=_frames(each, least))
+        for function, count, each in sorted(kept, key=lambda one: (-one[1], one[0]))
+        if count >= least
+    ]
+
+
+# ---- Samples by perf ----
 
 RATE = 4999
 """Samples a second: not a multiple of the kernel's tick, to avoid sampling in step with it."""
@@ -198,6 +263,106 @@ def _function(line: str, innermost: bool) -> list[Function]:
     if (plain in ENTRY and not innermost) or (plain == UNKNOWN and owner != "kernel"):
         return []
     return [Function(plain, owner)]
+
+
+# ---- Profiles that servers write at their end ----
+
+START_AND_END = frozenset({"server_start", "server_ready", "server_end"})
+"""Functions that run once, before or after all requests."""
+READ_SECONDS = 60.0
+"""The time limit of perf script and of pprof. Newer Go versions build pprof at its first use."""
+CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
+"""Functions with almost no instructions; their time is spent in the kernel."""
+RULE = "-----------+-"
+"""The line between the stacks in pprof's output."""
+
+
+def what_was_counted(folder: Path) -> StackFigures | None:
+    """Return the profile of all processes that have left a file in a folder. None: there is no
+    file, or a file is truncated because its process was killed."""
+    files = list(folder.glob(f"{CALLGRIND_FILE}*"))
+    if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
+        return None
+    stacks = [one for file in files for one in counts(file)]
+    served = [(stack, count) for stack, count in stacks if _is_serving(stack)]
+    if not served:
+        return None
+    return StackFigures(how="callgrind", kernel=False, frames=tree(served))
+
+
+def counts(file: Path) -> Iterator[tuple[Stack, int]]:
+    """Yield each stack of a callgrind file with its own instructions; functions are separated by
+    their callers. The format: valgrind's manual, "Callgrind Format Specification"."""
+    names: dict[str, str] = {}
+    objects: dict[str, str] = {}
+    owners: dict[str, Owner] = {}
+    place: Owner = "server"
+    found: list[tuple[list[str], int]] = []
+    stack: list[str] = []
+    below = False  # the line after "calls=" has the callee's cost, which is counted separately
+    with file.open(errors="replace") as lines:
+        for line in lines:
+            key, _, value = line.rstrip().partition("=")
+            number, _, name = value.partition(" ")
+            if key == "ob":
+                place = owner_of(objects.setdefault(number, name))
+            elif key in ("fn", "cfn"):
+                names.setdefault(number, name)
+                if key == "fn":
+                    stack = [one.split("@")[0] for one in names[number].split("'")][::-1]
+                    owners[stack[-1]] = place
+            elif key == "calls":
+                below = True
+            elif line[0] in "0123456789+-*":
+                if not below:
+                    found.append((stack, int(line.split()[1])))
+                below = False
+    for called, count in found:
+        yield tuple(Function(name, owners.get(name, "server")) for name in called), count
+
+
+def _is_serving(stack: Stack) -> bool:
+    names = {function.name for function in stack}
+    return not STARTS.isdisjoint(names) and START_AND_END.isdisjoint(names)
+
+
+def what_it_wrote(file: Path) -> StackFigures:
+    """Return the profile that a Go program has written. Raise StartError if it is not readable."""
+    pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
+    stacks = stacks_by([*pprof, str(file)], traces)
+    return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
+
+
+def stacks_by(
+    command: Sequence[str], read: Callable[[Iterable[str]], Iterable[tuple[Stack, int]]]
+) -> list[tuple[Stack, int]]:
+    """Return the stacks in the output of a tool; `read` parses its lines. Raise StartError if there
+    are none."""
+    try:
+        done = completed(command, READ_SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise StartError(f"{command[0]} cannot read the profile: {error}") from None
+    stacks = list(read(done.stdout.splitlines()))
+    if done.returncode != 0 or not stacks:
+        raise StartError(f"{command[0]} found no samples: {last_line(done.stderr)}")
+    return stacks
+
+
+def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
+    """Yield the stacks in the output of `go tool pprof -traces`: after a rule a number, and one
+    function in each line, the innermost first."""
+    found: list[Function] = []
+    count = 0
+    for line in lines:
+        if line.startswith(RULE):
+            if found:
+                yield tuple(reversed(found)), count
+            found, count = [], -1
+        elif count:
+            number, name = line[:10].strip(), line[10:].strip().removesuffix(" (inline)")
+            if count < 0:
+                count = int(number)
+            found.append(Function(name, "kernel" if name in CALLERS_OF_KERNEL else "server"))
 
 
 # ---- System calls ----

@@ -94,9 +94,11 @@ class Site:
         return [one for one in self._members if one.role in (role, None)]
 
     def reopen(self) -> None:
-        """End everything on all hosts and restart all agents. Raises HostLost."""
+        """End everything on all hosts, and restart all agents, and Redis if it is private. Raises
+        UserError."""
         self.close()
         self._connect()
+        self.open_redis(None if self.redis.private else self.redis.url)
 
     def close(self) -> None:
         """End everything on all hosts."""
@@ -181,17 +183,17 @@ class Site:
     def _of_server(self) -> orders.Surveyed:
         return self._of("server")[0].seen
 
-    def open_redis(self, url: str | None) -> RunRedis:
-        """Return the Redis at `url`, or for None a private one on its host. Raises UserError."""
+    def open_redis(self, url: str | None) -> None:
+        """Use the Redis at `url`, or for None start a private one on its host. Raises UserError."""
         if url:
-            return ExistingRedis(url)
-        found = RunRedis(self._of("redis")[0].station.start_redis(), private=True)
+            self.redis: RunRedis = ExistingRedis(url)
+            return
+        self.redis = RunRedis(self._of("redis")[0].station.start_redis(), private=True)
         try:
-            found.version()
+            self.redis.version()
         except redis.RedisError as error:
             where = f"the Redis on {self.hosts.redis.name}" if self.hosts else "the private Redis"
             raise UserError(f"cannot reach {where} from here: {error}") from error
-        return found
 
     # ---- One run ----
 

@@ -13,7 +13,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench.host.accounting import adopt_orphans, find_slicing, parent_of_groups, remove_stale_groups
+from bench.host.accounting import (
+    adopt_orphans,
+    find_slicing,
+    new_group,
+    parent_of_groups,
+    remove_stale_groups,
+)
 from bench.host.kernel import raise_descriptors, wait_for_room
 from bench.host.project import ROOT, source_digest
 from bench.host.signals import SignalWatch
@@ -21,7 +27,7 @@ from bench.records.environment import Placement
 from bench.services.balancer import Balancer, BalancerOrder
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.stations import orders
-from bench.stations.observing import Observation, ended, profiles_itself, weigh
+from bench.stations.footprint import Observation, ended, pids_of, profiles_itself, weigh
 from bench.stations.survey import survey
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import Place, Subject, select
@@ -133,8 +139,8 @@ class LocalStation:
                 profile=profile,
             )
             cpus = every if everywhere else [own[number % len(own)]] if own else []
-            server = RunningServer(subject, place, cpus, self._watch, self._groups, self._slicing)
-            self._servers.append(server)
+            group = new_group(self._groups, self._slicing, conditions.quota)
+            self._servers.append(RunningServer(subject, place, cpus, self._watch, group))
         return [server.url for server in self._servers]
 
     def start_balancer(self, order: BalancerOrder) -> str:
@@ -145,7 +151,7 @@ class LocalStation:
     def begin(self) -> None:
         """Start to observe the servers, and read the counters before the load. Raises
         StartError."""
-        redis = (self._redis, self._slow)
+        redis = [one for one in (self._redis, self._slow) if one]
         self._observed = Observation(self._servers, self._placement, redis, self._balancer)
         self._observed.begin(self._watch)
 
@@ -161,7 +167,7 @@ class LocalStation:
 
     def weigh(self) -> orders.Weight:
         """Return the present usage of the servers."""
-        return weigh(self._servers)
+        return weigh(pids_of(self._servers))
 
     def stop_run(self) -> orders.Stopped:
         """End all that was started for this run. May be called twice; never raises."""

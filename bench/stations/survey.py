@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bench.host import machine, programs
+from bench.host.machine import Host, read_limits
 from bench.host.project import git_state, source_digest
-from bench.host.quota import Host, read_limits
 from bench.load.ab import AB
 from bench.load.open_loop import OHA
 from bench.load.wrk import WRK
@@ -30,7 +30,7 @@ def survey(subjects: list[str] | None, baselines: bool, some: bool, programs_at:
         left_out=left_out,
         peers={s.name: declared.peer(s.name) for s in found if s.kind == "reference"},
         versions=versions_of(found),
-        nginx=programs.said_version(["nginx", "-v"]),
+        nginx=programs.first_line(["nginx", "-v"]),
     )
 
 
@@ -53,6 +53,9 @@ def versions_of(subjects: Iterable[Subject]) -> SubjectVersions:
     references = [declared.reference(s.name) for s in subjects if s.kind == "reference"]
     return SubjectVersions(
         servers={name: programs.first_line([str(path), "--version"]) for name, path in servers},
-        references={one.name: programs.said_version(one.version) for one in references},
+        references={
+            one.name: programs.first_line(declared.fill(one.version, declared.OUR_BUILD))
+            for one in references
+        },
         compilers={name: programs.compiler_of(path) for name, path in servers},
     )

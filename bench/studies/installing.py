@@ -27,14 +27,8 @@ WORDS_FOR_YES = frozenset({"y", "yes"})
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the packages of each reference server that lacks a program, by its name. (apt skips
     those that are installed.)"""
-    found = {}
-    for name in subjects:
-        if name not in declared.names():
-            continue
-        reference = declared.reference(name)
-        if reference.said.packages and reference.lacks():
-            found[name] = reference.said.packages
-    return found
+    found = _references(subjects)
+    return {one.name: one.packages for one in found if one.packages and one.lacks()}
 
 
 def bytes_to_fetch(packages: Sequence[str]) -> int | None:
@@ -58,10 +52,13 @@ def sum_of_uris(text: str) -> int:
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
     """Return the megabytes that the build of each reference server will download, by item.
     `wanted`: servers whose packages will be installed. Others that lack a program are not built."""
-    declared_ones = (declared.reference(name) for name in subjects if name in declared.names())
-    able = (one for one in declared_ones if one.name in wanted or not one.lacks())
-    found = {one.name: one.to_fetch() for one in able if one.said.fetches}
+    able = (one for one in _references(subjects) if one.name in wanted or not one.lacks())
+    found = {one.name: one.to_fetch() for one in able if one.fetches}
     return {name: each for name, each in found.items() if each}
+
+
+def _references(subjects: Iterable[str]) -> list[declared.Reference]:
+    return [declared.reference(name) for name in subjects if name in declared.names()]
 
 
 def install(

@@ -9,7 +9,6 @@ bench/references/nginx/ explains all keys.
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -67,11 +66,15 @@ class Fetched(BaseModel):
     """A command in the server's folder that succeeds if it is there. It downloads nothing."""
 
 
-class Declaration(BaseModel):
-    """The content of a `reference.toml`; the one in bench/references/nginx/ explains all keys."""
+class Reference(BaseModel):
+    """A declared reference server: the content of its `reference.toml`. The one in
+    bench/references/nginx/ explains all keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    name: str
+    folder: Path
+    """The folder of its files."""
     about: str
     language: str
     origin: str
@@ -98,49 +101,35 @@ class Declaration(BaseModel):
     serving: Serving | None = None
 
     @model_validator(mode="after")
-    def _complete(self) -> "Declaration":
+    def _complete(self) -> "Reference":
         if not (self.packages or self.install):
             raise ValueError("packages or install is required: where does the server come from?")
         if (self.keeps == "yes") == bool(self.closes):
             raise ValueError('closes: required if keeps is not "yes", otherwise not allowed')
         return self
 
-
-@dataclass(frozen=True)
-class Reference:
-    """A declared reference server and the folder of its files."""
-
-    name: str
-    said: Declaration
-    folder: Path = field(default=Path(), compare=False)
-
     @property
-    def install(self) -> str:
-        """Describe what to install."""
-        named = " ".join(self.said.packages)
+    def needs(self) -> str:
+        """Return a text that says what to install."""
+        named = " ".join(self.packages)
         where = "if Debian or Ubuntu has it, make peers asks and installs it"
-        return self.said.install or f"{named} ({where})"
-
-    @property
-    def version(self) -> list[str]:
-        """Return the command that prints the server's version."""
-        return fill(self.said.version, OUR_BUILD)
+        return self.install or f"{named} ({where})"
 
     def lacks(self) -> bool:
         """Return whether one of the server's programs is missing."""
-        return not all(_is_there(program) for program in fill(self.said.programs, OUR_BUILD))
+        return not all(_is_there(program) for program in fill(self.programs, OUR_BUILD))
 
     def to_fetch(self) -> dict[str, float]:
         """Return the megabytes that the build would download, by item."""
-        return {one.what: one.megabytes for one in self.said.fetches if not self._sees(one.there)}
+        return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
         """Build the server if necessary. Raise LeftOut if a program is missing or this fails."""
         if self.lacks():
-            raise LeftOut(f"{self.name} is left out: install {self.install}")
-        if self.said.build:
+            raise LeftOut(f"{self.name} is left out: install {self.needs}")
+        if self.build:
             BUILD.mkdir(parents=True, exist_ok=True)
-            self._build(fill(self.said.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
+            self._build(fill(self.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
         """Return the command, after its files are copied into `folder`; `words` has the values of
@@ -153,11 +142,11 @@ class Reference:
             **words,
         }
         folder.chmod(0o755)  # a server that drops root privileges must be able to read it
-        for name in self.said.files:
+        for name in self.files:
             copy = folder / _OTHERS.sub("", name)
             copy.parent.mkdir(exist_ok=True)
             copy.write_text(fill([(self.folder / name).read_text()], known)[0])
-        program, *rest = fill(self.said.command, known)
+        program, *rest = fill(self.command, known)
         return [find_program(program) or program, *rest]
 
     def _sees(self, command: Sequence[str]) -> bool:
@@ -168,13 +157,13 @@ class Reference:
 
     def _build(self, command: list[str]) -> None:
         try:
-            done = completed(command, self.said.build_seconds, self.folder)
+            done = completed(command, self.build_seconds, self.folder)
         except subprocess.TimeoutExpired:
-            took = f"longer than {self.said.build_seconds // 60} minutes"
+            took = f"longer than {self.build_seconds // 60} minutes"
             raise LeftOut(f"{self.name} is left out: its build took {took}") from None
         if done.returncode != 0:
             said = last_line(done.stderr) or "no error message"
-            needs = f"; it needs {self.install}"
+            needs = f"; it needs {self.needs}"
             raise LeftOut(f"{self.name} is left out: its build failed ({said}){needs}")
 
 
@@ -193,7 +182,7 @@ def names() -> list[str]:
 def reference(name: str, parent: Path = REFERENCES) -> Reference:
     """Return the reference server of this name. Raise UserError if its declaration is not valid."""
     file = parent / name / "reference.toml"
-    return Reference(name, declaration(Declaration, file), file.parent)
+    return declaration(Reference, file, name=name, folder=file.parent)
 
 
 def limits_of(config: str) -> dict[str, str]:
@@ -208,5 +197,4 @@ def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
 
 def peer(name: str) -> Peer:
     """Return the declaration of a reference server, for the results."""
-    said = reference(name).said
-    return Peer.model_validate(said.model_dump(include=set(Peer.model_fields)))
+    return Peer.model_validate(reference(name).model_dump(include=set(Peer.model_fields)))

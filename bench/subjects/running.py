@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 from pydantic import BaseModel
 
-from bench.host.accounting import Group, Slicing, Usage
+from bench.host.accounting import Group, Usage
 from bench.host.process import Child, StartError, free_port, last_line, url_that_answers
 from bench.host.programs import find_program
 from bench.host.project import ROOT
@@ -109,7 +109,7 @@ def changed(name: str, command: Sequence[str]) -> list[str]:
 
 
 def counted(command: Sequence[str], folder: Path) -> list[str]:
-    """Return the command that counts a server's instructions; see `bench.stations.counting`.
+    """Return the command that counts a server's instructions; see `bench.stations.sampling`.
     Some versions of valgrind do not know openat2(2), so it is replaced."""
     if not find_program("valgrind"):
         raise StartError("valgrind is not installed: apt-get install valgrind")
@@ -128,22 +128,16 @@ class RunningServer(Child):
         place: Place,
         cpus: Sequence[int],
         watch: SignalWatch,
-        groups: Path | None = None,
-        slicing: Slicing | None = None,
+        group: Group | None = None,
     ) -> None:
-        """Start it and wait until it listens; `groups`: the parent folder for its control group,
-        `slicing`: how it gets a CPU quota. Raises StartError, Interrupted or OSError."""
-        if not (place.port or subject.announces):  # it does not report its port
-            place = replace(place, port=free_port(place.address))
-        self.place = place
-        self._group = Group(groups) if groups and not place.conditions.quota else None
-        if place.conditions.quota:
-            if slicing is None:
-                raise StartError("this host cannot give a server a quota of CPU time")
-            self._group = slicing.slice(place.conditions.quota)
+        """Start it and wait until it listens. `group`: a control group for it alone, which is
+        closed at its end. Raises StartError, Interrupted or OSError."""
         with contextlib.ExitStack() as undo:
-            if self._group:
-                undo.callback(self._group.close)
+            if group:
+                undo.callback(group.close)
+            if not (place.port or subject.announces):  # it does not report its port
+                place = replace(place, port=free_port(place.address))
+            self.place, self._group = place, group
             command = subject.command(place)
             if place.conditions.change:
                 command = changed(place.conditions.change, command)
@@ -151,8 +145,8 @@ class RunningServer(Child):
                 command = without(place.conditions.without, command)
             if place.conditions.mode == "counted":
                 command = counted(command, place.folder)
-            if self._group:
-                command = self._group.wrap(command)
+            if group:
+                command = group.wrap(command)
             super().__init__(command, cpus, cwd=ROOT)
             undo.callback(self.end, STOP_SECONDS)
             try:

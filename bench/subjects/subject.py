@@ -102,8 +102,6 @@ class Subject:
     ready: str = ""
     """A path that returns an error until it is ready; "": it is ready when it listens."""
     start_seconds: float = START_SECONDS
-    always_closes: bool = False
-    """Whether it closes each connection after one response, even if the client asks to keep it."""
     executable: Path | None = None
     keeps: Keeps = "yes"
     """Whether it keeps a connection if the client asks for it, see `declared.Keeps`."""
@@ -131,7 +129,7 @@ class Subject:
             return False  # see `changed` and `counted` in bench.subjects.running
         if self.keeps == "HTTP/1.1" and conditions.generator == "ab" and conditions.server_keeps:
             return False
-        if self.always_closes:
+        if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
         # A baseline keeps all connections or none, and counts each client as a visitor.
         return not (self.kind == "baseline" and conditions.idle)
@@ -221,7 +219,7 @@ def server_subject(name: str, program: Path) -> Subject:
         kind="server",
         command=command,
         architecture=architecture,
-        always_closes=architecture == "iterative",
+        keeps="no" if architecture == "iterative" else "yes",
         executable=program,
         has_workers=bool(said.workers),
         stalled_by=said.stalled_by,
@@ -273,16 +271,15 @@ def baseline_subject(architecture: str) -> Subject:
         command=command,
         architecture=architecture,
         workloads=frozenset(BASELINE_ASKS),
-        always_closes=architecture == "iterative",
+        keeps="no" if architecture == "iterative" else "yes",
         executable=program,
     )
 
 
 def reference_subject(name: str) -> Subject:
     """Build and return a reference server. Raise LeftOut if something that it needs is missing."""
-    reference = declared.reference(name)
-    said = reference.said
-    reference.prepare()
+    said = declared.reference(name)
+    said.prepare()
 
     def command(place: Place) -> list[str]:
         words = {
@@ -292,7 +289,7 @@ def reference_subject(name: str) -> Subject:
             "REDIS_URL": place.redis_url,
         }
         itself = [said.profile, str(place.folder / PROFILE_FILE)] if place.profile else []
-        return [*reference.command_line(place.folder, words), *itself]
+        return [*said.command_line(place.folder, words), *itself]
 
     return Subject(
         name=name,
@@ -302,7 +299,6 @@ def reference_subject(name: str) -> Subject:
         workloads=frozenset(said.workloads),
         announces=False,
         ready=said.ready,
-        always_closes=said.keeps == "no",
         keeps=said.keeps,
         warm_up=said.warm_up,
         profiles_itself=bool(said.profile),

@@ -17,16 +17,16 @@ from bench.records.environment import DoctorLine, Finding, HostInfo
 from bench.records.results import Results
 from bench.records.words import plural
 from bench.report.charts.catalogue import write_rates
+from bench.stations.site import Site
 from bench.studies.runs import Planned
-from bench.sweep.cell import Bench
 from bench.sweep.display import in_words
 
 LOG = "log.txt"
 
 
-def announce(planned: Planned, bench: Bench, diagnosis: Diagnosis, out: Console) -> None:
+def announce(planned: Planned, site: Site, diagnosis: Diagnosis, out: Console) -> None:
     """Print the planned measurements, their hosts, and the limits that are too low."""
-    runs, site, redis = planned.runs, bench.site, bench.redis
+    runs, redis = planned.runs, site.redis
     levels = ", ".join(f"{level:,}" for level in sorted({run.concurrency for run in runs}))
     conditions = "; ".join(c.describe() for c in dict.fromkeys(run.conditions for run in runs))
     say(out, f"Servers: {', '.join(planned.subjects)}")

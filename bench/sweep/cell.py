@@ -2,8 +2,6 @@
 """One run of a configuration: a fresh server, a first request, a warm-up, the load, the checks."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import urljoin
 
@@ -14,48 +12,31 @@ from bench.records.errors import NoFigure, UserError
 from bench.records.plan import RunSpec
 from bench.records.run import Held, Reason, Run
 from bench.records.workloads import workload_for
-from bench.services.redis_server import RunRedis
 from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
 from bench.sweep import evidence, run_figures
-from bench.sweep.loading import WARM_UP_CONNECTIONS, Loader
+from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 """Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
 
 
-@dataclass
-class Bench:
-    """The data that all runs of a sweep share."""
-
-    site: Site
-    redis: RunRedis
-    answer_bytes: dict[tuple[str, bool], int] = field(default_factory=dict)
-    """The length of a server's whole answer for its baseline, by workload and keep-alive."""
-
-    def recover(self) -> None:
-        """Restart all agents, and Redis if it is private. Raises UserError."""
-        self.site.reopen()
-        self.redis = self.site.open_redis(None if self.redis.private else self.redis.url)
+Lengths = dict[tuple[str, bool], int]
+"""The length of a server's whole answer for its baseline, by workload and keep-alive."""
 
 
-class NothingToMatch(NoFigure):
-    """The length that a baseline's answer must have is unknown."""
-
-    label = "nothing to match"
-
-
-def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
-    """Make one run. Return it and the output of the load generator. Raises only Interrupted."""
+def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:
+    """Make one run. Return it and the output of the load generator. `lengths` is extended if a
+    baseline needs it. Raises only Interrupted."""
     run = empty_run(subject, spec, "failed")
     run.started = datetime.now().astimezone()
     begin = time.monotonic()
     report = ""
     try:
         if subject.kind == "baseline":
-            _learn_answer(subject, spec, bench)
-        report = _measure(subject, spec, bench, run)
+            _learn_answer(subject, spec, site, lengths)
+        report = _measure(subject, spec, site, lengths, run)
     except NoFigure as stopped:
         run.reason = Reason(label=stopped.label, text=str(stopped))
     except redis.RedisError as stopped:
@@ -63,9 +44,9 @@ def measure(subject: Subject, spec: RunSpec, bench: Bench) -> tuple[Run, str]:
     except OSError as stopped:
         run.reason = Reason(label="system error", text=str(stopped))
     if run.state == "failed":
-        bench.site.notice_ends()
-    if bench.site.lost:  # it is the cause of any other error
-        run.state, run.reason = "failed", Reason(label="host lost", text=bench.site.lost)
+        site.notice_ends()
+    if site.lost:  # it is the cause of any other error
+        run.state, run.reason = "failed", Reason(label="host lost", text=site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
     return run, report
 
@@ -102,31 +83,29 @@ def _make_room(spec: RunSpec, site: Site, size: int) -> float:
     return round(time.monotonic() - begin, 3)
 
 
-def _measure(subject: Subject, spec: RunSpec, bench: Bench, run: Run) -> str:
-    workload, site = workload_for(spec.conditions.workload), bench.site
-    bench.redis.prepare()
+def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run: Run) -> str:
+    workload = workload_for(spec.conditions.workload)
+    site.redis.prepare()
     try:
-        url = urljoin(_start(spec, bench), workload.path)
+        url = urljoin(_start(spec, site, lengths), workload.path)
         answer = probe(url, workload, 200 if subject.kind == "baseline" else workload.status)
         run.probe_status = answer.status
         if subject.kind != "baseline":
             require_content(answer, workload)
         run.waited = _make_room(spec, site, answer.size)
-        loader = Loader(spec, workload, site, bench.redis)
-        loaded = loader.run(url, loader.warm_up(url, subject.warm_up))
+        loaded = run_load(url, warm_up(url, subject.warm_up, spec, site), spec, site)
         stopped = site.stop_run()
     finally:
         site.stop_run()
     run_figures.enter(run, spec, loaded, stopped)
-    seen = evidence.gather(run, spec, answer, loaded, stopped, bench.redis.private)
+    seen = evidence.gather(run, spec, answer, loaded, stopped, site.redis.private)
     evidence.judge_run(run, seen)
     return loaded.outcome.report
 
 
-def _start(spec: RunSpec, bench: Bench) -> str:
+def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
     """Start what the run needs and return the URL for the load. Raises StartError and others."""
-    conditions, site = spec.conditions, bench.site
-    redis_url = bench.redis.url
+    conditions, redis_url = spec.conditions, site.redis.url
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
     keeps = conditions.server_keeps
@@ -135,7 +114,7 @@ def _start(spec: RunSpec, bench: Bench) -> str:
         instances=conditions.instances,
         redis_url=redis_url,
         conditions=conditions,
-        answer_bytes=bench.answer_bytes.get((conditions.workload, keeps), 0),
+        answer_bytes=lengths.get((conditions.workload, keeps), 0),
     )
     urls = site.start_servers(order)
     if conditions.balancer == "none":
@@ -143,29 +122,22 @@ def _start(spec: RunSpec, bench: Bench) -> str:
     return site.start_balancer(urls, conditions.balancer == "keep", spec.connections)
 
 
-def _learn_answer(baseline: Subject, spec: RunSpec, bench: Bench) -> None:
+def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> None:
     """Measure the length of a server's answer, because the answer of its baseline must be as long.
-    Raises NothingToMatch; the next run then tries again."""
+    Raises NoFigure; the next run then tries again."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
-    if key in bench.answer_bytes:
+    if key in lengths:
         return
     workload = workload_for(conditions.workload)
-    name, url = baseline.architecture or "", bench.redis.url
-    order = ServerOrder(subject=name, redis_url=url, conditions=conditions)
+    name = baseline.architecture or ""
+    order = ServerOrder(subject=name, redis_url=site.redis.url, conditions=conditions)
     try:
-        bench.redis.prepare()
-        url = urljoin(bench.site.start_servers(order)[0], workload.path)
-        answer = probe(url, workload, workload.status, conditions.server_keeps)
-        bench.answer_bytes[key] = answer.size
+        site.redis.prepare()
+        url = urljoin(site.start_servers(order)[0], workload.path)
+        lengths[key] = probe(url, workload, workload.status, conditions.server_keeps).size
     except (NoFigure, UserError) as error:
-        raise NothingToMatch(
-            f"a baseline's answer is as long as its server's, but {name} gave no answer: {error}"
-        ) from error
+        words = f"a baseline's answer is as long as its server's, but {name} gave no answer"
+        raise NoFigure(f"{words}: {error}", "nothing to match") from error
     finally:
-        bench.site.stop_run()
-
-
-def all_held(runs: Sequence[Run]) -> bool:
-    """Return whether there are runs and all of them are valid."""
-    return bool(runs) and all(run.state == "held" for run in runs)
+        site.stop_run()

@@ -39,23 +39,6 @@ HELD_SHARE = 0.98
 
 
 @dataclass(frozen=True)
-class Count:
-    """A count that is independent of the load generator."""
-
-    name: str
-    what: str
-    """The counted things in a sentence: "visitors"."""
-    due: int
-    """The right count for the requests of the load generator."""
-    got: int
-    or_more: bool = False
-    """Whether other clients may be counted too (an existing Redis)."""
-    slack: int = 0
-    """The number of additional requests that is correct: with keep-alive ab leaves up to one
-    request a connection unread."""
-
-
-@dataclass(frozen=True)
 class Evidence:
     """The data on which the checks of a run are based."""
 
@@ -76,7 +59,8 @@ class Evidence:
     least_requests: int = 0
     """All requests that the server must have served: with the first one and the warm-up."""
     slack: int = 0
-    """The number of additional requests that it may have served, see `Count`."""
+    """The number of additional requests that it may have served: with keep-alive ab leaves up to
+    one request on a connection unread."""
     page_bytes: int | None = None
     """The length of the first response's body; None: not compared."""
     answer_bytes: int | None = None
@@ -85,7 +69,8 @@ class Evidence:
     any_length: bool = False
     """Whether bodies may differ in length; then all have at least `page_bytes` on average."""
     keep_alive: bool = False
-    counts: tuple[Count, ...] = ()
+    counts: tuple[Check, ...] = ()
+    """Checks of counts that are independent of the load generator."""
     little: LittlesLaw | None = None
     little_tolerance: tuple[float, float] = (0.0, 0.0)
     """The limits of its deviation below and above 0."""
@@ -143,8 +128,7 @@ def _checks(seen: Evidence) -> Iterator[Check]:
     yield _check("server alive", not seen.died, "died", died)
     if seen.load and seen.load.tool:
         yield from _check_load(seen, seen.load)
-    for count in seen.counts:
-        yield _check_count(count)
+    yield from seen.counts
     yield from _check_statistics(seen)
     yield from _check_little(seen)
     yield from _check_idle(seen)
@@ -267,11 +251,11 @@ def _check_open(seen: Evidence, figures: OpenLoopFigures) -> Iterator[Check]:
     yield _check_completed(seen, figures.succeeded)
 
 
-def _check_count(count: Count) -> Check:
-    most = count.due + count.slack
-    holds = count.got >= count.due and (count.or_more or count.got <= most)
-    detail = f"{count.due:,} {count.what} expected, {count.got:,} counted"
-    return _check(count.name, holds, "miscount", detail)
+def check_count(what: str, got: int, due: int, most: int | None) -> Check:
+    """Return the check of a number in Redis. `most`: None if other clients may be counted, too."""
+    holds = got >= due and (most is None or got <= most)
+    detail = f"{due:,} {what} expected, {got:,} counted"
+    return _check(f"{what} in Redis", holds, "miscount", detail)
 
 
 def _check_statistics(seen: Evidence) -> Iterator[Check]:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 
 from bench.load.client import Response
 from bench.records.plan import RunSpec
-from bench.records.run import Reason, Run
+from bench.records.run import Check, Reason, Run
 from bench.records.workloads import Workload, workload_for
 from bench.stations.orders import Stopped
 from bench.subjects.running import Ended
-from bench.sweep.checks import Count, Evidence, first_failure, judge
+from bench.sweep.checks import Evidence, check_count, first_failure, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
 from bench.sweep.run_figures import CLOCK_SECONDS
 
@@ -106,22 +106,16 @@ def little_tolerance(
 
 def _counts(
     spec: RunSpec, workload: Workload, loaded: Loaded, unread: int, private: bool
-) -> tuple[Count, ...]:
-    """Return the counts that Redis must have for the load."""
-    pairs = (
+) -> tuple[Check, ...]:
+    """Return the checks of the counts in Redis. `unread`: the requests that ab may add."""
+    triples = (
         ("visitors", workload.visits, loaded.visits),
         ("remarks", workload.remarks, loaded.remarks),
     )
+    most = spec.requests + unread
     return tuple(
-        Count(
-            f"{what} in Redis",
-            what,
-            each * spec.requests,
-            got,
-            or_more=not private,
-            slack=each * unread,
-        )
-        for what, each, got in pairs
+        check_count(what, got, each * spec.requests, each * most if private else None)
+        for what, each, got in triples
         if each
     )
 

@@ -10,12 +10,12 @@ from bench.host.accounting import CpuTime
 from bench.host.kernel import difference
 from bench.load.ab import AB
 from bench.load.open_loop import OHA
-from bench.load.outcome import Load, Outcome, WarmUpFailed
+from bench.load.outcome import Load, Outcome
 from bench.load.running import IdleConnections, IdleReport
 from bench.load.wrk import WRK, WRK_PIPELINED
+from bench.records.errors import NoFigure
 from bench.records.plan import RunSpec
-from bench.records.workloads import Workload
-from bench.services.redis_server import RunRedis
+from bench.records.workloads import workload_for
 from bench.stations.site import Seen, Site
 from bench.sweep.probes import parked, pending
 
@@ -59,76 +59,72 @@ class Loaded:
         return self.outcome.figures is not None and self.seconds > 0
 
 
-class Loader:
-    """Makes the load of one run."""
+def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
+    """Make at least `requests` warm-up requests (fewer if expensive) to fill caches and open
+    connections to Redis. Return their number; 0 if the memory of connections is measured. Raises
+    NoFigure."""
+    if spec.conditions.asks_once:
+        return 0
+    connections = min(spec.concurrency, WARM_UP_CONNECTIONS)
+    # Traced runs have few requests: each worker's first system calls would be a large part.
+    twice = WARM_UP_CONNECTIONS if spec.conditions.mode == "traced" else connections
+    share = workload_for(spec.conditions.workload).share
+    many = max(2 * twice, round(requests * share))
+    # If it has more requests than the run, its timeout is longer.
+    timeout = spec.timeout * max(1.0, many / spec.requests)
+    load = replace(_load(url, spec, many, connections), any_length=True, timeout=timeout)
+    done = GENERATORS[spec.conditions.generator].run(load, site.placement.load, site.watch)
+    if done.timed_out or done.status != 0:
+        said = done.message or f"not done after {timeout:g} s"
+        raise NoFigure(f"the warm-up failed: {said}", "warm-up")
+    return many
 
-    def __init__(self, spec: RunSpec, workload: Workload, site: Site, redis: RunRedis) -> None:
-        self._spec, self._workload = spec, workload
-        self._site, self._redis, self._watch = site, redis, site.watch
-        self._cpus = site.placement.load
-        self._generator = GENERATORS[spec.conditions.generator]
 
-    def warm_up(self, url: str, requests: int) -> int:
-        """Make at least `requests` warm-up requests (fewer if expensive) to fill caches and open
-        connections to Redis. Return their number; 0 if the memory of connections is measured.
-        Raises WarmUpFailed."""
-        if self._spec.conditions.asks_once:
-            return 0
-        connections = min(self._spec.concurrency, WARM_UP_CONNECTIONS)
-        # Traced runs have few requests: each worker's first system calls would be a large part.
-        twice = WARM_UP_CONNECTIONS if self._spec.conditions.mode == "traced" else connections
-        many = max(2 * twice, round(requests * self._workload.share))
-        # If it has more requests than the run, its timeout is longer.
-        timeout = self._spec.timeout * max(1.0, many / self._spec.requests)
-        load = replace(self._load(url, many, connections), any_length=True, timeout=timeout)
-        done = self._generator.run(load, self._cpus, self._watch)
-        if done.timed_out or done.status != 0:
-            said = done.message or f"not done after {timeout:g} s"
-            raise WarmUpFailed(f"the warm-up failed: {said}")
-        return load.requests
+def run_load(url: str, warmed_up: int, spec: RunSpec, site: Site) -> Loaded:
+    """Make the measured load, and read all counters immediately before and after it."""
+    watch, redis = site.watch, site.redis
+    watch.sleep(SETTLE_SECONDS)  # until requests that ab left unread are answered and counted
+    redis.prepare()
+    visits, remarks = redis.counts()
+    with contextlib.ExitStack() as tidy:
+        idle = None
+        if count := spec.conditions.idle:
+            idle = IdleConnections(urljoin(url, IDLE_PATH), count, site.placement.load, watch)
+            tidy.enter_context(idle)
+        use = redis.use()
+        site.begin()
+        begin = time.monotonic()
+        outcome = _make(url, spec, site)
+        wall = time.monotonic() - begin
+        watch.sleep(SETTLE_SECONDS)
+        hosts = site.end()
+        used = difference(redis.use(), use)
+        held = idle.report() if idle else None
+    after = redis.counts()
+    gained = (after[0] - visits, after[1] - remarks)
+    return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
 
-    def run(self, url: str, warmed_up: int) -> Loaded:
-        """Make the measured load, and read all counters immediately before and after it."""
-        watch, redis, conditions = self._watch, self._redis, self._spec.conditions
-        watch.sleep(SETTLE_SECONDS)  # until requests that ab left unread are answered and counted
-        redis.prepare()
-        visits, remarks = redis.counts()
-        with contextlib.ExitStack() as tidy:
-            idle = None
-            if conditions.idle:
-                aim = urljoin(url, IDLE_PATH)
-                idle = IdleConnections(aim, conditions.idle, self._cpus, watch)
-                tidy.enter_context(idle)
-            use = redis.use()
-            self._site.begin()
-            begin = time.monotonic()
-            outcome = self._make(url)
-            wall = time.monotonic() - begin
-            watch.sleep(SETTLE_SECONDS)
-            hosts = self._site.end()
-            used = difference(redis.use(), use)
-            held = idle.end() if idle else None
-        after = redis.counts()
-        gained = (after[0] - visits, after[1] - remarks)
-        return Loaded(outcome, warmed_up, *gained, used, wall, held, hosts)
 
-    def _make(self, url: str) -> Outcome:
-        mode, connections = self._spec.conditions.mode, self._spec.concurrency
-        if mode == "parked":
-            return parked(url, self._workload, connections, self._site)
-        if mode == "pending":
-            return pending(url, self._workload, connections, self._site, self._redis)
-        load = self._load(url, self._spec.requests, connections)
-        if mode == "open":
-            return OHA.run(load, self._cpus, self._watch, self._site.look)
-        grows = not self._redis.private and gains_a_digit(self._redis.counts()[0], load.requests)
-        load = replace(load, any_length=grows or self._workload.may_grow)
-        return self._generator.run(load, self._cpus, self._watch, self._site.look)
+def _make(url: str, spec: RunSpec, site: Site) -> Outcome:
+    mode, workload = spec.conditions.mode, workload_for(spec.conditions.workload)
+    if mode == "parked":
+        return parked(url, workload, spec.concurrency, site)
+    if mode == "pending":
+        return pending(url, workload, spec.concurrency, site)
+    load = _load(url, spec, spec.requests, spec.concurrency)
+    if mode == "open":
+        return OHA.run(load, site.placement.load, site.watch, site.look)
+    grows = not site.redis.private and gains_a_digit(site.redis.counts()[0], load.requests)
+    load = replace(load, any_length=grows or workload.may_grow)
+    generator = GENERATORS[spec.conditions.generator]
+    return generator.run(load, site.placement.load, site.watch, site.look)
 
-    def _load(self, url: str, requests: int, connections: int) -> Load:
-        conditions = self._spec.conditions
-        size, rate = (requests, connections, self._spec.timeout), conditions.rate or 0.0
-        return Load(url, *size, conditions.keep_alive, self._workload.form, rate=rate)
+
+def _load(url: str, spec: RunSpec, requests: int, connections: int) -> Load:
+    conditions = spec.conditions
+    size, rate = (requests, connections, spec.timeout), conditions.rate or 0.0
+    form = workload_for(conditions.workload).form
+    return Load(url, *size, conditions.keep_alive, form, rate=rate)
 
 
 def gains_a_digit(count: int, visits: int) -> bool:

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Measure the memory of many connections, which this process holds open."""
 
+import contextlib
 import select
 import time
+from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
 from bench.load.client import Client, NoAnswer
@@ -11,7 +13,6 @@ from bench.load.probe import request_for
 from bench.records.errors import NoFigure
 from bench.records.figures import MemoryFigures
 from bench.records.workloads import Workload
-from bench.services.redis_server import RunRedis
 from bench.stations.orders import Weight
 from bench.stations.site import Site
 
@@ -20,67 +21,52 @@ PER_ADDRESS = 5_000
 """Connections from one local address: few of its 28,000 ports, so a free one is found fast."""
 
 
-class Crowd:
-    """Many connections to a server. Use in a `with` block."""
-
-    def __init__(self, url: str, workload: Workload, count: int) -> None:
-        """Open `count` connections that will request the workload at `url`. To a server on this
-        machine each PER_ADDRESS of them have their own local address. Raises NoFigure."""
-        self._clients: list[Client] = []
-        to = urlsplit(url)
-        address = (to.hostname or "", to.port or 80)
-        here = address[0].startswith("127.")
-        self._request = request_for(url, workload, "HTTP/1.1", ["Connection: keep-alive"])
+@contextlib.contextmanager
+def connected(url: str, count: int) -> Iterator[list[Client]]:
+    """Yield `count` connections to a server. To a server on this machine each PER_ADDRESS of them
+    have their own local address. Raises NoFigure."""
+    to, clients = urlsplit(url), list[Client]()
+    address = (to.hostname or "", to.port or 80)
+    here = address[0].startswith("127.")
+    with contextlib.ExitStack() as stack:
         try:
             for number in range(count):
                 source = f"127.0.0.{2 + number // PER_ADDRESS}" if here else ""
-                self._clients.append(Client(address, TIMEOUT, source=source))
+                clients.append(stack.enter_context(Client(address, TIMEOUT, source=source)))
         except OSError as error:
-            self._close()
-            raise NoFigure(f"connection {len(self._clients) + 1:,}: {error}") from error
+            raise NoFigure(f"connection {len(clients) + 1:,}: {error}") from error
+        yield clients
 
-    def __enter__(self) -> "Crowd":
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self._close()
+def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
+    """Send a request on every connection. Raises NoFigure."""
+    wanted = request_for(url, workload, "HTTP/1.1", ["Connection: keep-alive"])
+    try:
+        for client in clients:
+            client.send(wanted)
+    except OSError as error:
+        raise NoFigure(f"a request could not be sent: {error}") from error
 
-    def ask(self) -> None:
-        """Send a request on every connection. Raises NoFigure."""
+
+def listen(clients: Sequence[Client]) -> None:
+    """Read the response on every connection. Raises NoFigure if it is cut off or an error."""
+    for number, client in enumerate(clients, 1):
         try:
-            for client in self._clients:
-                client.send(self._request)
-        except OSError as error:
-            raise NoFigure(f"a request could not be sent: {error}") from error
+            answer = client.answer()
+        except NoAnswer as error:
+            raise NoFigure(f"answer {number:,}: {error}") from error
+        if not 200 <= answer.status < 400 or answer.field("Content-Length") is None:
+            first = answer.head.splitlines()[0].decode(errors="replace")
+            raise NoFigure(f"answer {number:,}: {first}")
 
-    def listen(self) -> None:
-        """Read the response on every connection. Raises NoFigure if it is cut off or an error."""
-        for number, client in enumerate(self._clients, 1):
-            try:
-                answer = client.answer()
-            except NoAnswer as error:
-                raise NoFigure(f"answer {number:,}: {error}") from error
-            if not 200 <= answer.status < 400 or answer.field("Content-Length") is None:
-                first = answer.head.splitlines()[0].decode(errors="replace")
-                raise NoFigure(f"answer {number:,}: {first}")
 
-    def answered(self) -> int:
-        """Return how many connections have received something."""
-        return self._ready(select.POLLIN)
-
-    def still_open(self) -> int:
-        """Return how many connections the server has not closed."""
-        return len(self._clients) - self._ready(select.POLLRDHUP)
-
-    def _ready(self, event: int) -> int:
-        watched = select.poll()
-        for client in self._clients:
-            watched.register(client.socket, event)
-        return len(watched.poll(0))
-
-    def _close(self) -> None:
-        for client in self._clients:
-            client.close()
+def ready(clients: Sequence[Client], event: int) -> int:
+    """Return how many connections have received something (POLLIN) or were closed by the server
+    (POLLRDHUP)."""
+    watched = select.poll()
+    for client in clients:
+        watched.register(client.socket, event)
+    return len(watched.poll(0))
 
 
 HELD_MS = 1_700
@@ -98,33 +84,33 @@ def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcom
     """Measure connections that have had one answer and are kept, within the servers' idle timeout
     of 5 s. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
-    with Crowd(url, workload, connections) as crowd:
-        crowd.ask()
-        crowd.listen()
+    with connected(url, connections) as clients:
+        ask(clients, url, workload)
+        listen(clients)
         site.watch.sleep(TIDY_SECONDS)
         held = site.weigh()
-        if (still_open := crowd.still_open()) < connections:
-            raise NoFigure(f"only {still_open:,} connections were still open")
+        if closed := ready(clients, select.POLLRDHUP):
+            raise NoFigure(f"only {connections - closed:,} connections were still open")
     return _outcome(before, held, connections, begin)
 
 
-def pending(url: str, workload: Workload, connections: int, site: Site, redis: RunRedis) -> Outcome:
+def pending(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
     """Measure connections with a request that is not answered because Redis is paused. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
-    with Crowd(url, workload, connections) as crowd:
-        redis.hold(HELD_MS)
+    with connected(url, connections) as clients:
+        site.redis.hold(HELD_MS)
         held_till = time.monotonic() + HELD_MS / 1000
-        crowd.ask()
+        ask(clients, url, workload)
         held = _calm(site, held_till - SPARE_SECONDS)
-        answered = crowd.answered()
+        answered = ready(clients, select.POLLIN)
         if time.monotonic() > held_till:
             raise NoFigure("the machine was too slow: Redis answered before memory was read")
         if answered:
             raise NoFigure(
                 f"{answered:,} requests were answered while Redis was paused: they do not use it"
             )
-        crowd.listen()
+        listen(clients)
     return _outcome(before, held, connections, begin)
 
 

@@ -2,7 +2,7 @@
 """Computes the figures of a run from the data of the load generator and of all hosts."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bench.host.accounting import CpuTime
 from bench.host.kernel import TcpCounters
@@ -26,8 +26,7 @@ from bench.stations.orders import Lifetime, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.sweep.loading import Loaded
 
-PEAKS = ("processes_peak", "threads_peak", "descriptors_peak")
-TCP = TcpCounters._fields
+PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 CLOCK_SECONDS = 0.1
 """Our clock includes ab's start and the output of its report."""
 LIFE = "the server's life, over all its requests"
@@ -51,10 +50,9 @@ def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped
     run.process = _servers(loaded.hosts, stopped, (served, served + before), seconds)
     if quota := run.conditions.quota:
         uses = _uses(loaded.hosts)
-        used = [share for use in uses for share in _quota_used(use, quota, seconds)]
-        stopped_for = [share for use in uses for share in use.throttled if share is not None]
-        run.process.quota_used = round(max(used), 4)
-        run.process.throttled_share = round(max(stopped_for), 4)
+        shares = [each for use in uses for each in _shares_of_quota(use, quota, seconds)]
+        run.process.quota_used = round(max(used for used, _ in shares), 4)
+        run.process.throttled_share = round(max(throttled for _, throttled in shares), 4)
     run.hosts = [found for seen in loaded.hosts if (found := host_figures(seen, loaded.wall))]
     run.redis_process = _other(loaded.redis, loaded.wall)
     if nginx := _nginx(loaded):
@@ -117,11 +115,12 @@ def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
 
 
 def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
+    nginx = _nginx(loaded)
     demands: dict[Bottleneck, float | None] = {
         "server": _servers_demand(loaded, run.conditions.quota),
         "load": loaded.outcome.demand,
         "redis": _redis_demand(loaded),
-        "nginx": _nginx_demand(loaded),
+        "nginx": nginx.wanted_s / loaded.wall if nginx and nginx.wanted_s is not None else None,
     }
     by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
@@ -138,24 +137,27 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
     used share of the cores."""
     found = []
     for use in _uses(loaded.hosts):
-        wanted = [us for us in use.wanted_us if us is not None]
+        known = [used for used in use.used if used]
+        wanted = [used.wanted_us for used in known if used.wanted_us is not None]
         if quota:
-            shares = zip(_quota_used(use, quota, loaded.seconds), use.throttled, strict=True)
-            found += [of_quota(*share) for share in shares]
+            found += [of_quota(*share) for share in _shares_of_quota(use, quota, loaded.seconds)]
         elif use.spread:
             # Other processes share these cores, so time of waiting does not show a limit.
-            spent = sum(us for us in use.spent_us if us is not None)
+            spent = sum(used.cpu.total for used in known)
             found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
-        elif len(wanted) == len(use.wanted_us):
+        elif len(wanted) == len(use.used):
             found.append(min(1.0, max(wanted) / 1e6 / loaded.seconds))
         elif use.busy is not None:
             found.append(use.busy)
     return max(found, default=None)
 
 
-def _quota_used(use: ServersUse, quota: float, seconds: float) -> list[float]:
-    """Return for each server its CPU time divided by what its quota allows in `seconds`."""
-    return [us / 1e6 / (quota * seconds) for us in use.spent_us if us is not None]
+def _shares_of_quota(use: ServersUse, quota: float, seconds: float) -> list[tuple[float, float]]:
+    """Return for each server its CPU time divided by what its quota allows in `seconds`, and the
+    share of periods in which it was throttled."""
+    known = [used for used in use.used if used]
+    allowed = 1e6 * quota * seconds
+    return [(used.cpu.total / allowed, used.throttled or 0.0) for used in known]
 
 
 def _redis_demand(loaded: Loaded) -> float:
@@ -167,11 +169,6 @@ def _redis_demand(loaded: Loaded) -> float:
 def _nginx(loaded: Loaded) -> BalancerUse | None:
     """Return the use of nginx; None if there is no nginx."""
     return next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
-
-
-def _nginx_demand(loaded: Loaded) -> float | None:
-    found = _nginx(loaded)
-    return None if found is None or found.wanted_s is None else found.wanted_s / loaded.wall
 
 
 def _servers(
@@ -186,7 +183,7 @@ def _servers(
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
     cpu, scope = _cpu(serving, lives, requests)
     switches, counted = _switches(uses, lives, requests)
-    served = requests[0]
+    served, faults = requests[0], total([use.faults for use in uses])
     return ProcessFigures(
         cpu_user_s=round(cpu.user / 1e6, 6),
         cpu_system_s=round(cpu.system / 1e6, 6),
@@ -197,13 +194,11 @@ def _servers(
         foreign_share=_foreign_share(uses, cpu),
         voluntary_switches_per_request=round(switches[0], 4),
         involuntary_switches_per_request=round(switches[1], 4),
-        page_faults_per_request=_each([use.faults for use in uses], served),
+        page_faults_per_request=None if faults is None else round(faults / served, 4),
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
-        pss_peak_mb=_megabytes([use.pss_peak_mb for use in uses]),
-        pss_mean_mb=_megabytes([use.pss_mean_mb for use in uses]),
-        **{name: _count([getattr(use, name) for use in uses]) for name in PEAKS},
-        **{name: _count([getattr(use.tcp, name, None) for use in uses]) for name in TCP},
+        **_sums(uses, PEAKS),
+        **_sums([use.tcp for use in uses], TcpCounters._fields),
     )
 
 
@@ -257,25 +252,19 @@ def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics
     if len(known) == 1:
         return known[0]
     classes = {name: None for one in known for name in one.responses}
-    requests = total([one.requests for one in known])
-    user = total([one.cpu_user_s for one in known])
-    system = total([one.cpu_system_s for one in known])
-    cost = None
-    if requests and user is not None and system is not None:
-        cost = round((user + system) / requests * 1e6, 1)
-    return ServerStatistics(
-        requests=_whole(requests),
-        responses={name: sum(one.responses.get(name, 0) for one in known) for name in classes},
-        bytes_sent=_whole(total([one.bytes_sent for one in known])),
-        cpu_user_s=user,
-        cpu_system_s=system,
-        cpu_us_per_request=cost,
-        peak_memory_mb=max((one.peak_memory_mb or 0.0 for one in known), default=None),
-    )
+    sums = _sums(known, ("requests", "bytes_sent", "cpu_user_s", "cpu_system_s"))
+    requests, spent = sums["requests"], total([sums["cpu_user_s"], sums["cpu_system_s"]])
+    more = {
+        "responses": {name: sum(one.responses.get(name, 0) for one in known) for name in classes},
+        "cpu_us_per_request": round(spent / requests * 1e6, 1) if requests and spent else None,
+        "peak_memory_mb": max(one.peak_memory_mb or 0.0 for one in known),
+    }
+    return ServerStatistics.model_validate({**sums, **more})
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _sums(of: Sequence[object], names: Iterable[str]) -> dict[str, float | None]:
+    """Return the sum of each of these attributes, by name; None if one is unknown."""
+    return {name: total([getattr(one, name, None) for one in of]) for name in names}
 
 
 def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
@@ -284,21 +273,6 @@ def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
         cpu_system_s=round(cpu.system / 1e6, 6),
         cpu_share=round(cpu.total / 1e6 / seconds, 4),
     )
-
-
-def _megabytes(values: Sequence[float | None]) -> float | None:
-    found = total(values)
-    return None if found is None else round(found, 3)
-
-
-def _each(values: Sequence[int | None], requests: int) -> float | None:
-    found = total(values)
-    return None if found is None else round(found / requests, 4)
-
-
-def _count(values: Sequence[int | None]) -> int | None:
-    """Return the sum of whole numbers; None if one is unknown."""
-    return _whole(total(values))
 
 
 # ---- The bottleneck of a run ----
@@ -336,11 +310,10 @@ def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None
     return max([*known, *([] if demand is None else [demand])], default=None)
 
 
-def of_quota(used: float, throttled: float | None) -> float:
+def of_quota(used: float, throttled: float) -> float:
     """Return how near a server was to its quota. `used`: the used share; `throttled`: the share of
     periods in which it was stopped. If it was not stopped in most, it could have used more."""
-    at_limit = throttled is not None and throttled > THROTTLED
-    return min(1.0, used) if at_limit else min(LIMIT / 2, used)
+    return min(1.0, used) if throttled > THROTTLED else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:

@@ -7,14 +7,14 @@ from datetime import datetime
 from pathlib import Path
 
 from bench.doctor import doctor, limits
+from bench.host import machine
 from bench.host.signals import SignalWatch
 from bench.records import store
 from bench.records.errors import Interrupted, UserError
-from bench.records.results import Results
+from bench.records.results import Results, Settings
+from bench.stations import survey
 from bench.stations.site import Site
-from bench.studies.runs import plan_runs
-from bench.sweep.beginning import begun, require_same
-from bench.sweep.cell import Bench
+from bench.studies.runs import Planned, plan_runs
 from bench.sweep.options import SweepOptions, chosen_options, options_of, sweep_parser
 from bench.sweep.sweeper import Sweeper
 
@@ -96,11 +96,74 @@ def _sweeper(
     if any(options.values("quota")):
         site.require_slicing()
     planned = plan_runs(options.parts, subjects)
-    redis = site.open_redis(options.redis)
-    diagnosis = doctor.diagnose(planned.runs, facts, redis, site.limits(), site.roles())
-    results = begun(options, planned, diagnosis, site, redis)
+    site.open_redis(options.redis)
+    diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits(), site.roles())
+    results = begun(options, planned, diagnosis, site)
     if before:
         require_same(before, results)
         results = before
     folder = folder or store.make_folder(options.results, results.started)
-    return Sweeper(results, folder, planned, diagnosis, Bench(site, redis), options.concludes)
+    return Sweeper(results, folder, planned, diagnosis, site, options.concludes)
+
+
+def begun(
+    options: SweepOptions, planned: Planned, diagnosis: doctor.Diagnosis, site: Site
+) -> Results:
+    """Return the results of a sweep without runs."""
+    runs, redis = planned.runs, site.redis
+    stored = {
+        "redis": redis.shown if options.redis else None,
+        "hosts": options.hosts and options.hosts.resolve(),
+    }
+    workloads = list(dict.fromkeys(spec.conditions.workload for spec in runs))
+    return Results(
+        started=datetime.now().astimezone(),
+        command=list(options.command),
+        machine=machine.describe_machine(),
+        versions=survey.with_tools(site.versions(), redis.version()),
+        settings=Settings(
+            full=options.parts[0].full,
+            path=next((name for name in workloads if name.startswith("/")), None),
+            runs=max(spec.run for spec in runs),
+            timeout_s=runs[0].timeout,
+            redis=redis.shown,
+            redis_settings=redis.describe(),
+            options=options.model_copy(update=stored),
+        ),
+        hosts=site.host_infos(),
+        placement=site.placement,
+        limits=diagnosis.limits,
+        findings=diagnosis.findings,
+        doctor=diagnosis.lines,
+        servers=list(planned.subjects),
+        stalled_by={s.name: s.stalled_by for s in planned.subjects.values() if s.stalled_by},
+        slicing=site.slicing(),
+        levels=sorted({spec.concurrency for spec in runs}),
+        workloads=workloads,
+        studies=[one.record() for one in options.studies if one.reference],
+        expect=[each for one in options.studies for each in one.expect],
+        peers=site.peers(),
+        left_out={**options.not_wanted, **site.left_out()},
+    )
+
+
+def require_same(before: Results, now: Results) -> None:
+    """Raise UserError unless a sweep can be resumed here: a median must not mix runs of different
+    machines or versions, because the record names only one of them."""
+    found = _what_counts(now)
+    for name, was in _what_counts(before).items():
+        if was != found.get(name):
+            raise UserError(
+                f"cannot resume this sweep: {name} was {was} at its start and is "
+                f"{found.get(name)} now. Start a new sweep"
+            )
+
+
+def _what_counts(results: Results) -> dict[str, object]:
+    """Return by name the facts that must be the same for all runs, as far as they are recorded."""
+    hosts = {
+        f"{host.name}: {name}": getattr(host, name)
+        for host in results.hosts
+        for name in ("role", "kernel", "cpu_model", "cpus", "cpu_limit")
+    }
+    return results.circumstances() | hosts

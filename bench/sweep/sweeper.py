@@ -2,7 +2,7 @@
 """Runs a sweep: prints its plan, makes all runs in order, stores and prints the results."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +13,10 @@ from bench.records.errors import Interrupted, UserError
 from bench.records.plan import RunSpec
 from bench.records.results import Results, flag_outliers
 from bench.records.run import Run
+from bench.stations.site import Site
 from bench.studies.runs import Planned
 from bench.sweep import announce
-from bench.sweep.cell import Bench, all_held, measure, skipped
+from bench.sweep.cell import Lengths, measure, skipped
 from bench.sweep.display import Estimate, in_words, line_for, progress_of, took, words_for
 
 LABEL_IMPOSSIBLE = "not possible"
@@ -31,30 +32,33 @@ class Sweeper:
     folder: Path
     planned: Planned
     diagnosis: Diagnosis
-    bench: Bench
-    concludes: bool = True
+    site: Site
+    concludes: bool
     """Whether all rates are shown at the end."""
+    lengths: Lengths = field(default_factory=dict)
 
     def run(self) -> int:
         """Make the missing runs. Return the exit status: 0 all results valid, 1 not all, 128 + n
         after signal n. Raises UserError if another process runs this sweep."""
-        with store.alone(self.folder):
-            return self._run()
-
-    def _run(self) -> int:
-        self.site, self.out = self.bench.site, console()
+        self.out = console()
         warm_ups = {name: one.warm_up for name, one in self.planned.subjects.items()}
         self.estimate = Estimate(self.diagnosis.why_not, warm_ups)
-        announce.announce(self.planned, self.bench, self.diagnosis, self.out)
-        if self.results.runs:
-            there, all_of_them = len(self.results.runs), len(self.planned.runs)
-            say(self.out, f"Resumed: {there} of {all_of_them} runs are done")
-        store.save(self.results, self.folder)
-        try:
-            status = self._logged()
-        finally:  # even if the terminal was closed
-            self._end()
-        announce.conclude(self.results, self.folder, self.out, self.concludes)
+        with store.alone(self.folder):
+            announce.announce(self.planned, self.site, self.diagnosis, self.out)
+            if self.results.runs:
+                there, all_of_them = len(self.results.runs), len(self.planned.runs)
+                say(self.out, f"Resumed: {there} of {all_of_them} runs are done")
+            store.save(self.results, self.folder)
+            try:
+                with announce.log_into(self.folder):
+                    words = " ".join(self.results.command)
+                    log.info("zerohttpd %s; %s", words, self.site.placement.note)
+                    for line in self.results.doctor:
+                        log.info("doctor: %s: %s: %s; needed: %s", *line.in_words())
+                    status = self._measure_all()
+            finally:  # even if the terminal was closed
+                self._end()
+            announce.conclude(self.results, self.folder, self.out, self.concludes)
         return status
 
     def _end(self) -> None:
@@ -65,14 +69,6 @@ class Sweeper:
         except OSError as error:
             words = f"cannot write the results: {error}. Free some space, then resume: "
             raise UserError(words + announce.how_to_go_on(self.folder)) from error
-
-    def _logged(self) -> int:
-        with announce.log_into(self.folder):
-            words = " ".join(self.results.command)
-            log.info("zerohttpd %s; %s", words, self.site.placement.note)
-            for line in self.results.doctor:
-                log.info("doctor: %s: %s: %s; needed: %s", *line.in_words())
-            return self._measure_all()
 
     def _measure_all(self) -> int:
         """Make all missing runs in order. Results are stored however the sweep ends."""
@@ -94,9 +90,9 @@ class Sweeper:
                     progress.end(f"{line_for(run)}  ({took(run)}, {left} left)", left)
                     if self.site.lost:
                         log.info("a host was lost: restarting all agents")
-                        self.bench.recover()
+                        self.site.reopen()
             self.results.state = "complete"
-            status = 0 if all_held(self.results.runs) else 1
+            status = int(any(run.state != "held" for run in self.results.runs))
         except Interrupted as interrupted:
             log.info("interrupted by %s", interrupted)
             status = interrupted.exit_status
@@ -119,7 +115,7 @@ class Sweeper:
         if failed and failed.reason:
             words = f"skipped because run {failed.run} failed: {failed.reason.text}"
             return skipped(subject, spec, LABEL_CELL_FAILED, words)
-        run, report = measure(subject, spec, self.bench)
+        run, report = measure(subject, spec, self.site, self.lengths)
         if report:
             conditions = spec.conditions
             tool = "oha" if conditions.mode == "open" else conditions.generator

@@ -15,7 +15,7 @@ from typing import Literal
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from bench.load.client import Connection, request
+from bench.load.client import Client, request
 from bench.records.values import one_of, tables_of
 from bench.timeline.recording import Request
 
@@ -144,7 +144,7 @@ def _ask(number: int, step: Step, address: tuple[str, int], origin: float) -> Re
     begin = time.time()
     answer, port = "no connection", 0
     buffer = TAKE if step.reads_slowly else 0
-    with contextlib.suppress(OSError), Connection(address, TIMEOUT_SECONDS, buffer) as client:
+    with contextlib.suppress(OSError), Client(address, TIMEOUT_SECONDS, buffer) as client:
         port, answer = client.port, "closed without an answer"
         head = request("GET", step.path, "Connection: close")
         half = len(head) // 2 if step.stalls_ms else 0

@@ -6,7 +6,7 @@ The command is `zerohttpd torture`. Each configuration (one server, one attack) 
 again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
 Their responses show what was lost. The modules:
 
-    attacks, scene    the table of attacks; the server, Redis and clients of an attack
+    attacks           the table of attacks; the server, Redis and clients of an attack
     ground, options   what all configurations share, with the slow line; the command line
     cell, command     one configuration; all in turn, and the terminal output
 

@@ -5,11 +5,10 @@ Times are seconds of the clock of the exchanges. A rate is the median over short
 one short delay of the machine does not change it.
 """
 
-import contextlib
 import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bench.host.kernel import difference
@@ -18,11 +17,9 @@ from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, exchanges_of
 from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
-from bench.services.redis_server import SlowRedis
 from bench.subjects.subject import Subject
-from bench.torture.attacks import Attack
+from bench.torture.attacks import LOOPBACK, Attack, AttackScene, CannotTakePart, page
 from bench.torture.ground import NEAR, Ground
-from bench.torture.scene import LOOPBACK, AttackScene, CannotTakePart, page
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
@@ -137,21 +134,10 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     return cell
 
 
-@contextlib.contextmanager
-def scene_for(subject: Subject, attack: Attack, ground: Ground) -> Iterator[AttackScene]:
-    """Start the server under the attack's conditions. May raise StartError or HelperError."""
-    with contextlib.ExitStack() as stack:
-        liar = None
-        if attack.during == "redis_lying":
-            liar = stack.enter_context(lying_redis(ground))
-        address = NEAR if attack.far else LOOPBACK
-        yield stack.enter_context(AttackScene(subject, ground, address, liar, attack.limit))
-
-
-def lying_redis(ground: Ground) -> SlowRedis:
-    """Start a proxy in front of the private Redis; it can send false replies. May raise
-    HelperError."""
-    return SlowRedis(ground.redis.url, 0, ground.placement.load, ground.watch)
+def scene_for(subject: Subject, attack: Attack, ground: Ground) -> AttackScene:
+    """Start the server under the attack's conditions. Raises NoFigure, OSError or Interrupted."""
+    address, lies = NEAR if attack.far else LOOPBACK, attack.during == "redis_lying"
+    return AttackScene(subject, ground, address, lies, attack.limit)
 
 
 def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureCell) -> None:
@@ -182,11 +168,11 @@ class Visitors(RunningCrowd):
 
     def answers(self) -> list[Exchange]:
         """Return all exchanges so far."""
-        return [one for one in exchanges_of(self._child.stdout) if isinstance(one, Exchange)]
+        return [one for one in exchanges_of(self.stdout) if isinstance(one, Exchange)]
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which they got no CPU time."""
-        spans = [one for one in exchanges_of(self._child.stdout) if isinstance(one, Late)]
+        spans = [one for one in exchanges_of(self.stdout) if isinstance(one, Late)]
         return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
@@ -196,8 +182,8 @@ class Visitors(RunningCrowd):
 
     def check(self) -> None:
         """Raise CannotTakePart if their process has ended."""
-        if not self._child.running():
-            raise CannotTakePart(f"its visitors failed: {last_line(self._child.stderr)}")
+        if not self.running():
+            raise CannotTakePart(f"its visitors failed: {last_line(self.stderr)}")
 
 
 def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitors) -> CellTimes:

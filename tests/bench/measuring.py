@@ -22,7 +22,7 @@ from bench.records.run import Run
 from bench.stations.site import Site
 from bench.subjects.running import RunningServer, url_in
 from bench.subjects.subject import Place, Subject
-from bench.sweep.cell import Bench, measure
+from bench.sweep.cell import measure
 
 from .whole_sweep import wait_for
 
@@ -101,6 +101,6 @@ def measured_of(
         pytest.skip(f"{conditions.generator} is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
-        bench = Bench(site, NoRedis())  # type: ignore[arg-type]
-        run, _ = measure(subject, spec, bench)
+        site.redis = NoRedis()  # type: ignore[assignment]
+        run, _ = measure(subject, spec, site, {})
     return run

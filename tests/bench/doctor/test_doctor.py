@@ -14,7 +14,7 @@ from rich.console import Console
 
 from bench.doctor.doctor import GROUPS_FIX, examine, show
 from bench.doctor.limits import Facts, assess, governors, look, why_impossible
-from bench.host.quota import own_folders, read_limits, usable_ports
+from bench.host.machine import own_folders, read_limits, usable_ports
 from bench.records.conditions import Conditions
 from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, SystemLimits
 from bench.records.errors import UserError

@@ -13,7 +13,7 @@ import pytest
 
 from bench.host.process import Child, lines_at_ends
 from bench.host.signals import SignalWatch
-from bench.load.outcome import run_measured
+from bench.load.outcome import Generator, Load
 from bench.records.errors import Interrupted
 
 from ..commands import run
@@ -112,7 +112,9 @@ thread.start()
 while thread.is_alive(): time.sleep(0.05)
 time.sleep(0.2)
 """
-    done = run_measured([sys.executable, "-c", program], (), 20.0, SignalWatch())
+    words = [sys.executable, "-c", program]
+    tool = Generator("it", "bench", "-V", lambda *_: words, lambda ran, *_: ran)
+    done = tool.run(Load("", 1, 1, 20.0), (), SignalWatch())
     assert not done.timed_out
     assert done.demand is not None
     assert done.demand * done.wall_seconds > 0.3, "its first thread was only asleep"

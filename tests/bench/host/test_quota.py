@@ -19,7 +19,14 @@ from bench.host.accounting import (
     remove_stale_groups,
 )
 from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference
-from bench.host.quota import Host, find_quota, parse_cgroup, parse_mounts, parse_stat, seconds_used
+from bench.host.machine import (
+    Host,
+    find_quota,
+    parse_cgroup,
+    parse_mounts,
+    parse_stat,
+    seconds_used,
+)
 
 from .test_process import gone
 

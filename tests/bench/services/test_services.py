@@ -15,6 +15,7 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.machine import place
+from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.load.probe import ProbeError, probe
 from bench.load.running import IdleConnections
@@ -26,7 +27,6 @@ from bench.services.balancer import (
     Balancer,
     BalancerOrder,
     configuration,
-    nginx,
     used_between,
     workers_for,
 )
@@ -122,7 +122,7 @@ def test_an_end_is_passed_on(echo: int) -> None:
 def test_idle_connections_are_held_and_counted(mode: str, count: int) -> None:
     with broken_server(mode) as url, IdleConnections(f"{url}any", count, (), SignalWatch()) as idle:
         time.sleep(0.5)
-        report = idle.end()
+        report = idle.report()
     assert (report.asked, report.held) == (count, count)
     if mode == "good":
         assert (report.reopened, report.requests, report.requests_during) == (0, 40, 0)
@@ -136,13 +136,13 @@ def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
             listener.settimeout(10)
             taken = [listener.accept()[0] for _ in range(20)]
             time.sleep(0.5)
-            report = idle.end()
+            report = idle.report()
     for client in taken:
         client.close()
     assert (report.held, report.reopened) == (20, 0)
 
 
-needs_nginx = pytest.mark.skipif(nginx() is None, reason="nginx is not installed")
+needs_nginx = pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
 
 
 def order(keep: bool, connections: int = 100) -> BalancerOrder:

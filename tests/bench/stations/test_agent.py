@@ -20,12 +20,12 @@ import redis
 
 from bench.host.kernel import raise_descriptors
 from bench.host.process import StartError
+from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.load.probe import probe
 from bench.records.errors import Interrupted, UserError
 from bench.records.workloads import workload_for
-from bench.services import balancer
 from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import remote
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.skipif(
     not (ROOT / "preforking").exists() or not shutil.which("redis-server"),
     reason="needs ./preforking and redis-server",
 )
-needs_nginx = pytest.mark.skipif(balancer.nginx() is None, reason="nginx is not installed")
+needs_nginx = pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def all_started(station: RemoteStation) -> list[str]:
     redis_url = station.start_redis()
     order = ServerOrder(subject="preforking", instances=2, redis_url=redis_url)
     urls = [*station.start_servers(order), redis_url]
-    if balancer.nginx():
+    if find_program("nginx"):
         servers = [urlsplit(url).netloc for url in urls[:2]]
         through = BalancerOrder(servers=servers, keep=True, connections=100)
         urls.append(station.start_balancer(through))
@@ -173,12 +173,11 @@ def test_nothing_is_left(mark: str, number: int | None) -> None:
     raise_descriptors()
     station = greeted(AGENT)
     urls = all_started(station)
-    assert station._process.stdin is not None
     if number is None:
-        station._process.stdin.close()
+        station._child.pipes[0].close()
     else:
-        station._process.send_signal(number)
-    station._process.wait(30)
+        station._child.send(number)
+    station._child.wait(30)
     assert strays(mark, os.getpid()) == []
     assert all(nothing_listens(url) for url in urls)
     with pytest.raises(HostLost, match="far"):

@@ -25,26 +25,37 @@ from bench.records.environment import Placement
 from bench.records.figures import Frame
 from bench.records.workloads import WORKLOADS, named, workload_for
 from bench.stations import footprint, sampling
-from bench.stations.counting import (
+from bench.stations.footprint import (
+    Observation,
+    TaskUse,
+    look_at,
+    rollup,
+    switches_between,
+    tasks_of,
+    weigh,
+)
+from bench.stations.orders import ServerOrder, Switches, Weight
+from bench.stations.sampling import (
     Function,
     Owner,
+    Sampler,
     Stack,
     counts,
     owner_of,
+    stacks_of,
     traces,
     tree,
     what_was_counted,
+    why_no_perf,
 )
-from bench.stations.footprint import TaskUse, look_at, rollup, switches_between, tasks_of, weigh
-from bench.stations.orders import ServerOrder, Switches, Weight
-from bench.stations.sampling import Sampler, stacks_of, why_no_perf
 from bench.stations.station import LocalStation
-from bench.subjects.subject import reference_subject
+from bench.subjects.subject import Place, reference_subject
 from tests.e2e.tracing import skip_unless_traceable
 
 from ..measuring import measured_of
 
 RECORDED = Path(__file__).parents[1] / "recorded"
+NOWHERE = Placement(server=[], load=[], note="")
 
 
 def test_a_process_with_children_is_looked_at() -> None:
@@ -79,6 +90,7 @@ class Counted:
     """Replaces a server; its counts before and after the load are known."""
 
     url = "http://127.0.0.1:1/"
+    place = Place("redis://127.0.0.1:1/0", Path())
 
     def __init__(self, *moments: Usage | None) -> None:
         self._moments = list(moments)
@@ -101,23 +113,25 @@ def test_what_servers_have_used_is_the_difference(monkeypatch: pytest.MonkeyPatc
     other = Counted(Usage(CpuTime(0, 0), None, None), Usage(CpuTime(1e5, 0), None, None))
     glances = [Weight(1, 2, 9, 1_000_000), Weight(4, 5, 3, 2_500_000), Weight()]
     monkeypatch.setattr(footprint, "look_at", lambda pids: glances.pop(0))
-    watched = footprint.Footprint([one, other], ())
-    watched.begin()
+    watched = Observation([one, other], NOWHERE, (), None)
+    watched.begin(SignalWatch())
     while glances:
+        watched._next_look = 0.0
         watched.look()
-    found = watched.end()
+    found = watched.end().servers
     assert found.cpu == CpuTime(4e5, 4e5)
-    assert (found.spent_us, found.wanted_us) == ([7e5, 1e5], [7.2e5, None])
-    assert found.throttled == [0.75, None]
+    assert [used.cpu.total for used in found.used] == [7e5, 1e5]
+    assert [used.wanted_us for used in found.used] == [7.2e5, None]
+    assert [used.throttled for used in found.used] == [0.75, None]
     assert found.switches is None, "our own tasks did not do that work"
     assert (found.samples, found.processes_peak, found.threads_peak) == (2, 4, 5)
     assert (found.descriptors_peak, found.pss_peak_mb, found.pss_mean_mb) == (9, 2.5, 1.75)
     unknown = Counted(None, None)
     glances.append(Weight(3, 3, 30, 7_500_000))
-    short = footprint.Footprint([unknown], ())
-    short.begin()
-    found = short.end()
-    assert (found.cpu, found.wanted_us, found.spent_us) == (None, [None], [None])
+    short = Observation([unknown], NOWHERE, (), None)
+    short.begin(SignalWatch())
+    found = short.end().servers
+    assert (found.cpu, found.used) == (None, [None])
     assert (found.samples, found.pss_mean_mb) == (1, 7.5), "too short a load is sampled once"
 
 

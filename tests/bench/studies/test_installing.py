@@ -163,8 +163,8 @@ def test_a_server_that_is_built_already_downloads_nothing(tmp_path: Path) -> Non
     one = declared.reference("go")
     known = [{"what": "a", "megabytes": 1, "there": ["test", "-e", "a"]},
              {"what": "b", "megabytes": 2.5, "there": ["no-such-program"]}]  # fmt: skip
-    said = declared.Declaration.model_validate({**one.said.model_dump(), "fetches": known})
-    reference = declared.Reference("one", said, tmp_path)
+    changed = {"fetches": known, "folder": tmp_path}
+    reference = declared.Reference.model_validate({**one.model_dump(), **changed})
     assert reference.to_fetch() == {"a": 1, "b": 2.5}
     (tmp_path / "a").touch()
     assert reference.to_fetch() == {"b": 2.5}
@@ -181,7 +181,7 @@ def test_a_server_that_cannot_be_built_downloads_nothing(monkeypatch: pytest.Mon
 def test_a_build_with_a_list_of_downloads_shows_their_size(name: str) -> None:
     """A build with a list of downloads states their size; Traefik, without one, is built only on
     request."""
-    said = declared.reference(name).said
+    said = declared.reference(name)
     words = " ".join(said.build)
     where = re.search(r"\.\./([\w-]+)", words)
     folder = declared.REFERENCES / (where[1] if where else name)

@@ -50,9 +50,7 @@ def test_each_is_declared_completely(name: str) -> None:
     found = study(name)
     for measure in found.measure:
         for subject in set(measure.servers) & set(declared.names()):
-            assert set(measure.workloads) <= set(declared.reference(subject).said.workloads), (
-                subject
-            )
+            assert set(measure.workloads) <= set(declared.reference(subject).workloads), subject
     record = found.record()
     assert not record.reference or record.reference in found.subjects
     for row in record.published:
@@ -179,7 +177,7 @@ def span(at_least: int, at_most: int) -> str:
 
 @pytest.mark.parametrize("name", declared.names())
 def test_the_table_has_each_peer_as_it_is_declared(name: str) -> None:
-    said = declared.reference(name).said
+    said = declared.reference(name)
     assert said.serving
     cells = (
         name,

@@ -28,7 +28,7 @@ from bench.services.redis_server import PrivateRedis, connect
 from bench.stations.footprint import look_at
 from bench.stations.orders import Weight
 from bench.stations.sampling import Tracer
-from bench.subjects.declared import Declaration, LeftOut, names, reference
+from bench.subjects.declared import LeftOut, Reference, names, reference
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import reference_subject, server_subject
 from tests.e2e.processes import living
@@ -61,7 +61,7 @@ SPELLINGS = ((b"&#34;", b"&quot;"), (b"&#43;", b"+"))
 class Peer:
     """A running reference server, and one of the project's servers to compare it with."""
 
-    said: Declaration
+    said: Reference
     server: RunningServer
     epoll: RunningServer
     store: redis.Redis
@@ -98,7 +98,7 @@ def epoll(redis_url: str) -> Iterator[RunningServer]:
 @pytest.fixture(scope="module", params=names())
 def peer(request: pytest.FixtureRequest, epoll: RunningServer, redis_url: str) -> Iterator[Peer]:
     with found(request.param, redis_url) as server, connect(redis_url) as store:
-        yield Peer(reference(request.param).said, server, epoll, store)
+        yield Peer(reference(request.param), server, epoll, store)
 
 
 def answer(server: RunningServer, name: str, store: redis.Redis) -> Response:
@@ -263,7 +263,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def of_several_processes() -> list[tuple[str, int]]:
-    said = {name: reference(name).said.serving for name in names()}
+    said = {name: reference(name).serving for name in names()}
     found = {name: serving.processes[0] for name, serving in said.items() if serving}
     return [(name, processes) for name, processes in found.items() if processes > 1]
 
@@ -287,7 +287,7 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
         assert not left
 
 
-WITH_REDIS = [name for name in names() if "guestbook" in reference(name).said.workloads]
+WITH_REDIS = [name for name in names() if "guestbook" in reference(name).workloads]
 
 
 @pytest.mark.parametrize("name", WITH_REDIS)

@@ -159,7 +159,7 @@ def test_a_plain_server_is_that_of_make_plain(
     (found,) = select(["plain-iterative"])
     assert found.executable == programs / "iterative"
     assert found.architecture == "iterative"
-    assert found.always_closes
+    assert found.keeps == "no"
     with pytest.raises(UserError, match=r"not built yet: plain-forking\. Run: make plain"):
         select(["plain-forking"])
 
@@ -181,8 +181,8 @@ def parent(tmp_path: Path) -> Path:
 def test_a_reference_is_declared_in_a_file(parent: Path, tmp_path: Path) -> None:
     reference = declared.reference("my-own", parent)
     reference.prepare()
-    assert reference.said.workloads == ("redirect",)
-    assert reference.said.architecture == "epoll"
+    assert reference.workloads == ("redirect",)
+    assert reference.architecture == "epoll"
     words = {"ADDRESS": "10.0.0.1", "PORT": "80", "REDIS_URL": "redis://h"}
     program, *rest = reference.command_line(tmp_path, words)
     assert program.endswith("/sh")
@@ -228,15 +228,14 @@ def test_a_declaration_that_is_not_complete(
 
 @pytest.mark.parametrize("name", declared.names())
 def test_each_reference_server_is_declared_completely(name: str) -> None:
-    reference = declared.reference(name)
-    said = reference.said
+    said = declared.reference(name)
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
     assert said.settings, "a line on each setting that was changed, or that none was"
     assert said.serving, "what the kernel shows of it"
     for file in said.files:
-        assert (reference.folder / file).is_file()
+        assert (said.folder / file).is_file()
 
 
 def test_limits_of_the_servers_are_words() -> None:

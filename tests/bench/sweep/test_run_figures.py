@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.host.accounting import CpuTime
+from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
-from bench.host.quota import HostCount
+from bench.host.machine import HostCount
 from bench.load.client import Response
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
@@ -31,7 +31,7 @@ from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
-from bench.sweep.checks import Count, Evidence
+from bench.sweep.checks import Evidence
 from bench.sweep.evidence import gather
 from bench.sweep.loading import Loaded
 from bench.sweep.run_figures import enter, judge, pressure
@@ -63,12 +63,20 @@ OUTCOME = Outcome(
 
 def use(**other: Any) -> ServersUse:
     """Return what one server used in the 2.5 s for which it was watched."""
+    spent = other.pop("spent", [CpuTime(300_000, 500_000)])
+    wanted, shares = other.pop("wanted_us", [1_000_000]), other.pop("throttled", [None])
+    used = [
+        cpu
+        and Usage(
+            cpu,
+            None if us is None else us - cpu.total,
+            None if share is None else Periods(100, round(100 * share)),
+        )
+        for cpu, us, share in zip(spent, wanted, shares, strict=True)
+    ]
     found: dict[str, Any] = {
         "alive": [True],
-        "cpu": CpuTime(300_000, 500_000),
-        "wanted_us": [1_000_000],
-        "spent_us": [800_000],
-        "throttled": [None],
+        "used": used,
         "switches": Switches(6000, 100),
         "faults": 1000,
         "seconds": 2.5,
@@ -151,7 +159,7 @@ def test_what_idle_connections_ask_for_counts() -> None:
     figures = run.process
     assert (figures.cpu_us_per_request, figures.page_faults_per_request) == (160.0, 0.2)
     lived = {"": Stopped(life=Lifetime(cpu=CpuTime(6e5, 9e5), switches=Switches(3000, 600)))}
-    by_life = use(cpu=None, switches=None)
+    by_life = use(spent=[None], switches=None)
     figures = entered([seen(servers=by_life)], idle=idle, stopped=lived).process
     # In its life 6,000: one, 99 to warm up, 900 of the idle ones before, 4,000, 1,000.
     assert (figures.cpu_user_s, figures.cpu_us_per_request) == (0.5, 250.0)
@@ -162,7 +170,9 @@ def test_what_idle_connections_ask_for_counts() -> None:
 def of_hosts(**nginx: Any) -> list[Seen]:
     """Return two hosts with servers, and one each for the rest."""
     stopped = HostCount(1.9, 25, 24, None)
-    other = use(cpu=CpuTime(100_000, 100_000), samples=4, busy=0.9, faults=600, processes_peak=5)
+    other = use(
+        spent=[CpuTime(100_000, 100_000)], samples=4, busy=0.9, faults=600, processes_peak=5
+    )
     return [
         seen("load", "l", host=HostCount(1.0, 25, 10, None)),
         seen("nginx", "n", balancer=BalancerUse(cpu=CpuTime(500_000, 750_000), **nginx)),
@@ -203,7 +213,7 @@ def test_several_hosts_together() -> None:
 
 def test_without_a_group_a_host_says_what_its_servers_used() -> None:
     lived = Lifetime(cpu=CpuTime(3e5, 1e5), switches=Switches(1, 1))
-    hosts = [seen("server", "a", servers=use(cpu=None))]
+    hosts = [seen("server", "a", servers=use(spent=[None]))]
     process = entered(hosts, stopped={"a": Stopped(life=lived)}).process
     assert (process.cpu_user_s, process.cpu_system_s) == (0.75, 0.25), "a second, split as in life"
     assert process.source.startswith("CPU: all of its host during the load")
@@ -219,8 +229,14 @@ def test_without_a_group_a_host_says_what_its_servers_used() -> None:
         (0.4, "one", 0.6, {}, "server"),  # 0.8 s of 0.4 x 2 s
         (0.4, "one", 0.4, {}, "none"),  # throttled in the fewest periods
         (0.5, "one", 0.6, {}, "none"),  # not all of it used
-        (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.7e6], "spread": 2}, "server"),
-        (0.0, "all", None, {"wanted_us": [4e6], "spent_us": [3.5e6], "spread": 2}, "none"),
+        (
+            0.0,
+            "all",
+            None,
+            {"wanted_us": [4e6], "spent": [CpuTime(3e6, 7e5)], "spread": 2},
+            "server",
+        ),
+        (0.0, "all", None, {"wanted_us": [4e6], "spent": [CpuTime(3e6, 5e5)], "spread": 2}, "none"),
         (0.4, "all", 0.6, {"spread": 2}, "server"),
     ],
 )
@@ -236,12 +252,13 @@ def test_when_a_server_is_at_its_limit(
 
 
 def test_the_instance_nearest_to_its_quota_counts() -> None:
-    two = use(spent_us=[800_000, 200_000], throttled=[0.7, 0.1], wanted_us=[1.9e6, 1e6], cpus=2)
+    spent = [CpuTime(300_000, 500_000), CpuTime(200_000, 0)]
+    two = use(spent=spent, throttled=[0.7, 0.1], wanted_us=[1.9e6, 1e6], cpus=2)
     run = entered([seen(servers=two)], USUAL._replace(quota=0.4))
     process = run.process
     assert (process.quota_used, process.throttled_share, run.bottleneck) == (1.0, 0.7, "server")
     run = entered([seen(servers=two)])
-    assert (run.bottleneck, run.process.foreign_share) == ("server", 0.34), "of two CPUs"
+    assert (run.bottleneck, run.process.foreign_share) == ("server", 0.3), "of two CPUs"
 
 
 def test_what_is_not_known_of_a_server_is_no_figure() -> None:
@@ -299,7 +316,8 @@ def gathered(
     spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
     outcome = other.pop("outcome", OUTCOME)
     hosts = [seen(servers=servers)]
-    loaded = Loaded(outcome, 99, 4007, 3, REDIS, 2.5, other.pop("idle", None), hosts)
+    visits = other.pop("visits", 4007)
+    loaded = Loaded(outcome, 99, visits, 3, REDIS, 2.5, other.pop("idle", None), hosts)
     run.kind = other.pop("kind", "server")
     stopped = {"": Stopped(servers=other.pop("ended", [end()]))}
     return gather(run, spec, Response(302, b"", b"." * 240), loaded, stopped, private)
@@ -332,12 +350,19 @@ def test_what_a_run_is_held_against() -> None:
 def test_what_redis_must_have_counted() -> None:
     page = USUAL._replace(workload="guestbook", keep_alive=True)
     mine, others = gathered(page), gathered(page, private=False)
-    what = ("visitors in Redis", "visitors", 4000, 4007)
-    assert mine.counts == (Count(*what, slack=50),)
-    assert others.counts == (Count(*what, slack=50, or_more=True),)
+    (check,) = mine.counts
+    assert (check.name, check.holds) == ("visitors in Redis", True)
+    for visits, private, holds in (
+        *((3999, True, False), (4000, True, True), (4050, True, True), (4051, True, False)),
+        *((3999, False, False), (9999, False, True)),
+    ):
+        (check,) = gathered(page, private=private, visits=visits).counts
+        assert check.holds == holds, "ab leaves up to 50 requests unread"
     assert (mine.any_length, others.any_length) == (False, True), "another's visits lengthen it"
     signed = USUAL._replace(workload="sign")
-    assert gathered(signed).counts == (Count("remarks in Redis", "remarks", 4000, 3),)
+    (check,) = gathered(signed).counts
+    assert (check.name, check.holds) == ("remarks in Redis", False)
+    assert check.detail == "4,000 remarks were due, 3 were counted"
 
 
 def test_how_the_servers_ended() -> None:

@@ -17,16 +17,16 @@ import pytest
 
 from bench.cli.main import READER_LEFT
 from bench.host.accounting import Slicing
+from bench.host.programs import find_program
 from bench.host.project import ROOT
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, Machine, Versions
 from bench.records.errors import UserError
 from bench.records.results import Results
 from bench.records.store import latest_unfinished
-from bench.services import balancer
 from bench.subjects.subject import server_subject
-from bench.sweep.beginning import require_same
 from bench.sweep.options import hide_password
+from bench.sweep.sweep import require_same
 
 from ..measuring import REQUESTS, measured_of
 from ..whole_sweep import (
@@ -221,7 +221,7 @@ def test_those_that_need_it_get_the_warm_up_that_they_ask_for() -> None:
 
 # ---- Over hosts ----
 
-needs_nginx = pytest.mark.skipif(balancer.nginx() is None, reason="nginx is not installed")
+needs_nginx = pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
 
 SHORT = ("--levels", "20", "--requests", "1000")
 

@@ -2,6 +2,7 @@
 """Fixtures of the robustness tests: a real Redis, real servers."""
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,9 +14,8 @@ from bench.records.environment import Placement
 from bench.records.torture import CrowdTally, Ending, Phase, Record, Remarks, TortureCell
 from bench.services.redis_server import PrivateRedis
 from bench.subjects.subject import Subject, select
-from bench.torture.attacks import ATTACKS
+from bench.torture.attacks import ATTACKS, AttackScene
 from bench.torture.ground import KEPT, Ground
-from bench.torture.scene import AttackScene
 
 from ..whole_sweep import SECONDS
 
@@ -40,16 +40,13 @@ def ground() -> Iterator[Ground]:
 @pytest.fixture
 def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
     """Return a function that starts scenes; they end with the test."""
-    made: list[AttackScene] = []
+    with ExitStack() as made:
 
-    def start(name: str, **more: object) -> AttackScene:
-        ground.redis.prepare()
-        made.append(AttackScene(subject(name), ground, **more))  # type: ignore[arg-type]
-        return made[-1]
+        def start(name: str, **more: object) -> AttackScene:
+            ground.redis.prepare()
+            return made.enter_context(AttackScene(subject(name), ground, **more))  # type: ignore[arg-type]
 
-    yield start
-    for one in made:
-        one.stop()
+        yield start
 
 
 def status(of: AttackScene, path: str, form: str = "") -> int:

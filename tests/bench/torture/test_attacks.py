@@ -17,11 +17,10 @@ from bench.load.crowd import PIPELINED
 from bench.records.torture import LeftOver, TortureCell, broken
 from bench.services.redis_server import REMARKS_SHOWN, connect
 from bench.torture import attacks
-from bench.torture.attacks import ATTACKS, UNDER_WAY
-from bench.torture.cell import lying_redis, measure, scene_for
+from bench.torture.attacks import ATTACKS, UNDER_WAY, AttackScene, held_connections, page
+from bench.torture.cell import measure, scene_for
 from bench.torture.ground import Ground
 from bench.torture.options import parse
-from bench.torture.scene import AttackScene, held_connections, page
 
 from ..measuring import broken as broken_server
 from ..whole_sweep import wait_for
@@ -63,16 +62,15 @@ def test_redis_stopped(scene: Start, ground: Ground) -> None:
 
 
 def test_redis_lying(scene: Start, ground: Ground) -> None:
-    with lying_redis(ground) as liar:
-        epoll = scene("epoll", liar=liar)
-        assert sign(epoll, "true") == 303
-        with ATTACKS["redis-lying"].run(epoll):
-            wait_for(lambda: status(epoll, "/guestbook") == 503, "it believes the reply")
-            stored = [sign(epoll, f"false-{number}") for number in range(20)]
-            assert set(stored) <= {502, 503}  # a reply of a wrong type; Redis counts as down
-            assert status(epoll, "/redirect") == 302
-        wait_for(lambda: status(epoll, "/guestbook") == 200, "it does not recover")
-        assert sign(epoll, "again") == 303
+    epoll = scene("epoll", lies=True)
+    assert sign(epoll, "true") == 303
+    with ATTACKS["redis-lying"].run(epoll):
+        wait_for(lambda: status(epoll, "/guestbook") == 503, "it believes the reply")
+        stored = [sign(epoll, f"false-{number}") for number in range(20)]
+        assert set(stored) <= {502, 503}  # a reply of a wrong type; Redis counts as down
+        assert status(epoll, "/redirect") == 302
+    wait_for(lambda: status(epoll, "/guestbook") == 200, "it does not recover")
+    assert sign(epoll, "again") == 303
     kept = ground.redis.remarks()
     assert "true" in kept
     assert "again" in kept

@@ -362,7 +362,7 @@ def test_what_redis_must_have_counted() -> None:
     signed = USUAL._replace(workload="sign")
     (check,) = gathered(signed).counts
     assert (check.name, check.holds) == ("remarks in Redis", False)
-    assert check.detail == "4,000 remarks were due, 3 were counted"
+    assert check.detail == "4,000 remarks expected, 3 counted"
 
 
 def test_how_the_servers_ended() -> None:

@@ -196,21 +196,15 @@ def _warnings(known: Known) -> list[str]:
     return lines
 
 
-def _family(pid: int) -> set[int]:
+def _family(pid: int) -> list[int]:
     """Return a process and all its descendants. This needs no root."""
-    children = defaultdict(list)
+    children: dict[int, list[int]] = defaultdict(list)
     for folder in Path("/proc").glob("[0-9]*"):  # "*/stat" would fail if one ends meanwhile
-        try:
-            words = (folder / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # the process has ended
-        children[int(words[1])].append(int(folder.name))
-    family: set[int] = set()
-    waiting = [pid]
-    while waiting:
-        one = waiting.pop()
-        family.add(one)
-        waiting += children[one]
+        with suppress(OSError):  # the process has ended
+            children[int(state.stat_of(folder.name)[1])].append(int(folder.name))
+    family = [pid]
+    for one in family:  # grows
+        family += children[one]
     return family
 
 

@@ -7,9 +7,7 @@ each file system that hosts need gets its own overlay.
 """
 
 import os
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,7 +51,8 @@ def view(plan: LabPlan) -> View:
         plan.home,
         *(os.path.realpath(prefix) for prefix in (sys.prefix, sys.base_prefix)),
     }
-    mounts = {path: kind for path, kind in _mounts() if path != "/" and _is_plain(path)}
+    found = ((str(path), kind) for path, kind, _ in kernel.mounts())
+    mounts = {path: kind for path, kind in found if path != "/" and _is_plain(path)}
     carried = {path for path in mounts if any(_within(folder, path) for folder in needed)}
     if not _is_plain(plan.project):
         # A host has its own /tmp, so a project in /tmp must be added.
@@ -94,15 +93,6 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
             _remount(folder, kernel.READ_ONLY)
             read_only.append(folder)
     return read_only
-
-
-def _mounts() -> Iterator[tuple[str, str]]:
-    """Yield the path and the file system type of each mount."""
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        # A space in a path is written as \040.
-        path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), before.split()[4])
-        yield path, after.split()[0]
 
 
 def _holds_files(path: str, kind: str) -> bool:

@@ -11,13 +11,13 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
 from lab import files, kernel, limits, state
-from lab.plan import LabError, LabHost, LabPlan, LabProgress, bits_per_second
+from lab.plan import LabError, LabHost, LabPlan, bits_per_second
 
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
@@ -47,20 +47,19 @@ PidFile none
 """
 
 
-def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socket) -> NoReturn:
+def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send `keeper` a report with our PID outside, then one with our root just before sshd starts.
-    After the first one, `keeper` sends a line as soon as eth0 exists.
+    Send `keeper` our PID outside of the lab, and wait until it answers: then eth0 exists. Just
+    before sshd starts, send the device of our root and the folders that are read-only.
     """
     os.setsid()
     limits.join(groups, host.cpu)
     kernel.unshare(NEW)
     socket.sethostname(host.name)
     kernel.set_domain(state.mark_of(plan.name))
-    keeper.sendall(LabProgress(pid=kernel.number_outside()).line())
-    if not keeper.recv(1):
-        sys.exit(1)
+    keeper.send(kernel.number_outside())
+    keeper.recv()
     _ip("link set lo up", f"address add {host.address}/24 dev eth0", "link set eth0 up")
     shape(plan.delay, plan.rate)
 
@@ -75,7 +74,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: socket.socke
     kernel.detach(files.MACHINE)
     files.MACHINE.rmdir()
     _settle(plan, host, key, public)
-    keeper.sendall(LabProgress(root=root_device(), read_only=read_only).line())
+    keeper.send((root_device(), read_only))
     _start_sshd(log)
 
 

@@ -10,19 +10,23 @@ import os
 import signal
 import socket
 import time
+from contextlib import suppress
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import NoReturn
 
 from lab import files, host, kernel, limits, state
-from lab.plan import LabError, LabHost, LabPlan, LabProgress
+from lab.plan import LabError, LabHost, LabPlan
 from lab.relay import SSH_PORT, open_relay
 
 READY_SECONDS = 90.0
 MOST_DESCRIPTORS = 65_536
+ENDINGS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""The signals that end a keeper, and `up`."""
 
 
-def become(plan: LabPlan, up: socket.socket) -> None:
+def become(plan: LabPlan, up: Connection) -> None:
     """Turn this process, the first of a new PID namespace, into the keeper: build the lab of the
     plan and keep it up. Send `up` a report when this process runs, and after its answer one when
     the lab is up."""
@@ -34,13 +38,13 @@ def become(plan: LabPlan, up: socket.socket) -> None:
     # Others of `up`, as that of the lock, must not stay open.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
-    up.sendall(LabProgress().line())
-    if up.recv(1):  # otherwise the parent has ended before prctl(2)
-        _build(plan)
-        kernel.die_with_parent(0)
-        up.sendall(LabProgress().line())
-        up.close()
-        _keep()
+    up.send(None)
+    up.recv()  # fails if the parent has ended before prctl(2)
+    _build(plan)
+    kernel.die_with_parent(0)
+    up.send(None)
+    up.close()
+    _keep()
 
 
 def _build(plan: LabPlan) -> None:
@@ -57,14 +61,14 @@ def _build(plan: LabPlan) -> None:
         started[one.name] = kernel.LabProcess(f"host {one.name}", run)
     outside = {}
     for name, child in started.items():
-        outside[name] = child.hear().pid
+        outside[name] = child.hear()
         host.connect(name, outside[name])
         child.go_on()
     ready = {name: child.hear() for name, child in started.items()}
     for one in plan.hosts:
         _await_ssh(plan, one, started[one.name].pid)
-    # `_keep` waits for this signal; threads started after this line must not receive it.
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    # `_keep` waits for these signals; threads started after this line must not receive them.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDINGS})
     open_relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
     state.write_state(
         Path(plan.folder),
@@ -76,8 +80,8 @@ def _build(plan: LabPlan) -> None:
             keeper=state.Identity.of(kernel.number_outside()),
             hosts={name: state.Identity.of(pid) for name, pid in outside.items()},
             groups={one.name: limit.groups_of(one.name) for one in plan.hosts},
-            roots={name: said.root for name, said in ready.items()},
-            read_only=sorted({path for said in ready.values() for path in said.read_only}),
+            roots={name: root for name, (root, _) in ready.items()},
+            read_only=sorted({path for _, folders in ready.values() for path in folders}),
             unseen=files.view(plan).unseen,
         ),
     )
@@ -101,13 +105,12 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
 
 
 def _keep() -> NoReturn:
-    """Wait. The first process of a namespace inherits and reaps processes without a parent."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
-        signal.signal(number, lambda *_: os._exit(0))
+    """Wait for a signal to end. The first process of a namespace inherits processes without a
+    parent, so it reaps them."""
     while True:
-        try:
+        with suppress(ChildProcessError):  # no host is left; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        except ChildProcessError:
-            pass  # no host is left; the bridge stays until `down`
-        signal.sigwait({signal.SIGCHLD})
+        # A handler would not run: sigwait(3) does not return after another signal.
+        if signal.sigwait({signal.SIGCHLD, *ENDINGS}) in ENDINGS:
+            os._exit(0)

@@ -4,14 +4,16 @@
 import ctypes
 import errno
 import os
-import socket
+import re
 import subprocess
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from lab.plan import LabError, LabProgress
+from lab.plan import LabError
 
 NEW_MOUNTS = 0x00020000
 NEW_HOST_NAME = 0x04000000
@@ -81,6 +83,25 @@ def mount(
     _check(result, f"mount {kind or source} on {target}", kind)
 
 
+class Mounted(NamedTuple):
+    """A mount of this namespace."""
+
+    path: Path
+    kind: str
+    """The type of the file system."""
+    options: str
+
+
+def mounts() -> Iterator[Mounted]:
+    """Yield the mounts of this namespace (/proc/self/mountinfo)."""
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        before, _, after = line.partition(" - ")
+        # A space in a path is written as \040.
+        path = re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), before.split()[4])
+        kind, _, options = after.split(" ", 2)
+        yield Mounted(Path(path), kind, options)
+
+
 def detach(target: str | Path) -> None:
     """Detach a mount and those below it; the kernel removes them after their last use."""
     _check(_libc.umount2(os.fsencode(target), _DETACH), f"umount {target}")
@@ -122,11 +143,11 @@ def die_with_parent(signal_number: int) -> None:
 class LabProcess:
     """A forked process, the first of a new PID namespace, with a connection to its parent."""
 
-    def __init__(self, name: str, run: Callable[[socket.socket], None]) -> None:
+    def __init__(self, name: str, run: Callable[[Connection], None]) -> None:
         """Fork. `run` is the child's work and gets its end of the connection. The child ends with
         it, and reports its error, with the child's `name` if it has one."""
         self.name = name
-        self.line, theirs = socket.socketpair()
+        self.line, theirs = Pipe()
         own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
         try:
             unshare(NEW_PROCESSES)
@@ -141,32 +162,33 @@ class LabProcess:
             os.close(own)
             theirs.close()
 
-    def hear(self, seconds: float | None = None) -> LabProgress:
+    def hear(self, seconds: float | None = None) -> Any:
         """Return the child's next report. Raise LabError if it reports an error, if it ends, or
         after so many seconds."""
-        self.line.settimeout(seconds)
         try:
-            with self.line.makefile("rb", buffering=0) as reports:
-                text = reports.readline()
-        except TimeoutError as error:
-            raise LabError(f"not ready after {seconds:.0f} s") from error
-        if not text.endswith(b"\n"):
-            raise LabError(f"{self.name or 'the keeper of the lab'} ended without a message")
-        return LabProgress.heard(text)
+            if not self.line.poll(seconds):
+                raise LabError(f"not ready after {seconds:.0f} s")
+            report = self.line.recv()
+        except (EOFError, ConnectionError) as error:
+            name = self.name or "the keeper of the lab"
+            raise LabError(f"{name} ended without a message") from error
+        if isinstance(report, LabError):
+            raise report
+        return report
 
     def go_on(self) -> None:
-        """Let the child continue, which waits for this line after its first report."""
-        self.line.sendall(b"\n")
+        """Let the child continue, which waits for this after its first report."""
+        self.line.send(None)
 
 
-def _run(name: str, run: Callable[[socket.socket], None], line: socket.socket) -> NoReturn:
+def _run(name: str, run: Callable[[Connection], None], line: Connection) -> NoReturn:
     try:
         run(line)
     except Exception as error:
         if not isinstance(error, (LabError, OSError)):
             traceback.print_exc()
         prefix = f"{name}: " if name else ""
-        line.sendall(LabProgress(failed=f"{prefix}{in_words(error)}").line())
+        line.send(LabError(f"{prefix}{in_words(error)}"))
     finally:
         os._exit(1)
 

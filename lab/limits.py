@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import kernel
 from lab.plan import LabError, LabHost
 
 TOP = "zerohttpd-lab"
@@ -86,15 +87,12 @@ def join(groups: list[str], cpu: int) -> None:
 def hierarchies() -> list[Hierarchy]:
     """Return the hierarchies of control groups that are mounted here."""
     found = {}
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        before, _, after = line.partition(" - ")
-        kind, _, options = after.split(" ", 2)
-        mounted_on = Path(before.split()[4])
+    for path, kind, options in kernel.mounts():
         if kind == "cgroup2":
-            names = (mounted_on / "cgroup.controllers").read_text().split()
-            found[mounted_on] = Hierarchy(mounted_on, 2, frozenset(names))
+            names = (path / "cgroup.controllers").read_text().split()
+            found[path] = Hierarchy(path, 2, frozenset(names))
         elif kind == "cgroup":
-            found[mounted_on] = Hierarchy(mounted_on, 1, frozenset(options.split(",")))
+            found[path] = Hierarchy(path, 1, frozenset(options.split(",")))
     return list(found.values())
 
 

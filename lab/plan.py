@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Plan a lab: names, addresses, CPUs and shares; the reports while it is made. This module changes
-nothing on the machine."""
+"""Plan a lab: names, addresses, CPUs and shares. This module changes nothing on the machine."""
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -62,31 +60,6 @@ class LabPlan:
     def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
         """Return the plan that was written as JSON."""
         return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
-
-
-@dataclass(frozen=True)
-class LabProgress:
-    """A report of progress, or of an error, that is sent as a line of JSON."""
-
-    pid: int = 0
-    """The PID of a host's first process, as seen outside of the lab."""
-    root: int = 0
-    """The device of a host's `/`."""
-    read_only: list[str] = field(default_factory=list)
-    """The folders that a host can only read."""
-    failed: str = ""
-
-    def line(self) -> bytes:
-        """Return the report as a line for `heard`."""
-        return json.dumps(asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def heard(cls, line: bytes) -> "LabProgress":
-        """Return the report in a line. Raise LabError if it is an error."""
-        report = cls(**json.loads(line))
-        if report.failed:
-            raise LabError(report.failed)
-        return report
 
 
 def check_name(name: str) -> str:

@@ -190,10 +190,15 @@ def load(name: str) -> Known | None:
         raise LabError(f"the lab '{name}' was made by another version of this project") from error
 
 
+def stat_of(pid: int | str) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on. The program's name before it may
+    contain any character. OSError if there is no such process."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def start_of(pid: int) -> int:
-    """Return the start time of a process in ticks since the boot. OSError if there is none."""
-    # The process name, in brackets, may contain any character.
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """Return the start time of a process in ticks since the boot. OSError if it has ended."""
+    words = stat_of(pid)
     if words[0] in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
     return int(words[19])

@@ -4,7 +4,7 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -12,7 +12,6 @@ from lab import keeper, kernel, plan, remains, state
 from lab.plan import LabError
 
 UP_SECONDS = 120.0
-ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -31,7 +30,8 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
     plan.check_link(delay, rate)
     percents = plan.parse_shares(shares, plan.host_groups(servers))
     _require_programs()
-    _listen_to_signals()
+    # A signal that ends this program raises SystemExit, so that it can clean up.
+    _on_endings(_end)
     with state.locked():
         known = state.load(name)
         if known and known.keeper.alive:
@@ -70,19 +70,13 @@ def _start_keeper(lab: plan.LabPlan) -> None:
         raise
 
 
-def _listen_to_signals() -> None:
-    """Make signals that end this program raise SystemExit, so that it can clean up."""
-    for number in ENDINGS:
-        signal.signal(number, _end)
+def _on_endings(action: Callable[[int, object], None] | signal.Handlers) -> None:
+    for number in keeper.ENDINGS:
+        signal.signal(number, action)
 
 
 def _end(number: int, _frame: object) -> None:
     raise SystemExit(128 + number)
-
-
-def _ignore_signals() -> None:
-    for number in ENDINGS:
-        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -93,9 +87,9 @@ def _undone_on_failure(name: str) -> Iterator[None]:
     """
     try:
         yield
-        _ignore_signals()
+        _on_endings(signal.SIG_IGN)
     except BaseException:
-        _ignore_signals()
+        _on_endings(signal.SIG_IGN)
         remains.clear(name)
         raise
 

@@ -10,7 +10,7 @@
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from bench.book.curve import curve
 from bench.book.render import annotated, excerpt, step
@@ -22,46 +22,38 @@ from bench.timeline.command import kept
 from bench.timeline.page import figure, picture
 
 LINE = re.compile(r"^:: (.+)$", re.MULTILINE)
-WORDS = {
-    "source": (1, 3),
-    "function": (2, 2),
-    "step": (2, 2),
-    "pair": (4, 4),
-    "timeline": (1, 2),
-    "curve": (1, 9),
-}
-"""The least and the greatest number of words of each directive."""
 
 
 def html(line: str, measured: Sequence[Results] = ()) -> str:
     """Return the HTML of a directive, given without its colons. `measured`: the results whose
     curves it shows. Raises UserError if it is unknown, or quotes a source that does not exist."""
-    kind, *words = line.split()
-    least, greatest = WORDS.get(kind, (1, 0))
-    if not least <= len(words) <= greatest:
-        raise UserError(f"this directive is not understood: {line}")
     try:
-        return _html(kind, words, measured)
+        return _html(line, measured)
     except (OSError, NoSuchFunction) as error:
         raise UserError(f"'{line}' quotes a source that does not exist: {error}") from error
 
 
-def _html(kind: str, words: Sequence[str], measured: Sequence[Results]) -> str:
-    texts = [(ROOT / name).read_text() for name in words if name.endswith((".c", ".h"))]
-    made: dict[str, Callable[[], str]] = {
-        "source": lambda: annotated(
-            words[0], texts[0], (words[2], texts[1]) if texts[1:] else None
-        ),
-        "function": lambda: excerpt(
-            f"{words[0]}: {words[1]}", texts[0], function(texts[0], words[1])
-        ),
-        "step": lambda: step((words[0], words[1]), (texts[0], texts[1])),
-        "pair": lambda: step(
-            (f"{words[0]}: {words[1]}", f"{words[2]}: {words[3]}"),
-            (texts[0], texts[1]),
-            (words[1], words[3]),
-        ),
-        "curve": lambda: curve(measured, words),
-        "timeline": lambda: figure(picture(kept(words[:1], "".join(words[1:]) or "eight")[0])),
-    }
-    return made[kind]()
+def _html(line: str, measured: Sequence[Results]) -> str:
+    match line.split():
+        case ["source", name]:
+            made = annotated(name, _text(name), None)
+        case ["source", name, "since", before]:
+            made = annotated(name, _text(name), (before, _text(before)))
+        case ["function", name, part]:
+            made = excerpt(f"{name}: {part}", _text(name), function(_text(name), part))
+        case ["step", one, other]:
+            made = step((one, other), (_text(one), _text(other)))
+        case ["pair", one, first, other, second]:
+            names = (f"{one}: {first}", f"{other}: {second}")
+            made = step(names, (_text(one), _text(other)), (first, second))
+        case ["timeline", server, *rest] if len(rest) < 2:
+            made = figure(picture(kept([server], "".join(rest) or "eight")[0]))
+        case ["curve", _, *_]:
+            made = curve(measured, line.split()[1:])
+        case _:
+            raise UserError(f"this directive is not understood: {line}")
+    return made
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")

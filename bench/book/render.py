@@ -1,23 +1,54 @@
 # SPDX-License-Identifier: MIT
-"""Pieces of HTML: annotated source, and two files side by side."""
+"""Pieces of HTML: annotated source, with marks at what is new, and two files side by side."""
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import zip_longest
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CLexer
 
-from bench.book.difference import KEPT_AROUND, Pair, new_lines, side_by_side
 from bench.book.source import Passage, code_alone, function, paragraphs, passages
 
+KEPT_AROUND = 2
+"""Unchanged lines that are shown around a change; longer runs are folded."""
 ESSAY_FROM = 8
 """The number of lines by which a comment may be longer than its code."""
 ESSAY_WIDE = 64
 """The letters in a line of a drawing; a wider drawing would be cut off next to the code."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """The number of unchanged lines in a row from which they are folded."""
+
+
+Pair = tuple[int | None, int | None]
+"""The indices of a line of each file, to be shown side by side; None: no line on this side."""
+
+
+def _blocks(left: Sequence[str], right: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    one, other = ([line.strip() for line in lines] for lines in (left, right))
+    return difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+
+
+def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
+    """Return the numbers (from 1) of the lines of `after` that `before` does not have, without
+    empty lines."""
+    return {
+        index + 1
+        for kind, _, _, begin, end in _blocks(before, after)
+        if kind != "equal"
+        for index in range(begin, end)
+        if after[index].strip()
+    }
+
+
+def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
+    """Yield runs of pairs, each with whether the lines are equal (and folded if there are many)."""
+    for kind, *ends in _blocks(left, right):
+        begin, end, begin_right, end_right = ends
+        yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
 
 
 def coloured(text: str) -> list[str]:

@@ -56,8 +56,10 @@ COMMANDS = {
     "torture": Command("bench.torture.command", "test the robustness of servers under attack"),
     "timeline": Command("bench.timeline.command", "show the system calls of each server in order"),
     "slides": Command("bench.book.course", "make slides and sheets; measure their figures"),
-    "fault": Command("bench.faults.give", "make a copy with a fault to find, or print hints"),
-    "student-copy": Command("bench.faults.student", "make an archive without the answers"),
+    "fault": Command("bench.faults.command", "make a copy with a fault to find, or print hints"),
+    "student-copy": Command(
+        "bench.faults.command", "make an archive without the answers", "student_copy"
+    ),
     "new": Command("bench.cli.new", "create a folder for a server of your own"),
     "grade": Command("bench.grade.command", "grade a server and name its faults"),
     "grade-all": Command("bench.grade.cohort.command", "grade the submissions of a class"),

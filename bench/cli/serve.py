@@ -10,15 +10,13 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from urllib.parse import urlsplit
 
 import psutil
 
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.live.look import Look
-from bench.live.look import Server as Looked
-from bench.live.room_page import room_page
+from bench.live.room import Room, RoomPage, questions
 from bench.live.web import Live
 from bench.records.errors import Interrupted, UserError
 from bench.records.values import add_value, milliseconds, positive
@@ -44,7 +42,9 @@ def run(words: Sequence[str]) -> int:
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)
-    room = None if options.room is None else room_page(options.room, options.room_port)
+    room = None
+    if options.room is not None:
+        room = RoomPage(Room(questions()), options.room, options.room_port)
     with SignalWatch() as watch, ExitStack() as stack:
         try:
             running = [
@@ -168,15 +168,14 @@ class _Running:
     def look(self) -> Look:
         """Return its observer for the live page."""
         said = lines_of(self.server.stdout).get("architecture", self.name)
-        server = Looked(
+        return Look(
             name=self.name,
             summary=said.removeprefix(f"{self.name}: "),
             url=self.server.url,
             pid=self.server.pid,
-            port=urlsplit(self.server.url).port or 80,
-            redis_port=urlsplit(self.redis_url).port or 0,
+            redis_url=self.redis_url,
+            redis_is_ours=self.redis_is_ours,
         )
-        return Look(server, self.redis_url if self.redis_is_ours else None)
 
 
 def require_free(port: int) -> None:

@@ -16,7 +16,6 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from bench.host.process import POLL_SECONDS, guarded
@@ -185,24 +184,6 @@ TAGS = {
 }
 
 
-@dataclass(frozen=True)
-class DeployOptions:
-    """The options of the command line."""
-
-    inventory: Path
-    only: str | None
-    results: Path
-    """The folder of results on this machine."""
-    resume: Path | None
-    """The unfinished sweep to continue."""
-    sweep: tuple[str, ...]
-    """Arguments for the sweep on the load host."""
-    oha: str | None
-    """The load generator of the open loop, if requested: few hosts could build their own."""
-    by_wrk: bool = False
-    """Whether wrk is used, too, and must be on the load host."""
-
-
 def run(words: Sequence[str]) -> int:
     """Return the exit status of the sweep, or 2 if there was no sweep, or if its results could not
     be fetched. Raises UserError."""
@@ -244,26 +225,25 @@ def parser() -> argparse.ArgumentParser:
     return own
 
 
-def parse(arguments: Sequence[str]) -> DeployOptions:
-    """Return the requested work, checked as far as possible here. Raises UserError."""
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Return the values of our own options, checked as far as possible here, and in `sweep` the
+    arguments for the sweep on the load host. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
-    theirs = sweep_parser().parse_args(rest)  # says what is wrong, and ends
+    theirs = sweep_parser().parse_args(rest)  # reports what is wrong, and ends
     if getattr(theirs, "hosts", None):
         raise UserError("--hosts is for the load host, where the playbook writes that file")
-    resume = None
     if own.resume is not None:
-        resume = Path(own.resume) if own.resume else store.latest_unfinished(own.results)
-        if not (resume / "results.json").exists():
-            raise UserError(f"{resume} has no results.json: nothing to resume")
-    oha = None
-    if theirs.rate:
-        oha = OHA.require()
-    where = find(own.inventory)
-    by_wrk = bool(theirs.studies) or not {*words_of(theirs.generator)} <= {"ab"}
-    return DeployOptions(where, own.only, own.results.resolve(), resume, tuple(rest), oha, by_wrk)
+        own.resume = Path(own.resume) if own.resume else store.latest_unfinished(own.results)
+        if not (own.resume / "results.json").exists():
+            raise UserError(f"{own.resume} has no results.json: nothing to resume")
+    own.sweep, own.inventory, own.results = rest, find(own.inventory), own.results.resolve()
+    # The load generator of the open loop is sent, because few hosts could build their own.
+    own.oha = OHA.require() if theirs.rate else None
+    own.by_wrk = bool(theirs.studies) or not {*words_of(theirs.generator)} <= {"ab"}
+    return own
 
 
-def play(options: DeployOptions) -> int:
+def play(options: argparse.Namespace) -> int:
     """Do all steps, or the requested one."""
     # In /tmp, because the path of a socket must not be long.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
@@ -284,7 +264,7 @@ def play(options: DeployOptions) -> int:
             return _all(options, playbook, watch, scratch)
 
 
-def _all(options: DeployOptions, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
+def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
     # Nothing is removed before the check has passed, because it may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
@@ -317,7 +297,7 @@ def _folders(results: Path) -> set[Path]:
     return {file.parent for file in results.glob("*/results.json")}
 
 
-def _say_where(options: DeployOptions, before: set[Path]) -> None:
+def _say_where(options: argparse.Namespace, before: set[Path]) -> None:
     found = _folders(options.results)
     # A resumed sweep keeps its name, and is now in the folder of the results.
     resumed = options.results / options.resume.resolve().name if options.resume else None

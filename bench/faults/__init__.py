@@ -4,6 +4,6 @@ that change how a server works.
 
 copying       the list of the faults, with hints and explanations; a copy of the project with one
               of them; course/experiments/: the changed servers, built next to the usual ones
-give          `zerohttpd fault`, and the renewal of a patch from an edited copy
-student       `zerohttpd student-copy`: an archive of the project without solutions and answers
+command       `zerohttpd fault`, and the renewal of a patch from an edited copy; `zerohttpd
+              student-copy`: an archive of the project without solutions and answers
 """

@@ -3,14 +3,13 @@
 
     tasks          processes and threads, each with the system call it sleeps in; the requests that
                    a server has counted
-    waits          for what each of them waits, in words
-    connections    the connections and the accept queue, from the kernel's table of sockets
+    waits          the connections and the accept queue; what connections and tasks wait for
     clients        visitors, silent clients, a burst, a slow Redis; each bounded, each can be undone
     verdict        what is seen, in a sentence
     look           puts these together twice a second, while a page is open
     web            the page, its events, its buttons; for this machine's own browsers only
-    room           questions, and the predictions of a room
-    room_page      the page on which students predict; for other machines too, if asked for
+    room           questions, the predictions of a room, and the page on which students predict; for
+                   other machines too, if requested
     handler        the responses of both
     metrics        the same figures in the text format of Prometheus
 

@@ -43,18 +43,32 @@ SLOW_SECONDS = 20.0
 SLOW_PAUSE_MS = 400
 
 
-class Who(Enum):
-    """A kind of client: one of them, and several, in words."""
+class Title(NamedTuple):
+    """The name of a client, a process or a thread: one of a kind, and several."""
 
-    SILENT = ("silent client", "silent clients")
-    VISITOR = ("visitor", "visitors")
-    BURST = ("client of the burst", "clients of the burst")
-    OTHER = ("a client", "clients")
+    one: str
+    many: str = ""
+    number: int = 0
+
+    @property
+    def words(self) -> str:
+        """Return the name of a single one, with its number if it has one."""
+        return f"{self.one} {self.number}" if self.number else self.one
+
+
+class Who(Enum):
+    """A kind of client."""
+
+    SILENT = Title("silent client", "silent clients")
+    VISITOR = Title("visitor", "visitors")
+    BURST = Title("client of the burst", "clients of the burst")
+    OTHER = Title("a client", "clients")
 
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours with one request, and the result. Times of time.monotonic()."""
+    """A client of ours with one request, and the result. Its times are those of
+    time.monotonic()."""
 
     who: Who
     number: int
@@ -74,7 +88,7 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """The last burst so far."""
+    """What has happened to the last burst."""
 
     asked: int
     done: int
@@ -117,7 +131,7 @@ class Clients:
         self._visitors = self._silents = self._cut_off = 0
         self._burst: list[OwnClient] | None = None
         """The requests of the last burst that have begun; None: no burst, or it was undone."""
-        self._slow_until, self._slow_trouble = 0.0, ""
+        self._slow_until, self._slow_error = 0.0, ""
 
     # ---- What the buttons do ----
 
@@ -155,7 +169,7 @@ class Clients:
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
                 return
-            self._slow_until, self._slow_trouble = time.monotonic() + SLOW_SECONDS, ""
+            self._slow_until, self._slow_error = time.monotonic() + SLOW_SECONDS, ""
         threading.Thread(target=self._pause_redis, args=(self._redis_url,), daemon=True).start()
 
     def stop(self) -> None:
@@ -196,7 +210,7 @@ class Clients:
         """Return whether Redis is being slowed now."""
         return time.monotonic() < self._slow_until
 
-    def waits(self, recent: float) -> "Waits":
+    def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
         seconds. While Redis is slow, `page` and `file` count only visitors who came after that."""
         now = time.monotonic()
@@ -219,8 +233,8 @@ class Clients:
         with self._lock:
             return {connection.port: one for one, connection in self._open.items()}
 
-    def told(self) -> dict[str, Json]:
-        """Return the activity for the page; times are ages in seconds."""
+    def shown(self) -> dict[str, Json]:
+        """Return the activity for the page. The times of visits are ages in seconds."""
         self._look_after_silent()
         now = time.monotonic()
         with self._lock:
@@ -229,7 +243,7 @@ class Clients:
             burst = self._burst_so_far()
             return {
                 "visits": [
-                    [v.number, v.path, round(now - v.begin, 3), _age(now, v.end), v.answer, v.good]
+                    [v.number, v.path, _age(now, v.begin), _age(now, v.end), v.answer, v.good]
                     for v in self._visits
                 ],
                 "silent": {
@@ -240,7 +254,7 @@ class Clients:
                 "burst": burst._asdict() if burst else None,
                 "slow": round(max(0.0, self._slow_until - now), 1),
                 "can_slow": self._redis_url is not None,
-                "slow_trouble": self._slow_trouble,
+                "slow_error": self._slow_error,
             }
 
     def _burst_so_far(self) -> Burst | None:
@@ -311,7 +325,7 @@ class Clients:
                     client.client_pause(SLOW_PAUSE_MS, all=True)
                     time.sleep(SLOW_PAUSE_MS / 1000)
         except redis.RedisError as error:
-            self._slow_until, self._slow_trouble = 0.0, str(error)
+            self._slow_until, self._slow_error = 0.0, str(error)
 
     def _hang_up(self, who: Who) -> None:
         for one, connection in self._open.items():

@@ -4,14 +4,14 @@
 import threading
 import time
 from collections import deque
-from dataclasses import InitVar, asdict, dataclass, field
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from urllib.parse import urlsplit
 
-from bench.live import connections, tasks, waits
+from bench.live import tasks, waits
 from bench.live.clients import VISITOR_EVERY, Clients
 from bench.live.tasks import Counters
 from bench.live.verdict import RECENT_SECONDS, verdict
-from bench.live.waits import Sleeps
+from bench.live.waits import Sleep
 from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
@@ -22,56 +22,43 @@ LONGEST_PAUSE = 3.0
 RATES_SHOWN = 80
 
 
-@dataclass(frozen=True)
-class Server:
-    """A server that is observed."""
-
-    name: str
-    summary: str
-    """Its description of itself."""
-    url: str
-    pid: int
-    port: int
-    redis_port: int
-
-
-class Told(NamedTuple):
-    """The result of one observation, for the page."""
-
-    time: float
-    said: dict[str, Json]
-
-
 @dataclass
 class Look:
     """Observes one server, and stores since when each wait lasts."""
 
-    server: Server
-    redis_url: InitVar[str | None]
-    """The URL of a Redis that may be slowed down, because no other program uses it."""
-    _sleeps: Sleeps = field(default_factory=Sleeps)
+    name: str
+    summary: str
+    """The server's description of itself."""
+    url: str
+    pid: int
+    redis_url: str
+    redis_is_ours: bool
+    """No other program uses this Redis, so it may be slowed down."""
+    _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
     _alone: bool = True
     _has_loop: bool = False
     _has_threads: bool = False
 
-    def __post_init__(self, redis_url: str | None) -> None:
-        self.clients = Clients(self.server.url, redis_url)
-        self._counters = Counters(self.server.pid)
+    def __post_init__(self) -> None:
+        self._ports = [urlsplit(url).port or 0 for url in (self.url, self.redis_url)]
+        self.clients = Clients(self.url, self.redis_url if self.redis_is_ours else None)
+        self._counters = Counters(self.pid)
 
     def look(self, now: float) -> dict[str, Json]:
         """Return its present activity."""
-        said: dict[str, Json] = {"name": self.server.name, "pid": self.server.pid, "gone": False}
-        said |= self.clients.told()
-        seen = connections.look_at_sockets(self.server.port, self.server.redis_port)
-        found = tasks.look(self.server.pid)
+        said: dict[str, Json] = {"name": self.name, "pid": self.pid, "gone": False}
+        said |= self.clients.shown()
+        seen = waits.look_at_sockets(*self._ports)
+        found = tasks.look(self.pid)
         if not found:
             return said | {"gone": True}
         names = self.clients.names()
-        self._sleeps.see(found, now)
+        self._sleeps = waits.sleeps_of(found, self._sleeps, now)
         processes = len({task.process for task in found})
-        groups = waits.groups_of(found, seen, names, self._sleeps, now)
+        groups = waits.groups_of_tasks(found, seen, names, self._sleeps, now)
+        clients = waits.groups_of_connections(seen, names, now)
         waited = self.clients.waits(RECENT_SECONDS)
         self._alone &= len(found) == 1
         self._has_threads |= processes < len(found)
@@ -80,7 +67,7 @@ class Look:
             "processes": processes,
             "threads": len(found),
             "groups": [asdict(group) for group in groups],
-            "clients": [asdict(group) for group in connections.groups_of(seen, names, now)],
+            "clients": [asdict(group) for group in clients],
             "verdict": verdict(
                 groups,
                 waited,
@@ -116,7 +103,7 @@ class Watch:
         self.looks = looks
         self._changed = threading.Condition()
         self._watchers = 0
-        self._told = Told(0.0, {})
+        self._latest: tuple[float, dict[str, Json]] = (0.0, {})
         self._over = False
         self._looking = threading.Lock()
         self._threads = [
@@ -143,11 +130,12 @@ class Watch:
         for look in self.looks if left else ():
             look.clients.stop()
 
-    def next(self, after: float) -> Told | None:
-        """Wait for the first observation after that time; return None if there are no more."""
+    def next(self, after: float) -> tuple[float, dict[str, Json]] | None:
+        """Wait for the first observation after a time. Return its time and its result for the page;
+        None if there are no more."""
         with self._changed:
-            self._changed.wait_for(lambda: self._over or self._told.time > after)
-            return None if self._over else self._told
+            self._changed.wait_for(lambda: self._over or self._latest[0] > after)
+            return None if self._over else self._latest
 
     def now(self) -> list[dict[str, Json]]:
         """Look once, also without a page."""
@@ -169,7 +157,7 @@ class Watch:
             pause = min(max(EVERY_SECONDS, took / SHARE_OF_TIME), LONGEST_PAUSE)
             cost: Json = {"ms": round(took * 1000, 1), "every": round(pause, 1)}
             with self._changed:
-                self._told = Told(now, {"servers": servers, "look": cost})
+                self._latest = (now, {"servers": servers, "look": cost})
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._over, pause)
 

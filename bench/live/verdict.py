@@ -4,7 +4,7 @@
 import math
 
 from bench.live.clients import Burst, Waits
-from bench.live.waits import TaskGroup
+from bench.live.waits import WaitGroup
 from bench.records.words import plural
 
 STUCK_SECONDS = 1.0
@@ -16,7 +16,7 @@ SLOW_SECONDS = 0.2
 
 
 def verdict(
-    groups: list[TaskGroup], waits: Waits, *, alone: bool, has_loop: bool, tasks: str = "threads"
+    groups: list[WaitGroup], waits: Waits, *, alone: bool, has_loop: bool, tasks: str = "threads"
 ) -> str:
     """Return some sentences; empty before the first visitor. `alone`: no second thread has
     been seen; `has_loop`: a thread was in a call that waits for several clients; `tasks`:
@@ -28,7 +28,7 @@ def verdict(
 
 
 def _silent(
-    groups: list[TaskGroup], waits: Waits, tasks: str, redis: str, *, alone: bool, has_loop: bool
+    groups: list[WaitGroup], waits: Waits, tasks: str, redis: str, *, alone: bool, has_loop: bool
 ) -> str:
     """Return what silent clients do to the others; `redis`: the sentence on a slow Redis."""
     threads = sum(group.count for group in groups)
@@ -45,8 +45,8 @@ def _silent(
         return f"{who} {redis or f'Other {tasks} serve the visitors.'}"
     if redis or stuck or not (waits.silent and has_loop):
         return ""
-    told = "An event loop waits for all clients at once: the silent ones block no other client."
-    return f"{told} {_took(waits)}" if waits.page and waits.file else told
+    text = "An event loop waits for all clients at once: the silent ones block no other client."
+    return f"{text} {_took(waits)}" if waits.page and waits.file else text
 
 
 def _burst(burst: Burst | None, tasks: str, *, alone: bool, has_loop: bool) -> str:

@@ -1,38 +1,186 @@
 # SPDX-License-Identifier: MIT
-"""The reason why each process and thread of a server waits, in words, and groups with the same
-reason."""
+"""What each connection, process and thread of a server waits for, in words; and groups of those
+that wait for the same event.
 
-from dataclasses import dataclass, field, replace
+The server need not cooperate. The kernel knows the system call in which a task sleeps. It knows for
+each connection which side has sent last, and what is not read yet, but not whether a request is
+complete. The helper knows this for its own clients only; for others the page says that they have no
+response yet.
+"""
+
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from bench.host.sockets import ALL, TIME_WAIT, Socket, tcp_sockets
 from bench.live import tasks
-from bench.live.clients import OwnClient, Who
-from bench.live.connections import Sockets
+from bench.live.clients import GUESTBOOK, OwnClient, Title, Who
 from bench.live.tasks import Task
 
 NAMES_SHOWN = 6
 """The largest number of names that a group lists."""
-
-TO_READ = ("recvfrom", "recvmsg", "read")
-TO_WRITE = ("sendto", "sendmsg", "write", "writev", "sendfile")
-LOOPS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "select", "pselect6", "io_uring_enter")
+CLIENTS_SHOWN = 2000
+"""The largest number of connections that are put into groups."""
 
 
-@dataclass(frozen=True)
-class Wait:
-    """The reason why a task waits. `kind` decides how the page draws it: accept, client, redis,
-    all, task, runs, other."""
+class Wait(NamedTuple):
+    """The reason why a connection or a task waits. `kind` decides how the page draws it."""
 
     kind: str
     whom: str
-    number: int = 0
-    """The number of a silent client; 0 for others."""
     by_many: str = ""
-    """The words for a group: for whom several tasks wait, if they do the same."""
+    """The words for a group of several, if they differ."""
+    number: int = 0
+    """The number of the silent client for which a task waits; 0 for others."""
     silent: bool = False
     """Whether it is for a silent client."""
 
 
+@dataclass
+class WaitGroup:
+    """Connections or tasks that wait for the same event, as the page shows them."""
+
+    kind: str
+    label: str
+    """The event in words that do not depend on the count, for metrics."""
+    call: str = ""
+    """The system call in which the tasks sleep."""
+    silent: bool = False
+    who: str = ""
+    whom: str = ""
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+    """The names of the first members."""
+    numbers: list[int] = field(default_factory=list)
+    """The numbers of the first silent clients."""
+    seconds: float = 0.0
+    """The longest wait of a member."""
+
+    def add(self, title: Title, wait: Wait, seconds: float) -> None:
+        """Add a member, which has waited for so many seconds."""
+        self.count += 1
+        several = self.count > 1
+        self.who = f"{self.count} {title.many}" if several else title.words
+        self.whom = wait.by_many if several and wait.by_many else wait.whom
+        if len(self.names) < NAMES_SHOWN:
+            self.names.append(title.words)
+        if wait.number and len(self.numbers) < NAMES_SHOWN:
+            self.numbers.append(wait.number)
+        self.seconds = max(self.seconds, round(seconds, 1))
+
+
+# ---- Connections ----
+
+QUEUED = Wait("queue", "to be accepted")
+UNREAD = Wait("unread", "to be read (it is accepted)", "to be read (they are accepted)")
+REQUEST = Wait("client", "the rest of its request", "the rest of their requests")
+REDIS = Wait("redis", "Redis")
+RESPONSE = Wait("response", "its response", "their responses")
+READER = Wait("client", "its client to read on", "their clients to read on")
+IDLE = Wait("idle", "its next request", "their next requests")
+NOTHING = Wait("idle", "its first byte", "their first bytes")
+
+
+@dataclass
+class Sockets:
+    """The state of a server's port at one time."""
+
+    states: dict[str, int] = field(default_factory=dict)
+    """The number of connections in each state, without the listener."""
+    queue: int = 0
+    """The number of connections that the kernel has made, and that are not accepted yet."""
+    room: int = 0
+    """The largest length of the accept queue."""
+    listener: int = 0
+    """The inode of the listening socket."""
+    clients: dict[int, int] = field(default_factory=dict)
+    """The client's port by inode."""
+    redis: set[int] = field(default_factory=set)
+    """The inodes of the connections to Redis."""
+    asks_redis: bool = False
+    """A command has been sent to Redis, and no reply has come since; or both in one step of the
+    kernel's timer, as when the next command follows a reply."""
+    open: list[Socket] = field(default_factory=list)
+    """The connections whose clients have not left."""
+
+    @property
+    def unread(self) -> int:
+        """Return how many connections are accepted, but their first bytes are not read yet. In 05
+        they wait in its own queue."""
+        return sum(_phase(one) is UNREAD for one in self.open)
+
+
+def look_at_sockets(port: int, redis_port: int) -> Sockets:
+    """Return the connections of the server that listens on a port in our own network namespace."""
+    found = Sockets()
+    for one in tcp_sockets(local=port, states=ALL & ~TIME_WAIT, traffic=True):
+        if one.state == "LISTEN":
+            found.listener, found.room = one.inode, one.unsent
+            found.queue += one.received
+            continue
+        found.states[one.state] = found.states.get(one.state, 0) + 1
+        if one.inode:
+            found.clients[one.inode] = one.remote
+        if one.state == "ESTABLISHED":
+            found.open.append(one)
+    over = len(tcp_sockets(local=port, states=TIME_WAIT))
+    found.states |= {"TIME_WAIT": over} if over else {}
+    for one in tcp_sockets(remote=redis_port, traffic=True) if redis_port else ():
+        if one.inode:
+            found.redis.add(one.inode)
+            found.asks_redis |= one.traffic is not None and not one.traffic.peer_was_last
+    return found
+
+
+def groups_of_connections(
+    seen: Sockets, names: dict[int, OwnClient], now: float
+) -> list[WaitGroup]:
+    """Return groups that wait for the same event. `names`: the helper's own clients by port."""
+    groups: dict[tuple[Who, Wait], WaitGroup] = {}
+    for one in seen.open[:CLIENTS_SHOWN]:
+        known = names.get(one.remote)
+        who = known.who if known else Who.OTHER
+        wait = _phase(one)
+        if wait is RESPONSE and known:
+            wait = _phase_of(known, seen)
+        group = groups.setdefault((who, wait), WaitGroup(wait.kind, wait.whom))
+        group.add(who.value, wait, _waited(one, known, wait, now))
+    return list(groups.values())
+
+
+def _phase(one: Socket) -> Wait:
+    if not one.inode:
+        return QUEUED
+    if one.received:
+        return UNREAD if one.traffic is None or not one.traffic.sent else RESPONSE
+    if one.unsent:
+        return READER
+    if one.traffic is None:
+        return RESPONSE
+    if not one.traffic.received:
+        return NOTHING
+    return RESPONSE if one.traffic.peer_was_last else IDLE
+
+
+def _phase_of(known: OwnClient, seen: Sockets) -> Wait:
+    """Return the wait of one of our own clients, whose bytes were read and not answered."""
+    if known.who is Who.SILENT:
+        return REQUEST
+    return REDIS if known.path == GUESTBOOK and seen.asks_redis else RESPONSE
+
+
+def _waited(one: Socket, known: OwnClient | None, wait: Wait, now: float) -> float:
+    if known and wait is not IDLE:
+        return now - known.begin
+    if one.traffic is None:
+        return 0.0
+    return one.traffic.sent_ago if wait is IDLE else one.traffic.received_ago
+
+
+# ---- Processes and threads ----
+
+TO_READ = ("recvfrom", "recvmsg", "read")
+TO_WRITE = ("sendto", "sendmsg", "write", "writev", "sendfile")
+LOOPS = ("epoll_wait", "epoll_pwait", "epoll_pwait2", "select", "pselect6", "io_uring_enter")
 WAITS = {
     **dict.fromkeys(("accept", "accept4"), Wait("accept", "the next client")),
     **dict.fromkeys(LOOPS, Wait("all", "the first client that is ready")),
@@ -43,7 +191,7 @@ WAITS = {
 
 
 def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
-    """Return the reason in words; `names`: the known clients by their port."""
+    """Return the reason in words. `names`: the known clients by their port."""
     if task.runs:
         return Wait("runs", "")
     if task.call in WAITS:
@@ -69,110 +217,59 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> 
     if inode and inode == seen.listener:
         return WAITS["accept"]
     if inode in seen.redis:
-        return Wait("redis", "Redis")
+        return REDIS
     if inode not in seen.clients:
         return Wait("other", "a client that has just left" if inode else "")
     known = names.get(seen.clients[inode])
     who = known.who if known else Who.OTHER
-    one, many = (f"{name}{', to read on' if call in TO_WRITE else ''}" for name in who.value)
+    more = ", to read on" if call in TO_WRITE else ""
     silent = who is Who.SILENT
-    return Wait("client", one, known.number if known and silent else 0, many, silent)
+    number = known.number if known and silent else 0
+    return Wait("client", f"{who.value.one}{more}", f"{who.value.many}{more}", number, silent)
 
 
-@dataclass
-class Sleep:
-    """The time since which a task sleeps in the same call."""
+class Sleep(NamedTuple):
+    """The time since which a task sleeps in the same call; `key` identifies the sleep."""
 
     key: tuple[str, tuple[int, ...], int]
     since: float
 
 
-@dataclass
-class TaskGroup:
-    """Tasks that wait for the same event in the same call, as the page shows them."""
-
-    kind: str
-    call: str
-    whom: str
-    silent: bool
-    who: str = ""
-    count: int = 0
-    names: list[str] = field(default_factory=list)
-    """Of the first."""
-    numbers: list[int] = field(default_factory=list)
-    """The numbers of the first clients."""
-    seconds: float = 0.0
-    """The seconds that the first task has slept."""
-
-    def add(self, title: "TaskTitle", wait: Wait, slept: float) -> None:
-        """Add a task to the group."""
-        self.count += 1
-        self.who = f"{self.count} {title.many}" if self.count > 1 else title.words
-        if self.count > 1 and wait.by_many:
-            self.whom = wait.by_many
-        if len(self.names) < NAMES_SHOWN:
-            self.names.append(title.words)
-        if wait.number and len(self.numbers) < NAMES_SHOWN:
-            self.numbers.append(wait.number)
-        self.seconds = max(self.seconds, round(slept, 1))
-
-
-class TaskTitle(NamedTuple):
-    """The name of a task."""
-
-    one: str
-    many: str = ""
-    number: int = 0
-
-    @property
-    def words(self) -> str:
-        """Return the title of a single task."""
-        return f"{self.one} {self.number}" if self.number else self.one
-
-
-class Sleeps:
-    """The time that each task has slept."""
-
-    def __init__(self) -> None:
-        self._sleeps: dict[int, Sleep] = {}
-
-    def see(self, found: list[Task], now: float) -> None:
-        """Look at all tasks once."""
-        self._sleeps = {task.number: self._sleep(task, now) for task in found}
-
-    def since(self, task: Task) -> float:
-        """Return the time since which it sleeps."""
-        return self._sleeps[task.number].since
-
-    def _sleep(self, task: Task, now: float) -> Sleep:
-        """Return the previous sleep if the task has not run since."""
-        key = (task.call, task.arguments, task.ran_ns)
-        before = self._sleeps.get(task.number)
-        slept_on = before is not None and before.key == key and not task.runs and task.ran_ns
-        return before if before is not None and slept_on else Sleep(key, now)
-
-
-def groups_of(
-    found: list[Task], seen: Sockets, names: dict[int, OwnClient], sleeps: Sleeps, now: float
-) -> list[TaskGroup]:
-    """Return groups of tasks that wait for the same thing in the same call."""
-    titles = _titles(found)
-    groups: dict[tuple[str, str, Wait], TaskGroup] = {}
+def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
+    """Return the sleep of each task by its number: that of `before` if it has not run since."""
+    sleeps = {}
     for task in found:
-        wait, title = wait_of(task, seen, names), titles[task.number]
-        new = TaskGroup(wait.kind, task.call, wait.whom, wait.silent)
-        group = groups.setdefault((title.one, task.call, replace(wait, number=0)), new)
-        group.add(title, wait, now - sleeps.since(task))
+        sleep = Sleep((task.call, task.arguments, task.ran_ns), now)
+        last = before.get(task.number, sleep)
+        goes_on = last.key == sleep.key and not task.runs and task.ran_ns
+        sleeps[task.number] = last if goes_on else sleep
+    return sleeps
+
+
+def groups_of_tasks(
+    found: list[Task],
+    seen: Sockets,
+    names: dict[int, OwnClient],
+    sleeps: dict[int, Sleep],
+    now: float,
+) -> list[WaitGroup]:
+    """Return groups of tasks that wait for the same event in the same call."""
+    groups: dict[tuple[str, str, Wait], WaitGroup] = {}
+    for task, title in zip(found, _titles(found), strict=True):
+        wait = wait_of(task, seen, names)
+        key = (title.one, task.call, wait._replace(number=0))
+        group = groups.setdefault(key, WaitGroup(wait.kind, wait.whom, task.call, wait.silent))
+        group.add(title, wait, now - sleeps[task.number].since)
     return list(groups.values())
 
 
-def _titles(found: list[Task]) -> dict[int, TaskTitle]:
-    """Return the titles of tasks by their numbers; the first task is the server's first process."""
+def _titles(found: list[Task]) -> list[Title]:
+    """Return the titles of tasks; the first task is the server's first process."""
     if len(found) == 1:
-        return {found[0].number: TaskTitle("the process")}
+        return [Title("the process")]
     threads = any(task.process != task.number for task in found)
-    titles = {found[0].number: TaskTitle("main thread" if threads else "parent")}
+    titles = [Title("main thread" if threads else "parent")]
     for position, task in enumerate(found[1:], 1):
         kind = ("thread", "threads") if task.process != task.number else ("child", "children")
-        titles[task.number] = TaskTitle(*kind, position)
+        titles.append(Title(*kind, position))
     return titles

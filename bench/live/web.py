@@ -23,7 +23,7 @@ from bench.live.clients import Clients
 from bench.live.handler import HTML, PageHandler
 from bench.live.look import Look, Watch
 from bench.live.metrics import text_of
-from bench.live.room_page import RoomPage
+from bench.live.room import RoomPage
 from bench.report.page.look import template_of
 
 ADDRESS = "127.0.0.1"
@@ -76,8 +76,7 @@ class Live:
     def page(self) -> str:
         """Return its HTML."""
         template = template_of(__file__, "live.html.j2")
-        servers = [look.server for look in self.watch.looks]
-        return template.render(servers=servers, limits=limits, room=self.room)
+        return template.render(servers=self.watch.looks, limits=limits, room=self.room)
 
     def act(self, path: str) -> bool:
         """Perform the action of a button. Return False if there is no such button."""
@@ -90,15 +89,15 @@ class Live:
         for look in self.watch.looks:
             action(look.clients)
 
-    def tell(self, write: Callable[[bytes], object]) -> None:
+    def send_events(self, write: Callable[[bytes], object]) -> None:
         """Write each observation as an event until the reader leaves."""
         self.watch.watch(1)
         try:
             last = time.monotonic()
-            while (told := self.watch.next(last)) is not None:
-                last = told.time
-                said = told.said | {"room": self.room.room.told() if self.room else None}
-                write(f"data: {json.dumps(said, separators=(',', ':'))}\n\n".encode())
+            while (latest := self.watch.next(last)) is not None:
+                last, seen = latest
+                event = seen | {"room": self.room.room.shown() if self.room else None}
+                write(f"data: {json.dumps(event, separators=(',', ':'))}\n\n".encode())
         finally:
             self.watch.watch(-1)
 
@@ -162,7 +161,7 @@ class _Handler(PageHandler):
             if live.pages.acquire(blocking=False):
                 try:
                     self.head(HTTPStatus.OK, {"Content-Type": "text/event-stream"})
-                    live.tell(self.wfile.write)
+                    live.send_events(self.wfile.write)
                 finally:
                     live.pages.release()
             else:

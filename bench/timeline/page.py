@@ -4,7 +4,6 @@ trace."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup
@@ -13,11 +12,11 @@ from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.store import Json
 from bench.report.page.look import template_of
-from bench.timeline.recording import HEADING, Bar, Kind, Lane, Recording, Setting
+from bench.timeline.recording import HEADING, Bar, Kind, Recording, Setting
 from bench.timeline.scenarios import named
 from bench.timeline.sentence import sentence
 from bench.timeline.story import tell
-from bench.timeline.strace import Call, Source, parse, today
+from bench.timeline.strace import Call, lines_of, parse, today
 
 
 def picture(text: str) -> Recording:
@@ -31,19 +30,11 @@ def picture(text: str) -> Recording:
     except ValueError:
         raise UserError("not a recorded trace: its first line is not '# {...}'") from None
     events = parse(trace)
-    files: dict[str, list[str]] = {}
     for event in events:
-        if isinstance(event, Call):
-            event.stack = [found for one in event.stack if (found := _today(one, files))]
+        if isinstance(event, Call):  # the sources may have changed since the recording
+            now = (today(one, lines_of(ROOT / one.file)) for one in event.stack)
+            event.stack = [one for one in now if one]
     return tell(events, setting)
-
-
-def _today(source: Source, files: dict[str, list[str]]) -> Source | None:
-    """Return the line's position now: the sources may have changed since the recording."""
-    path = ROOT / source.file
-    if source.file not in files:
-        files[source.file] = path.read_text().splitlines() if path.exists() else []
-    return today(source, files[source.file])
 
 
 TEMPLATES = Path(__file__).parent / "template"
@@ -62,102 +53,44 @@ UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 """Kinds in the upper half of a lane; Redis is in the lower half; others have the whole height."""
 
 
-@dataclass(frozen=True)
-class DrawnBar:
-    """A bar with its vertical position and its number in the recording."""
-
-    bar: Bar
-    top: float
-    height: float
-    number: int
-    task: int
-
-    @property
-    def style(self) -> str:
-        """Return its CSS classes."""
-        colour = f"r{self.bar.request}" if self.bar.request else "r0"
-        return f"{colour} {'waits' if self.bar.waits_for else self.bar.kind.name.lower()}"
+def _drawing(recording: Recording) -> dict[str, object]:
+    """Return the picture's variables: its sentence, and where lanes and calls are, in pixels."""
+    first = AXIS + ROW * len(recording.requests) + 2 * GAP
+    tops = {lane.task: first + at * (LANE + GAP) for at, lane in enumerate(recording.lanes)}
+    return {
+        "recording": recording,
+        "sentence": sentence(recording),
+        "tops": tops,
+        "height": first + len(tops) * (LANE + GAP),
+        "boxes": [_box(bar, tops[task]) for task, bar in recording.calls],
+    }
 
 
-@dataclass(frozen=True)
-class DrawnLane:
-    """A lane with its vertical position."""
-
-    lane: Lane
-    top: float
-
-
-class DrawnTimeline:
-    """A recording with the positions of its lanes, bars and arrows."""
-
-    def __init__(self, recording: Recording) -> None:
-        self.recording = recording
-        self.sentence = sentence(recording)
-        first = AXIS + ROW * len(recording.requests) + 2 * GAP
-        self.rows = [
-            DrawnLane(lane, first + position * (LANE + GAP))
-            for position, lane in enumerate(recording.lanes)
-        ]
-        self.height = first + len(self.rows) * (LANE + GAP)
-        self.boxes = self._boxes()
-        self._middle = {row.lane.task: row.top + LANE / 2 for row in self.rows}
-
-    def _boxes(self) -> list[DrawnBar]:
-        """Return the bars in order of time, in which the reader steps through them."""
-        found = []
-        for row in self.rows:
-            for bar in row.lane.bars:
-                lower = bar.kind is Kind.REDIS
-                half = lower or bar.kind in UPPER
-                found.append((bar, row.top + (LANE / 2 if lower else 0), LANE / (1 + half), row))
-        found.sort(key=lambda one: one[0].begin)
-        return [
-            DrawnBar(bar, top, height, number, row.lane.task)
-            for number, (bar, top, height, row) in enumerate(found)
-        ]
-
-    def arrows(self) -> list[dict[str, str | float]]:
-        """Return both ends of each arrow, in milliseconds and pixels."""
-        return [
-            {
-                "kind": arrow.kind,
-                "x1": arrow.from_time,
-                "y1": self._middle[arrow.from_task],
-                "x2": arrow.to_time,
-                "y2": self._middle[arrow.to_task],
-            }
-            for arrow in self.recording.arrows
-        ]
-
-    def data(self) -> list[list[Json]]:
-        """Return the data of each bar for the page's script; source files are given by name."""
-        return [
-            [
-                b.bar.begin,
-                b.bar.end,
-                b.bar.text,
-                b.bar.waits_for,
-                b.bar.request,
-                b.bar.stack,
-                b.task,
-            ]
-            for b in self.boxes
-        ]
+def _box(bar: Bar, lane: float) -> dict[str, object]:
+    """Return a call's position in its lane, which begins at this height, and its CSS classes."""
+    lower = bar.kind is Kind.REDIS
+    half = lower or bar.kind in UPPER
+    look = "waits" if bar.waits_for else bar.kind.name.lower()
+    return {
+        "bar": bar,
+        "top": lane + (LANE / 2 if lower else 0),
+        "height": LANE / (1 + half),
+        "style": f"r{bar.request or 0} {look}",
+    }
 
 
 def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -> str:
     """Return the page of one scenario. `note`: a warning at its top, e.g. that the traces are of
     another machine. `viewers`: the name of the file for trace viewers."""
-    drawings = [DrawnTimeline(recording) for recording in recordings]
     length = max(recording.length for recording in recordings)
     data = {
         "length": length,
-        "servers": [{"name": one.recording.server, "bars": one.data()} for one in drawings],
+        "servers": [{"name": one.server, "bars": _details(one)} for one in recordings],
         "sources": _sources(recordings),
     }
     return template_of(__file__, "timeline.html.j2").render(
         scenario=named(recordings[0].scenario),
-        drawings=drawings,
+        drawings=[_drawing(recording) for recording in recordings],
         **_axis(length),
         note=note,
         viewers=viewers,
@@ -168,14 +101,22 @@ def render(recordings: Sequence[Recording], note: str = "", viewers: str = "") -
     )
 
 
+def _details(recording: Recording) -> list[list[Json]]:
+    """Return what the page's script shows of each call; source files are given by name."""
+    return [
+        [bar.begin, bar.end, bar.text, bar.waits_for, bar.request, bar.stack]
+        for _, bar in recording.calls
+    ]
+
+
 def figure(recording: Recording) -> str:
     """Return the picture alone for another page, which needs `picture_style`. It scrolls if it is
     too wide, by keyboard too."""
     picture = template_of(__file__, "picture.html.j2")
-    drawing = DrawnTimeline(recording)
+    drawing = _drawing(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
     made = picture.render(drawing=drawing, recording=recording, **axis)
-    words = f"{recording.server}: {named(recording.scenario).title}. {drawing.sentence}"
+    words = f"{recording.server}: {named(recording.scenario).title}. {drawing['sentence']}"
     caption = f"<figcaption>{words} {MORE}</figcaption>"
     return f'<figure class="timeline" tabindex="0">{caption}{made}</figure>'
 
@@ -197,18 +138,9 @@ def _axis(length: float) -> dict[str, object]:
 
 def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
     """Return the lines of each source file in a stack; missing files are left out."""
-    names = {
-        file
-        for recording in recordings
-        for lane in recording.lanes
-        for bar in lane.bars
-        for file, _, _ in bar.stack
-    }
-    return {
-        name: (ROOT / name).read_text().splitlines()
-        for name in sorted(names)
-        if (ROOT / name).exists()
-    }
+    calls = [bar for recording in recordings for _, bar in recording.calls]
+    names = {file for bar in calls for file, _, _ in bar.stack}
+    return {name: lines for name in sorted(names) if (lines := lines_of(ROOT / name))}
 
 
 def viewer_trace(recordings: Sequence[Recording]) -> str:
@@ -230,12 +162,8 @@ def viewer_trace(recordings: Sequence[Recording]) -> str:
             after = [begin for begin in begins[arrow.to_task] if begin > arrow.from_time]
             if not after:
                 continue
-            common: dict[str, Json] = {
-                "id": number,
-                "name": arrow.kind,
-                "cat": arrow.kind,
-                "pid": process,
-            }
+            kind: dict[str, Json] = {"name": arrow.kind, "cat": arrow.kind}
+            common = kind | {"id": number, "pid": process}
             begin, end = threads[arrow.from_task], threads[arrow.to_task]
             events.append(common | {"ph": "s", "tid": begin, "ts": _us(arrow.from_time)})
             events.append(common | {"ph": "f", "bp": "e", "tid": end, "ts": _us(min(after))})

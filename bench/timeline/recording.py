@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The data models of a picture. Times are milliseconds since the start of the scenario."""
+"""The data models of a picture. Times are milliseconds since its left edge."""
 
 from enum import Enum
+from typing import NamedTuple
 
 from pydantic import BaseModel
 
@@ -44,18 +45,24 @@ class Request(BaseModel):
     """The status, or the reason if there is none."""
 
 
-class Setting(BaseModel):
-    """Facts that are not in the trace itself."""
+class TracedServer(BaseModel):
+    """The server under test, its scenario, and the results of the clients."""
 
     server: str
     summary: str
+    """The server's one-line description."""
     scenario: str
+    requests: list[Request]
+
+
+class Setting(TracedServer):
+    """The facts that are not in the trace itself. The times of the requests count from `origin`."""
+
     first: int
     """The server's first process."""
     redis_port: int
     origin: float
-    """The scenario's start in seconds since the epoch; the requests' times count from it."""
-    requests: list[Request]
+    """The scenario's start in seconds since the epoch."""
 
 
 class Bar(BaseModel):
@@ -90,7 +97,7 @@ class Lane(BaseModel):
     bars: list[Bar]
 
 
-class Arrow(BaseModel):
+class Arrow(NamedTuple):
     """An arrow from one lane to another: a creation or a wake-up."""
 
     kind: str
@@ -101,14 +108,15 @@ class Arrow(BaseModel):
     to_time: float
 
 
-class Recording(BaseModel):
+class Recording(TracedServer):
     """The calls of one server in a scenario."""
 
-    server: str
-    summary: str
-    """The server's one-line description."""
-    scenario: str
     length: float
-    requests: list[Request]
     lanes: list[Lane]
     arrows: list[Arrow]
+
+    @property
+    def calls(self) -> list[tuple[int, Bar]]:
+        """Return each call with the number of its task, in order of time."""
+        found = [(lane.task, bar) for lane in self.lanes for bar in lane.bars]
+        return sorted(found, key=lambda one: one[1].begin)

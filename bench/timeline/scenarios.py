@@ -69,12 +69,11 @@ class Disturbance(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     at_ms: float
-    what: str
     act: Literal["stop_redis", "continue_redis", "kill_a_child"]
 
 
 class Scenario(BaseModel):
-    """Eight requests; `shows` tells the reader what to look for."""
+    """Eight requests; `shows` is what the reader should look for."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

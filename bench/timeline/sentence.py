@@ -59,9 +59,8 @@ def _clients(numbers: list[int]) -> str:
 def _calls_for_clients(recording: Recording) -> dict[int, list[Bar]]:
     """Return the calls that receive from each client or send to it, in order of time."""
     calls: dict[int, list[Bar]] = {request.number: [] for request in recording.requests}
-    bars = (bar for lane in recording.lanes for bar in lane.bars if bar.kind in FOR_CLIENT)
-    for bar in sorted(bars, key=lambda one: one.begin):
-        if bar.request is not None:
+    for _, bar in recording.calls:
+        if bar.kind in FOR_CLIENT and bar.request is not None:
             calls[bar.request].append(bar)
     return calls
 

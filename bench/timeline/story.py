@@ -23,6 +23,7 @@ WAKES_WITHIN_MS = 20.0
 
 _DESCRIPTOR = re.compile(r"(\d+)<([^>]*(?:->[^>]*)?)>")
 _PEER = re.compile(r"->\[?[0-9a-f.:]*?\]?:(\d+)\]")
+_CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
@@ -52,39 +53,41 @@ class _Task:
     serving: int | None = None
     loops: bool = False
     """It is an event loop: it serves many clients at once."""
-    created: float | None = None
+    created: float = 0.0
     ended: float | None = None
     how: str = ""
 
 
 class _Story:
+    """Processes the events of a trace. All its times are milliseconds of the picture."""
+
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._numbers = {request.port: request.number for request in setting.requests}
-        self._begin = min(request.begin for request in setting.requests) - MARGIN_MS
-        self._end = max(request.end for request in setting.requests) + MARGIN_MS
-        self.tasks: defaultdict[int, _Task] = defaultdict(_Task)
-        self.arrows: list[Arrow] = []
+        self._numbers = {one.port: one.number for one in setting.requests if one.port}
+        self._left = min(request.begin for request in setting.requests) - MARGIN_MS
+        self._length = max(request.end for request in setting.requests) + MARGIN_MS - self._left
+        self._tasks: defaultdict[int, _Task] = defaultdict(_Task)
+        self._arrows: list[Arrow] = []
         self._wakes: list[tuple[str, int, float]] = []
         self._sleeps: list[tuple[str, int, float]] = []
 
     def _ms(self, time: float) -> float:
-        return (time - self._setting.origin) * 1000
+        return (time - self._setting.origin) * 1000 - self._left
 
     def tell(self, events: Iterable[Event]) -> Recording:
         for event in events:
             if isinstance(event, Call):
                 self._call(event)
             elif isinstance(event, TaskEnd):
-                task = self.tasks[event.task]
+                task = self._tasks[event.task]
                 task.ended, task.how = self._ms(event.time), event.how
         self._link_wakes()
         return self._recording()
 
     def _call(self, call: Call) -> None:
-        task = self.tasks[call.task]
+        task = self._tasks[call.task]
         begin = self._ms(call.begin)
-        end = self._ms(call.end) if call.end is not None else self._end
+        end = self._ms(call.end) if call.end is not None else self._length
         if call.name in ENDS:
             end = begin
         kind = _kind(call)
@@ -104,13 +107,13 @@ class _Story:
             request = task.serving
         if call.name == "close" and self._request_of(call.arguments) is not None:
             task.serving = None
-        if end < self._begin or begin > self._end:
+        if end < 0 or begin > self._length:
             return
         slept = end - begin >= SLEPT_MS and _may_sleep(call, kind, task.loops)
         task.bars.append(
             Bar(
-                begin=max(begin, self._begin) - self._begin,
-                end=min(end, self._end) - self._begin,
+                begin=max(begin, 0),
+                end=min(end, self._length),
                 name=call.name,
                 kind=kind,
                 request=request if kind is not Kind.LOCK else None,
@@ -125,39 +128,22 @@ class _Story:
         """Return the request whose client the call names, and whether the call is to Redis."""
         if kind is Kind.ACCEPT:
             return self._request_of(call.result), False
-        to_redis = self._port_of(call.arguments) == self._setting.redis_port
+        to_redis = _port_of(call.arguments) == self._setting.redis_port
         if call.name in LOOP_CALLS:
             return None, to_redis and len(_DESCRIPTOR.findall(call.arguments)) == 1
         return self._request_of(call.arguments), to_redis
 
-    @staticmethod
-    def _port_of(text: str) -> int | None:
-        """Return the peer's port of the first socket in the text, or the port given to connect."""
-        if match := _PEER.search(text):
-            return int(match[1])
-        match = re.search(r"sin6?_port=htons\((\d+)\)", text)
-        return int(match[1]) if match else None
-
     def _request_of(self, text: str) -> int | None:
-        port = self._port_of(text)
-        return self._numbers.get(port) if port is not None else None
+        return self._numbers.get(_port_of(text))
 
     def _creation(self, call: Call, created: int, begin: float, end: float) -> None:
-        is_thread = "CLONE_THREAD" in call.arguments
-        task = self.tasks[created]
+        kind = "thread" if "CLONE_THREAD" in call.arguments else "fork"
+        task = self._tasks[created]
         task.created = end
         # A task that is created for a client serves that client from its first call on.
-        task.serving = self.tasks[call.task].serving
-        if begin >= self._begin:
-            self.arrows.append(
-                Arrow(
-                    kind="thread" if is_thread else "fork",
-                    from_task=call.task,
-                    from_time=begin - self._begin,
-                    to_task=created,
-                    to_time=end - self._begin,
-                )
-            )
+        task.serving = self._tasks[call.task].serving
+        if begin >= 0:
+            self._arrows.append(Arrow(kind, call.task, begin, created, end))
 
     def _note_futex(self, call: Call, begin: float, end: float) -> None:
         match = _FUTEX.search(call.arguments)
@@ -173,49 +159,45 @@ class _Story:
                 for other, task, end in self._sleeps
                 if other == word and task != waker and 0 <= end - when <= WAKES_WITHIN_MS
             ]
-            if woken and self._begin <= when <= self._end:
+            if woken and 0 <= when <= self._length:
                 end, task = min(woken)
-                self.arrows.append(
-                    Arrow(
-                        kind="wake",
-                        from_task=waker,
-                        from_time=when - self._begin,
-                        to_task=task,
-                        to_time=end - self._begin,
-                    )
-                )
+                self._arrows.append(Arrow("wake", waker, when, task, end))
 
     def _recording(self) -> Recording:
-        shift = self._begin
-        requests = [
-            request.model_copy(update={"begin": request.begin - shift, "end": request.end - shift})
-            for request in self._setting.requests
-        ]
-        alive = {number: task for number, task in self.tasks.items() if task.bars}
+        setting, left = self._setting, self._left
+        alive = {number: task for number, task in self._tasks.items() if task.bars}
         return Recording(
-            server=self._setting.server,
-            summary=self._setting.summary,
-            scenario=self._setting.scenario,
-            length=self._end - self._begin,
-            requests=requests,
+            server=setting.server,
+            summary=setting.summary,
+            scenario=setting.scenario,
+            length=self._length,
+            requests=[
+                one.model_copy(update={"begin": one.begin - left, "end": one.end - left})
+                for one in setting.requests
+            ],
             lanes=[self._lane(number, task) for number, task in sorted(alive.items())],
-            arrows=[a for a in self.arrows if a.from_task in alive and a.to_task in alive],
+            arrows=[a for a in self._arrows if a.from_task in alive and a.to_task in alive],
         )
 
     def _lane(self, number: int, task: _Task) -> Lane:
-        length = self._end - self._begin
-        born = max((task.created or self._begin) - self._begin, 0)
-        over = (task.ended if task.ended is not None else self._end) - self._begin
+        over = self._length if task.ended is None else task.ended
         for bar in task.bars:  # a killed task never returns from the call in which it slept
             bar.end = max(bar.begin, min(bar.end, over))
         return Lane(
             task=number,
             name="",
-            begin=born,
-            end=min(over, length),
-            ended=task.how if task.ended is not None and over <= length else "",
+            begin=max(task.created, 0),
+            end=min(over, self._length),
+            ended=task.how if over <= self._length else "",
             bars=task.bars,
         )
+
+
+def _port_of(text: str) -> int:
+    """Return the peer's port of the first socket in the text, or the port given to connect; 0 if
+    there is none."""
+    match = _PEER.search(text) or _CONNECT.search(text)
+    return int(match[1]) if match else 0
 
 
 def _kind(call: Call) -> Kind:
@@ -292,4 +274,4 @@ def name_lanes(recording: Recording, first: int) -> None:
 
 def _shares(recording: Recording) -> bool:
     """Return whether its tasks are threads: only threads use futexes here."""
-    return any(bar.kind is Kind.LOCK for lane in recording.lanes for bar in lane.bars)
+    return any(bar.kind is Kind.LOCK for _, bar in recording.calls)

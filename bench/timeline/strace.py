@@ -15,6 +15,7 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 _LINE = re.compile(r"(?P<task>\d+) +(?P<time>\d+\.\d+) (?P<rest>.*)")
@@ -139,6 +140,12 @@ def today(source: Source, lines: Sequence[str]) -> Source | None:
     return replace(source, line=min(same, key=lambda number: abs(number - source.line)))
 
 
+@cache
+def lines_of(file: Path) -> list[str]:
+    """Return the lines of a source file; none if it does not exist."""
+    return file.read_text().splitlines() if file.exists() else []
+
+
 def with_sources(text: str, executable: Path, root: Path) -> str:
     """Return the trace with source lines below `root` in place of addresses; other frames are left
     out.
@@ -147,23 +154,15 @@ def with_sources(text: str, executable: Path, root: Path) -> str:
     """
     stacks = {match["address"] for match in map(_STACK.fullmatch, text.splitlines()) if match}
     known = _look_up(sorted(stacks), executable)
-    files: dict[str, list[str]] = {}
-
-    def texts(source: Source) -> str:
-        if source.file not in files:
-            files[source.file] = (root / source.file).read_text().splitlines()
-        return files[source.file][source.line - 1].strip()
-
     kept = []
     for line in text.splitlines():
         match = _STACK.fullmatch(line)
         if match is None:
             kept.append(line)
         elif Path(match["file"]).name == executable.name:
-            kept += [
-                f" > {source.file}:{source.line} {source.function}| {texts(source)}"
-                for source in known.get(match["address"], [])
-            ]
+            for source in known.get(match["address"], []):
+                code = lines_of(root / source.file)[source.line - 1].strip()
+                kept.append(f" > {source.file}:{source.line} {source.function}| {code}")
     return "\n".join(kept) + "\n"
 
 
@@ -180,16 +179,13 @@ def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     ).stdout.splitlines()
     found: dict[str, list[Source]] = {}
     current: list[Source] = []
-    position = 0
-    while position < len(said):
-        if said[position].startswith("0x"):
-            current = found.setdefault(f"{int(said[position], 16) + 1:#x}", [])
-            position += 1
+    lines = iter(said)
+    for first in lines:  # an address, or the name of a function with its place on the next line
+        if first.startswith("0x"):
+            current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
             continue
-        function, where = said[position : position + 2]
-        file, _, line = where.partition(" ")[0].rpartition(":")
+        file, _, line = next(lines).partition(" ")[0].rpartition(":")
         ours = _OURS.fullmatch(file)
         if ours and line.isdigit():
-            current.append(Source(ours["file"], int(line), function))
-        position += 2
+            current.append(Source(ours["file"], int(line), first))
     return found

@@ -82,11 +82,12 @@ def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
 
 
 @pytest.mark.slow
-def test_all_ends_with_the_keeper(make_lab: Make) -> None:
-    lab = make_lab("keeper")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_all_ends_with_the_keeper(make_lab: Make, number: signal.Signals) -> None:
+    lab = make_lab(f"keeper{number}")
     lab.up()
     keeper, *hosts = lab.pids()
-    os.kill(keeper, signal.SIGKILL)
+    os.kill(keeper, number)
     wait_for(lambda: all(map(is_gone, hosts)), "the hosts end")
     lab.up()  # leftovers do not prevent the next one
     assert lab.run("status").returncode == 0

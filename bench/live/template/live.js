@@ -105,8 +105,8 @@ function showGroups(strip, table, groups, fill) {
   return all;
 }
 
-function showClients(panel, told) {
-  const all = showGroups(panel.querySelector(".connections"), panel.querySelector(".clients"), told.clients, (group, row) => {
+function showClients(panel, seen) {
+  const all = showGroups(panel.querySelector(".connections"), panel.querySelector(".clients"), seen.clients, (group, row) => {
     element("td", group.who, row);
     element("td", group.whom, row);
   });
@@ -119,17 +119,17 @@ function whom(group) {
   return group.whom + numbers;
 }
 
-function showTasks(panel, told) {
-  showGroups(panel.querySelector(".sleepers"), panel.querySelector(".groups"), told.groups, (group, row) => {
+function showTasks(panel, seen) {
+  showGroups(panel.querySelector(".sleepers"), panel.querySelector(".groups"), seen.groups, (group, row) => {
     const name = element("td", group.who, row);
     if (group.count > 1) element("small", group.names.join(", ") + (group.count > group.names.length ? ", …" : ""), name);
     const call = element("td", "", row);
     if (group.call) element("code", group.call, call);
     element("td", whom(group), row);
   });
-  panel.querySelector(".tasks").textContent = `${many(told.processes, "process", "processes")}, ${many(told.threads, "thread")}`;
+  panel.querySelector(".tasks").textContent = `${many(seen.processes, "process", "processes")}, ${many(seen.threads, "thread")}`;
   const verdict = panel.querySelector(".verdict");
-  if (verdict.textContent !== told.verdict) verdict.textContent = told.verdict;
+  if (verdict.textContent !== seen.verdict) verdict.textContent = seen.verdict;
 }
 
 // ---- Numbers ----
@@ -140,17 +140,17 @@ function number(panel, name, text, bad) {
   place.classList.toggle("bad", bad);
 }
 
-function showNumbers(panel, told) {
-  const { now, total, past } = told.rate;
+function showNumbers(panel, seen) {
+  const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
   panel.querySelector(".rate").title = now === null ? "Its counters may not be read, or it keeps none." : `${total} in all`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
-  number(panel, "queue", told.queue.waiting.toLocaleString("en"), told.queue.waiting > 0);
-  number(panel, "unread", told.queue.unread.toLocaleString("en"), told.queue.unread > 0);
-  panel.querySelector(".room").textContent = told.queue.room ? `not accepted yet; room for ${told.queue.room.toLocaleString("en")}` : "not accepted yet";
-  const { ESTABLISHED: open = 0, ...others } = told.connections;
+  number(panel, "queue", seen.queue.waiting.toLocaleString("en"), seen.queue.waiting > 0);
+  number(panel, "unread", seen.queue.unread.toLocaleString("en"), seen.queue.unread > 0);
+  panel.querySelector(".room").textContent = seen.queue.room ? `not accepted yet; room for ${seen.queue.room.toLocaleString("en")}` : "not accepted yet";
+  const { ESTABLISHED: open = 0, ...others } = seen.connections;
   number(panel, "open", open.toLocaleString("en"), false);
   panel.querySelector(".states").replaceChildren(...Object.entries(others).map(([state, count]) => {
     const one = element("span", `${count} ${state} `);
@@ -159,23 +159,23 @@ function showNumbers(panel, told) {
   }));
 }
 
-function doingOf(told) {
+function doingOf(seen) {
   const doing = [];
-  const { silent, burst } = told;
+  const { silent, burst } = seen;
   if (silent.count) doing.push(`${many(silent.count, "silent client")}, ${silent.count > 1 ? "the first " : ""}for ${silent.seconds.toFixed(0)} s`);
   if (silent.cut_off) doing.push(`${silent.cut_off} cut off by the server`);
   if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.longest)}` : ""}`);
-  if (told.slow > 0) doing.push(`Redis is slow for ${told.slow.toFixed(0)} s more`);
-  if (told.slow_trouble) doing.push(`Redis: ${told.slow_trouble}`);
-  if (!told.can_slow) doing.push("Redis is not ours, so it is not slowed");
+  if (seen.slow > 0) doing.push(`Redis is slow for ${seen.slow.toFixed(0)} s more`);
+  if (seen.slow_error) doing.push(`Redis: ${seen.slow_error}`);
+  if (!seen.can_slow) doing.push("Redis is not ours, so it is not slowed");
   return doing.join("; ");
 }
 
 function showDoing(servers) {
-  const texts = servers.map((told) => [told.name, doingOf(told)]).filter(([, text]) => text);
+  const texts = servers.map((seen) => [seen.name, doingOf(seen)]).filter(([, text]) => text);
   const text = texts.map(([name, doing]) => (servers.length > 1 ? `${name}: ${doing}` : doing)).join(". ");
   if (at("doing").textContent !== text) at("doing").textContent = text;
-  document.querySelector('[data-post="slow-redis"]').disabled = !servers.some((told) => told.can_slow);
+  document.querySelector('[data-post="slow-redis"]').disabled = !servers.some((seen) => seen.can_slow);
 }
 
 // ---- The predictions of the room ----
@@ -209,15 +209,15 @@ function state(text, kind) {
 
 function show({ servers, look, room }) {
   // Other servers, on the port of ours:
-  if (servers.map((told) => told.pid).join(" ") !== document.body.dataset.pids) return location.reload();
-  const gone = servers.filter((told) => told.gone);
-  state(gone.length ? `${gone.map((told) => told.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
-  servers.filter((told) => !told.gone).forEach((told) => {
-    const panel = document.querySelector(`[data-server="${CSS.escape(told.name)}"]`);
-    showVisits(panel, told.visits);
-    showClients(panel, told);
-    showTasks(panel, told);
-    showNumbers(panel, told);
+  if (servers.map((seen) => seen.pid).join(" ") !== document.body.dataset.pids) return location.reload();
+  const gone = servers.filter((seen) => seen.gone);
+  state(gone.length ? `${gone.map((seen) => seen.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
+  servers.filter((seen) => !seen.gone).forEach((seen) => {
+    const panel = document.querySelector(`[data-server="${CSS.escape(seen.name)}"]`);
+    showVisits(panel, seen.visits);
+    showClients(panel, seen);
+    showTasks(panel, seen);
+    showNumbers(panel, seen);
   });
   showDoing(servers);
   showRoom(room);

@@ -10,9 +10,8 @@ import pytest
 
 from bench.book import directive, glossary
 from bench.book.curve import NONE_YET, curve, sweeps
-from bench.book.difference import new_lines, side_by_side
 from bench.book.expected import SHEETS, sweep_words, table
-from bench.book.render import step
+from bench.book.render import new_lines, side_by_side, step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages
 from bench.host.project import ROOT
 from bench.records.errors import UserError

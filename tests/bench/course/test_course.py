@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import Browser
 
 from bench.book import course
-from bench.faults import copying, student
+from bench.faults import copying
+from bench.faults.command import NAME, student_copy
 from bench.faults.copying import fault, numbers
 from bench.host.process import free_port
 from bench.host.project import ROOT
@@ -264,10 +265,10 @@ LETTERS = 30
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder that the archive unpacks to, with the packages of this project."""
     place = tmp_path_factory.mktemp("students")
-    assert student.run(["--output", str(place / "course" / "all.tar.gz")]) == 0
+    assert student_copy(["--output", str(place / "course" / "all.tar.gz")]) == 0
     with tarfile.open(place / "course" / "all.tar.gz") as tar:
         tar.extractall(place)
-    folder = place / student.NAME
+    folder = place / NAME
     copying._lend_packages(folder)
     return folder
 
@@ -361,7 +362,7 @@ def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
 
 def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
     archive = tmp_path / "two.tar.gz"
-    assert student.run(["--faults", "1,08", "--output", str(archive)]) == 0
+    assert student_copy(["--faults", "1,08", "--output", str(archive)]) == 0
     with tarfile.open(archive) as tar:
         faults = {Path(name).stem for name in tar.getnames() if "/course/faults/" in name}
     assert {name[:2] for name in faults} == {"01", "08"}

@@ -100,6 +100,13 @@ class Service:
             and (droplet.deleted or droplet.looks > LOOKS_UNTIL_LISTED)
         ]
 
+    def one(self, number: int) -> tuple[int, Any]:
+        """Return a droplet. A request by its number finds it as soon as it was accepted."""
+        for droplet in self.droplets:
+            if droplet.number == number and not droplet.deleted:
+                return 200, {"droplet": droplet.shown()}
+        return _error(404, "not_found", "The resource you requested could not be found.")
+
     def delete(self, tag: str) -> tuple[int, Any]:
         """Delete the droplets with the tag that lists show now."""
         for droplet in self.droplets:
@@ -155,6 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
         match self.command, path.strip("/").split("/"):
             case "GET", ["droplets"]:
                 answer = self._page("droplets", service.look(tag), query)
+            case "GET", ["droplets", number]:
+                answer = service.one(int(number))
             case "POST", ["droplets"]:
                 answer = service.create(wanted)
             case "DELETE", ["droplets"] if tag:

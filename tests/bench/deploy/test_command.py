@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 import tarfile
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_options_that_are_not_ours_are_the_sweeps(
     ours = ["--inventory", str(some_inventory), "--results", "elsewhere"]
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())
-    assert (options.sweep, options.by_wrk) == (tuple(words), by_wrk)
+    assert (options.sweep, options.by_wrk) == (words, by_wrk)
 
 
 def test_a_wrong_option_of_the_sweep_ends_it_before_anything_begins(some_inventory: Path) -> None:
@@ -72,7 +73,7 @@ def test_a_resumed_sweep_is_where_the_results_are(
     for folder in (elsewhere, here / "first", here / "other"):
         folder.mkdir(parents=True)
         (folder / "results.json").write_text('{"state": "complete"}')
-    options = command.DeployOptions(tmp_path / "hosts.ini", None, here, elsewhere, (), None)
+    options = Namespace(inventory=tmp_path / "hosts.ini", results=here, resume=elsewhere)
     command._say_where(options, before=set())
     said = capsys.readouterr().out
     assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"

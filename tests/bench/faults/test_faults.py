@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from bench.cli.main import main
-from bench.faults import copying, give
+from bench.faults import copying
+from bench.faults.command import COPIES, renew
+from bench.faults.command import run as make_fault
 from bench.faults.copying import STAMP, Fault, apply, built, difference, fault, make_copy, numbers
 from bench.host.project import ROOT
 from bench.records.conditions import CHANGES, OPTIMISATIONS
@@ -106,7 +108,7 @@ def test_a_student_s_id_always_draws_the_same_fault_and_a_class_draws_all() -> N
     assert drawn == [copying.number_for(f" Student{number}") for number in range(300)]
     assert set(drawn) == set(numbers())
     with pytest.raises(UserError):
-        give.run(["07", "--student", "ada"])
+        make_fault(["07", "--student", "ada"])
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The ticket does not name the fault, and no patch, list or history is in the copy."""
     copy = tmp_path / "copy"
-    assert give.run(["4", "--into", str(copy)]) == 0
+    assert make_fault(["4", "--into", str(copy)]) == 0
     said = capsys.readouterr().out.lower()
     assert "herd" not in said
     assert "prethreading" in said
@@ -171,14 +173,14 @@ def test_nothing_takes_a_students_work_away() -> None:
     """`make clean` keeps a student's work, and git ignores it, so that no copy is copied."""
     removed = [ROOT / word for word in make("-n", "clean").stdout.split()[2:]]
     assert ROOT / "build" in removed
-    assert not {give.COPIES, *give.COPIES.parents} & set(removed)
+    assert not {COPIES, *COPIES.parents} & set(removed)
     ignored = (ROOT / ".gitignore").read_text().splitlines()
-    assert f"/{give.COPIES.relative_to(ROOT)}/" in ignored
+    assert f"/{COPIES.relative_to(ROOT)}/" in ignored
 
 
 def test_hints_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     for step in ("1", "2", "3", "answer"):
-        assert give.run(["07", "--hint", step]) == 0
+        assert make_fault(["07", "--hint", step]) == 0
         said = capsys.readouterr().out
         assert (fault("07").name in said) == (step == "answer")
     assert "+++ b/lib/" in said
@@ -195,7 +197,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
     copy, chosen = tmp_path / "copy", fault("05")
     make_copy(copy)
     with pytest.raises(UserError, match="edit them first"):
-        give.renew(chosen, copy)
+        renew(chosen, copy)
     apply(chosen.patch, copy)
     assert difference(copy).count("\n+") == chosen.patch.read_text().count("\n+")
     with pytest.raises(UserError, match="does not fit"):

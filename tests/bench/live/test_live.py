@@ -22,20 +22,19 @@ from bench.live.clients import (
     Waits,
     Who,
 )
-from bench.live.connections import Sockets, groups_of, look_at_sockets
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, cells_in, look
 from bench.live.verdict import verdict
-from bench.live.waits import TaskGroup, wait_of
+from bench.live.waits import Sockets, WaitGroup, groups_of_connections, look_at_sockets, wait_of
 from tests.e2e.timing import TIMEOUT, undisturbed, wait_until
 
 from ..commands import run
 from .conftest import SERVERS, Serve, seen
 
 GROUPS = {
-    "alone": TaskGroup("redis", "recvfrom", "Redis", silent=False, count=1),
-    "loop": TaskGroup("all", "epoll_wait", "", silent=False, count=1),
-    "threads": TaskGroup("accept", "accept4", "", silent=False, count=101),
-    "held": TaskGroup("client", "recvfrom", "", silent=True, count=1),
+    "alone": WaitGroup("redis", "Redis", "recvfrom", count=1),
+    "loop": WaitGroup("all", "", "epoll_wait", count=1),
+    "threads": WaitGroup("accept", "", "accept4", count=101),
+    "held": WaitGroup("client", "", "recvfrom", silent=True, count=1),
 }
 NONE, SLOW = Waits(0.0, 0.0, 0.0, 0, False), Waits(1.2, 0.01, 0.4, 0, True)
 VERDICTS = """\
@@ -186,7 +185,7 @@ def test_what_a_connection_waits_for() -> None:
         def phases(asks_redis: bool) -> set[tuple[str, str, str]]:
             sockets = look_at_sockets(port, 0)
             sockets.asks_redis = asks_redis
-            groups = groups_of(sockets, known, time.monotonic())
+            groups = groups_of_connections(sockets, known, time.monotonic())
             if sum(group.count for group in groups) != 9 or len(sockets.open) != 9:
                 return set()  # the last one is not there yet
             return {(group.who, group.kind, group.whom) for group in groups}

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from bench.live import room_page
-from bench.live.room import FROM_ADDRESS_MOST, PREDICTIONS_MOST, Room, questions
-from bench.live.room_page import ACCEPT_PAUSE, FROM_ADDRESS_AT_ONCE, REQUEST_BYTES_MOST, RoomPage
+from bench.live.room import (
+    ACCEPT_PAUSE,
+    FROM_ADDRESS_AT_ONCE,
+    FROM_ADDRESS_MOST,
+    PREDICTIONS_MOST,
+    REQUEST_BYTES_MOST,
+    Room,
+    RoomPage,
+    questions,
+)
 from bench.records.errors import UserError
 from tests.bench.accessible import hindrances
 from tests.e2e.timing import TIMEOUT, wait_until
@@ -52,19 +59,19 @@ def test_one_prediction_for_each_browser_until_it_is_shown() -> None:
     assert room.predict("one", "10.0.0.1", "1", 0) == ""
     assert room.predict("two", "10.0.0.1", "1", 1) == ""
     assert room.predict("one", "10.0.0.1", "1", 1) == ""
-    told = room.told()
-    assert (told["predictions"], told["addresses"], told["counts"]) == (2, 1, None)
-    assert (told["answer"], told["because"], told["measure"]) == (None, "", "")
+    shown = room.shown()
+    assert (shown["predictions"], shown["addresses"], shown["counts"]) == (2, 1, None)
+    assert (shown["answer"], shown["because"], shown["measure"]) == (None, "", "")
     room.show()
     assert "Too late" in room.predict("two", "10.0.0.1", "1", 0)
-    told = room.told()
-    assert (told["counts"], told["answer"]) == ([0, 2, 0, 0], None)
+    shown = room.shown()
+    assert (shown["counts"], shown["answer"]) == ([0, 2, 0, 0], None)
     room.show()
     room.show()
-    assert room.told()["answer"] == questions()[0].answer
+    assert room.shown()["answer"] == questions()[0].answer
     room.ask(2)
     assert "Too late" in room.predict("two", "10.0.0.1", "1", 0)
-    assert (room.told()["predictions"], room.prediction("one")) == (0, None)
+    assert (room.shown()["predictions"], room.prediction("one")) == (0, None)
 
 
 def test_predictions_are_limited() -> None:
@@ -76,7 +83,7 @@ def test_predictions_are_limited() -> None:
     assert stored("first", "10.0.0.1", FROM_ADDRESS_MOST + 5) == FROM_ADDRESS_MOST
     for n in range(2, 12):
         stored(f"from{n}-", f"10.0.0.{n}", FROM_ADDRESS_MOST)
-    assert room.told()["predictions"] == PREDICTIONS_MOST
+    assert room.shown()["predictions"] == PREDICTIONS_MOST
     assert room.predict("first0", "10.0.0.1", "1", 1) == "", "a browser may still change its own"
 
 
@@ -133,15 +140,15 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
             client.putheader("Content-Length", length)
             client.endheaders()
             assert client.getresponse().status == 413
-    assert page.room.told()["predictions"] == 0
+    assert page.room.shown()["predictions"] == 0
     assert "<script>alert" not in ask(page, "GET", "/", cookie=f"room={script}")[2]
     assert predict(page, 1) == 303
-    assert page.room.told()["predictions"] == 1
+    assert page.room.shown()["predictions"] == 1
 
 
 def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.MonkeyPatch) -> None:
     """1 s."""
-    monkeypatch.setattr(room_page, "REQUEST_SECONDS", 0.3)
+    monkeypatch.setattr("bench.live.room.REQUEST_SECONDS", 0.3)
     with contextlib.ExitStack() as stack:
 
         def connected() -> socket.socket:

@@ -1,29 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd fault`, and `make fault N=07 HINT=1`."""
+"""`zerohttpd fault`: make a copy with a fault, print hints; and `zerohttpd student-copy`."""
 
 import argparse
+import gzip
+import json
+import tarfile
+import tempfile
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
+from bench.deploy.pack import of_root
 from bench.faults.copying import (
+    FOLDER,
     STEPS,
     Fault,
     Ticket,
     apply,
+    copy_files,
     difference,
     fault,
     make_copy,
     number_for,
+    numbers,
     ticket_of,
 )
 from bench.host.project import ROOT
 from bench.readers.console import paragraphs
 from bench.records.errors import UserError
+from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
 """Not below build/, which `make clean` removes: students work in them."""
+NAME = "zerohttpd"
+"""The folder that the archive for students unpacks to."""
+ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
 
 
 def run(words: Sequence[str]) -> int:
@@ -113,3 +125,57 @@ def renew(chosen: Fault, folder: Path) -> None:
     lines = len(text.splitlines())
     trial = f'make test ARGS="tests/bench/faults -k {chosen.number}"'
     print(f"{chosen.patch}: {lines} lines. Try it: {trial}")
+
+
+# ---- The copy for students ----
+
+
+def student_copy(words: Sequence[str]) -> int:
+    """Make an archive of the project without solutions and answers. Return the exit status 0.
+    Raises UserError.
+
+    It has the files of a copy with a fault, but no fault in its sources. course/faults/ has the
+    tickets, without hints and explanations. Each patch is compressed, so that `make fault` works
+    there and a search in the files finds no patch.
+    """
+    parser = argparse.ArgumentParser(
+        prog="zerohttpd student-copy",
+        description="Make an archive of the project for students, without solutions and answers.",
+    )
+    chosen = "give `make fault` only these faults there, e.g. 01,08 (default all)"
+    parser.add_argument("--faults", metavar="NUMBERS", help=chosen)
+    where = "write the archive to FILE (default %(default)s)"
+    parser.add_argument("--output", type=Path, default=ARCHIVE, metavar="FILE", help=where)
+    options = parser.parse_args(words)
+    given = options.faults.split(",") if options.faults else numbers()
+    faults = [fault(number) for number in given]
+    pack(options.output, faults)
+    print(f"{options.output}: unpacks to {NAME}/, with {plural(len(faults), 'fault')}")
+    return 0
+
+
+def pack(archive: Path, faults: Sequence[Fault]) -> None:
+    """Write the archive. Raises UserError."""
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-students-") as place:
+        folder = Path(place) / NAME
+        try:
+            copy_files(folder)
+            _add(faults, folder / FOLDER.relative_to(ROOT))
+            archive.parent.mkdir(parents=True, exist_ok=True)
+            with tarfile.open(archive, "w:gz", compresslevel=6) as tar:
+                tar.add(folder, NAME, filter=of_root)
+        except OSError as error:
+            raise UserError(f"cannot make {archive}: {error}") from error
+
+
+def _add(faults: Sequence[Fault], folder: Path) -> None:
+    """Write the ticket and the compressed patch of each fault. Raises OSError."""
+    folder.mkdir(parents=True)
+    for one in faults:
+        lines = [
+            "# SPDX-License-Identifier: MIT",
+            *(f"{key} = {json.dumps(getattr(one, key))}" for key in ("server", "complaint")),
+        ]
+        (folder / f"{one.number}.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        packed = gzip.compress(one.patch.read_bytes(), mtime=0)
+        (folder / f"{one.number}.patch.gz").write_bytes(packed)

@@ -17,11 +17,11 @@ struct file {
     /* Time of the last change; if that is in the future, time of the opening:
        RFC 9110, section 8.8.2.1. */
     time_t modified;
-    /* Last-Modified and ETag as they are sent, and the value of the latter:
-       from inode, size and time of change, quoted. */
+    /* The fields Last-Modified and ETag as they are sent, and the quoted value
+       of ETag, which is made from inode, size and time of change. */
     struct view validators, etag;
     char validators_text[128];
-    struct buffer text; /* the whole file, if it is small; else empty */
+    struct buffer text; /* the whole file, if it is small; otherwise empty */
     void *entry;        /* for the cache */
 };
 

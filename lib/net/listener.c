@@ -60,7 +60,8 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns -1 with errno set: no such family, or too few descriptors. */
+/* Returns a socket; -1 with errno set if the system lacks this family, or no
+   descriptor is left. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text in HTML, and templates: HTML with placeholders such as $VISITOR_COUNT$.
- */
+/* Text in HTML; templates, which have placeholders such as $VISITOR_COUNT$. */
 #ifndef PROTO_HTML_H
 #define PROTO_HTML_H
 

@@ -5,7 +5,7 @@
  *
  * The driver (net/blocking.c) is that of 01 to 05, unchanged.  The linker
  * replaces its calls: with the option --wrap=recv each recv becomes
- * __wrap_recv, which is here, and here __real_recv is the recv of the C library
+ * __wrap_recv, which is here.  Here __real_recv is the recv of the C library
  * (ld(1)).  10_coroutines/ldflags has the list.
  *
  * Each function makes the call so that it does not sleep.  If the call would

@@ -71,8 +71,8 @@
 #define REDIS_REPLY_TIMEOUT   2000
 /* After a failure no request tries Redis for this long. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used: shorter
-   than a restart of Redis, longer than a connection is idle under load. */
+/* A connection that was idle this long is checked before it is used.  The time
+   is shorter than a restart of Redis, and longer than a pause under load. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: others may need it.  (06 and
    07 keep their only connection.) */
@@ -125,8 +125,8 @@
    gets CONNECTION_MEMORY. */
 #define THREAD_HEAP         (64 * 1024)
 #define CONNECTION_MEMORY   (8 * 1024)
-/* The memory that one client really uses: the kernel's part of a connection,
-   and a child with its page tables or the used part of a thread's stack. */
+/* The memory that one client really uses: a child with its page tables, or a
+   thread's used stack.  Each includes the kernel's part of a connection. */
 #define CHILD_MEMORY        (384 * 1024)
 #define THREAD_MEMORY       (64 * 1024)
 /* The time that a stopped server waits for requests in flight. */

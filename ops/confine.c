@@ -144,8 +144,8 @@ static struct ruleset all_known_rights(int version) {
 }
 
 /*
- * Limits the calling thread, and all that it creates, to the files in public/
- * and templates/ below the root, and to the TCP port of Redis (0: none).
+ * Limits the calling thread, and all that it creates, to files in public/ and
+ * templates/ below the root.  Its only TCP port is that of Redis (0: none).
  * Returns 2 if both are limited, 1 if only the files (kernel before 6.7), 0 if
  * the kernel supports neither (before 5.13), -1 with errno set if it failed.
  */

@@ -114,9 +114,9 @@ static bool try_to_allocate(size_t size) {
     return true;
 }
 
-/* If memory is limited (ulimit -v, -d), glibc could use all of it for heaps of
-   threads (64 MB of addresses each) and for stacks of threads that have ended
-   (up to 40 MB).  With M_ARENA_MAX all threads share one heap.  One block that
+/* If memory is limited (ulimit -v, -d), glibc could use all of it: each thread
+   may get a heap (64 MB of addresses), and up to 40 MB of stacks of ended
+   threads stay.  With M_ARENA_MAX all threads share one heap.  One block that
    is larger than the free rest of the heap makes the heap grow now, by
    M_TOP_PAD more. */
 static void reserve_heap(void) {

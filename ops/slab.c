@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * On the heap a long-lived object would lie next to data of a single request,
- * and its page could not be returned to the kernel: 15,000 idle connections
+ * and its page could not be returned to the kernel.  15,000 idle connections
  * held 2 KB each, and used 0.8 KB of them.  So such objects have blocks of
  * their own, which stay until the end.  (Jeff Bonwick, "The Slab Allocator",
  * 1994.)

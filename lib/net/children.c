@@ -14,8 +14,8 @@
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     /* The slots are shared, so that children can report.  The parent writes a
-       process id after each fork; the kernel would copy a page that is not
-       shared at the first write after a fork. */
+       process id after each fork; if the page were not shared, the kernel would
+       copy it. */
     *children =
         (struct children){.server = server,
                           .slots = server_share(limit * sizeof(struct child)),

@@ -5,9 +5,9 @@
  * Who owns a socket after fork()?  Both processes.  So in 02, once Redis has
  * answered, the parent connects to it, without waiting, and lends the
  * connection to a child.  The connection outlives the child.  A child that ends
- * well reports the state of the connection in shared memory.  A killed child
- * may have left half a command or an unread reply, which the next child would
- * take for its own, so the parent closes the connection.
+ * well reports the state of the connection in shared memory.  If a child is
+ * killed, the parent closes the connection: half a command or an unread reply
+ * may be left, and the next child would take it for its own.
  *
  * If Redis has no free connection, each process closes its own when it does not
  * use it.  A child that sleeps and keeps one must be woken for that.  So a

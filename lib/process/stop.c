@@ -38,8 +38,8 @@ bool server_has_backlog(void) {
 
 /* Shuts down the listening sockets at which no client waits, because a later
    client would never be served.  The process that made the sockets does this
-   for all; a worker does it for its own, and only if all stop (otherwise others
-   use its socket).  Returns false if a client waits at one of them. */
+   for all.  A worker does it for its own if all stop; otherwise others use its
+   socket.  Returns false if a client waits at one of them. */
 static bool shut_down_listeners(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *listeners = owner ? stop.listeners : &stop.listener;

@@ -9,8 +9,8 @@
  *     < 0   invalid; minus the status of the answer, such as -400
  *
  * The parser is strict if two programs could otherwise read the same bytes as
- * different requests (request smuggling).  A line ends only in CR LF; a blank
- * before a colon is an error; the length of a body may be given in only one
+ * different requests (request smuggling).  A line ends only in CR LF.  A blank
+ * before a colon is an error.  The length of a body may be given in only one
  * way.
  */
 #ifndef PROTO_HTTP_H
@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.  A
    field that the client did not send is a view with data == NULL.  A field that
-   came twice is empty: RFC 9110, section 5.3, joins the two with a comma, so
-   the value is no valid date, range or type. */
+   came twice is empty: joined with a comma (RFC 9110, section 5.3), the two are
+   no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */

@@ -28,11 +28,11 @@ enum redis_outcome {
     REDIS_FAILED,   /* down or slow, or its connection broke */
 };
 
-/* Sends one command to Redis and sleeps until its reply is whole, for
-   REDIS_REPLY_TIMEOUT at most; connects first if that is needed, in the same
-   time.  The reply points into the client and is valid until the next call.  If
-   no reply comes, the connection is closed: otherwise the next command would
-   take a late reply for its own. */
+/* Sends one command to Redis, and sleeps until its reply is whole.  Connects
+   first if that is needed.  Both together take REDIS_REPLY_TIMEOUT at most.
+   The reply points into the client and is valid until the next call.  If no
+   reply comes, the connection is closed: otherwise the next command would take
+   a late reply for its own. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply);

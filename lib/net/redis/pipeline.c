@@ -64,8 +64,8 @@ static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
 }
 
 /* The connection is lost (error 0: Redis closed it).  If Redis has replied on
-   it, or on another one just before it began, only this connection has failed:
-   the next command shows whether Redis accepts another. */
+   it, or on another one just before it began, only this connection has failed.
+   The next command then connects. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     struct view reason = error == 0 ? VIEW("it closed the connection")

@@ -3,7 +3,7 @@
  * One connection to Redis, as a state machine: connecting, login, commands,
  * replies, time limits, and what each failure means.
  *
- * Commands go out one after the other without waiting for replies, and Redis
+ * Commands are sent one after the other, without waiting for replies.  Redis
  * answers in the same order: the first reply is for the first that waits.  All
  * clients of an event loop share a pipeline.  The servers 01 to 05 send one
  * command at a time (client.h), and let its calls sleep.
@@ -95,7 +95,8 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
 
 /* Flush and fill in two steps, for io_uring, where the kernel makes the calls.
    The first returns the bytes to send, or the place for received bytes (NULL:
-   no memory); the second takes the result, a number of bytes or minus errno. */
+   no memory).  The second takes the result: a number of bytes, or minus
+   errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);

@@ -85,8 +85,8 @@ static void report_idle(const struct redis_pool *pool, bool keeps_idle) {
         *pool->keeps_idle = keeps_idle;
 }
 
-/* If connections are scarce, the connection is kept only for threads that wait,
-   and only until it is REDIS_RETRY old: other processes may wait as well. */
+/* If connections are scarce, it is kept only for threads that wait, and until
+   it is REDIS_RETRY old: other processes may wait as well. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);

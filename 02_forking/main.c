@@ -68,14 +68,14 @@ static void reap_children(void) {
         children_stop(&children); /* idle connections are closed */
 }
 
-/* The parent formats the date: if each child did, copy-on-write would copy
-   pages. */
+/* The parent formats the date: in a child the kernel would copy pages for
+   it. */
 static void fork_child(struct worker *worker, const struct client *client) {
     size_t slot;
     pid_t child;
 
     cached_time_set(&worker->cached_time, time(NULL));
-    /* If there are no more processes, some child must end first. */
+    /* If no more processes are allowed, some child must end first. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
         server_report_exhausted("processes");

@@ -109,7 +109,7 @@ static void replace_workers(struct server *server) {
     if (!children_are_complete(&workers))
         server_report_exhausted("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number))
-        is_busy[number] = true; /* no worker is free here until the new one */
+        is_busy[number] = true; /* this slot has no free worker now */
     if (!server_is_stopping())
         poll(NULL, 0, RETRY_DELAY);
 }
@@ -132,9 +132,9 @@ int main(int argc, char **argv) {
         replace_workers(&server);
 
     children_end(&workers);
-    /* Ctrl-C goes to all processes of the group.  All workers may have handled
-       it and ended before the parent: it serves clients that came since then.
-   */
+    /* Ctrl-C goes to all processes of the group.  All workers may have ended
+       before the parent has handled it.  So the parent serves clients that came
+       since then. */
     work(&server, 0);
     return server_end(&server);
 }

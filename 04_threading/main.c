@@ -69,7 +69,7 @@ struct thread {
     struct thread *prev, *next; /* in the list of running threads */
 };
 
-/* The lock guards the list; the semaphore counts threads that may still be
+/* The lock guards the list; the semaphore counts threads that may be
    created. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct thread *alive;
@@ -118,9 +118,8 @@ static bool create_thread(struct server *server, const struct client *client,
                                      .counters = server->counters,
                                      .cached_time = cached_time,
                                      .others_wait = others_wait};
-    /* Under the lock, which the thread needs to leave the list: otherwise it
-       could end, and free its memory, before pthread_create() has written the
-       id. */
+    /* The thread needs the lock to leave the list.  So it cannot end, and free
+       its memory, before pthread_create() has written the id. */
     pthread_mutex_lock(&lock);
     DL_APPEND(alive, thread);
     int error = pthread_create(&thread->id, attributes, serve, thread);

@@ -79,8 +79,8 @@ struct waiting {
 };
 
 /* All clients that wait, in the order of their arrival.  The slot that became
-   free last is used first, so memory grows only to the largest number that ever
-   waited at once. */
+   free last is used first, so the used memory is that of the most clients that
+   ever waited at once. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;

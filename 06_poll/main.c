@@ -69,7 +69,7 @@ static void loop_init(struct loop *loop) {
                      loop->capacity);
 }
 
-/* Notes the change in the array; the kernel sees it at the next poll().  The
+/* Writes the change to the array; the kernel sees it at the next poll().  The
    last entry takes the place of a removed one. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {

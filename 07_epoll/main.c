@@ -63,7 +63,7 @@ struct loop {
 static void loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        server_fatal("cannot watch anything: %s", strerror(errno));
+        server_fatal("cannot create an epoll set: %s", strerror(errno));
 }
 
 /* Reports the change to the kernel, with one system call; the kernel remembers

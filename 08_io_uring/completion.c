@@ -10,7 +10,7 @@
 #include <utlist.h>
 
 struct ring_conn {
-    struct event_conn base;   /* first: a pointer to it is one to all of this */
+    struct event_conn base;   /* first, so pointers can be cast */
     enum operation operation; /* the only one in flight, unless it waits for
                                  Redis */
     enum timeout
@@ -34,10 +34,9 @@ static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
     return ring_get_sqe(&loop->ring, user_data_of(conn, operation));
 }
 
-/* Begins an operation that receives.  It may bring as many bytes as
-   connection_room() will have then.  An idle connection gets its buffer, of
-   RECEIVE_SIZE bytes, only when they come.  Returns false if there is no
-   memory. */
+/* Begins an operation that receives, at most as many bytes as connection_room()
+   will have room for.  An idle connection gets its buffer, of RECEIVE_SIZE
+   bytes, only when bytes come.  Returns false if there is no memory. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     size_t size = RECEIVE_SIZE, most = loop->ring.for_clients.size;
@@ -58,11 +57,11 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
 /*
  * The kernel sends all of it, however long the client takes (MSG_WAITALL).
  *
- * Where no response follows, shutdown(2) and close(2) remain system calls.  As
- * operations of the ring they cost more CPU time.  The close costs 4 % of a
- * short request more, because its result is one more entry of a queue.  Both in
- * a chain cost 13 to 40 % more, because the kernel gives a shutdown to a worker
- * thread (course/experiments/chain.toml).
+ * After the last response, shutdown(2) and close(2) remain system calls.  As
+ * operations of the ring they cost more CPU time.  A close adds 4 % to a short
+ * request, because its result is one more entry of a queue.  A chain of both
+ * adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
+ * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,
                        struct pending pending) {
@@ -133,11 +132,12 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
 
 /*
  * Copies the bytes from the ring's buffer to the connection.  They fit: see
- * begin_receive().  In two cases there are none, but the socket may have some.
- * If all buffers were in use (ENOBUFS), the next operation of this client might
- * find none either.  If the client timed out, its bytes may have come while the
- * server was suspended (SIGSTOP).  With DEFER_TASKRUN they complete an
- * operation only inside io_uring_enter(), and this one was cancelled before.
+ * begin_receive().  In two cases the operation has brought none, but the socket
+ * may have some: recv() reads them.  If all buffers were in use (ENOBUFS), the
+ * next operation of this client might find none either.  If the client timed
+ * out, its bytes may have come while the server was suspended (SIGSTOP).  With
+ * DEFER_TASKRUN they complete an operation only inside io_uring_enter(), and
+ * this one was cancelled before.
  */
 static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, ssize_t result) {
@@ -224,8 +224,8 @@ static bool accept_another(struct evented *evented, struct client *client) {
 }
 
 /* An operation that is no multishot accepts one client only.  Others may wait
-   in the backlog: they are accepted now.  After an error the call shows whether
-   something is short. */
+   in the backlog: they are accepted now.  After an error server_accept() shows
+   whether a resource is short. */
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;

@@ -20,7 +20,7 @@
 
 __attribute__((noreturn)) static void give_up(const char *call, int error) {
     const char *why =
-        "allow it more memory, also locked memory (ulimit -l), or descriptors";
+        "raise the limit of memory, locked memory (ulimit -l) or descriptors";
 
     if (error == ENOSYS || error == EINVAL)
         why = "it needs Linux 6.1 or newer, and a container that allows it; "
@@ -34,7 +34,7 @@ __attribute__((noreturn)) static void give_up(const char *call, int error) {
 
 /* ---- Operations ---- */
 
-/* Submits entries until there is room for so many more. */
+/* Submits entries until there is room for `operations` more. */
 static void make_room(struct ring *ring, unsigned operations) {
     while (io_uring_sq_space_left(&ring->uring) < operations)
         if (io_uring_submit(&ring->uring) < 0) {
@@ -64,7 +64,7 @@ void ring_wait(struct ring *ring, int timeout) {
 
     (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1,
                                            timeout < 0 ? NULL : &time, NULL);
-    /* If memory is short, it may have submitted only some. */
+    /* If memory is short, the call may have submitted only some. */
     make_room(ring, SUBMISSIONS);
 }
 
@@ -131,10 +131,9 @@ static void ring_restrict(struct ring *ring) {
 }
 
 /* The kernel gives an operation that it has tried too often (128 times) to a
-   worker thread, which sleeps in it and holds a buffer.  A client can
-   cause that, with urgent data, of which each byte wakes the operation for
-   nothing. So there may be only one such thread (for each kind of operation).
- */
+   worker thread, which sleeps in it and holds a buffer.  A client can cause
+   that with urgent data: each such byte wakes the operation, which finds
+   nothing.  So only one such thread is allowed (for each kind of operation). */
 static void limit_workers(struct ring *ring) {
     unsigned most[2] = {1, 1};
 
@@ -169,7 +168,7 @@ static void provide(struct ring *ring, struct buffer_ring *buffers) {
  * SINGLE_ISSUER (since Linux 6.0): only this thread uses the ring.
  * DEFER_TASKRUN (since Linux 6.1): the kernel continues an operation only while
  * the thread is in io_uring_enter(), and does not interrupt it elsewhere.
- * SUBMIT_ALL: an entry that fails does not keep those after it from the kernel.
+ * SUBMIT_ALL: the kernel takes all entries, even after an entry that fails.
  * CQSIZE: the size of the completion queue is given.  R_DISABLED: the ring
  * starts disabled, because only then restrictions can be set.
  */

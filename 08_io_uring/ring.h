@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The ring: two queues in memory that this process shares with the kernel; see
- * io_uring(7).
+ * The ring: two queues in memory shared with the kernel; see io_uring(7).
  *
  *     submission queue (SQ)   the process writes entries (SQE): an operation,
  *                             and 64 bits of its own, user_data
  *     completion queue (CQ)   the kernel writes entries (CQE): the result, and
  *                             the same user_data
  *
- * There are also rings of buffers, from which the kernel takes one when bytes
- * come.
+ * Further rings hold buffers: the kernel takes one when bytes come.
  */
 #ifndef RING_H
 #define RING_H
@@ -36,8 +34,7 @@ struct ring {
 /* Entries of the completion queue.  More would wait in the kernel's memory. */
 #define COMPLETIONS 8192
 
-/* Ends the program with a message if the kernel has no io_uring, or forbids it.
- */
+/* Exits with a message if the kernel has no io_uring, or forbids it. */
 void ring_init(struct ring *ring);
 void ring_free(struct ring *ring); /* nothing is in flight any more */
 
@@ -45,28 +42,28 @@ void ring_free(struct ring *ring); /* nothing is in flight any more */
    Its completion will carry the user_data.  The next ring_wait() submits it,
    with others; if the queue is full, all are submitted now. */
 struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
-#define IGNORED 0 /* the user_data of a completion that is of no use */
+#define IGNORED 0 /* the user_data of completions that need no action */
 
 /* Cancels the operation with this user_data, or others; see the flags of
    io_uring_prep_cancel(3).  It completes in any case: with its result, or with
    -ECANCELED. */
 void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
-/* The operation takes a buffer of these when bytes come: it owns none until
-   then.  If all are in use, it fails with -ENOBUFS. */
+/* Makes the operation take one of these buffers when bytes come: until then it
+   owns none.  If all are in use, it fails with -ENOBUFS. */
 void ring_take_buffer(struct io_uring_sqe *sqe,
                       const struct buffer_ring *buffers);
 
-/* The bytes that the operation of this result has received, if any. */
+/* Returns the bytes that the completed operation has received, if any. */
 const char *ring_bytes(const struct io_uring_cqe *cqe,
                        const struct buffer_ring *buffers);
-/* They are no longer needed: the kernel may take the buffer again. */
+/* Gives the buffer back to the kernel, when its bytes are no longer needed. */
 void ring_give_back(const struct io_uring_cqe *cqe,
                     struct buffer_ring *buffers);
 
-/* Submits all entries, and sleeps until one operation is complete, for so many
-   milliseconds at most (-1: without limit).  When it returns, the kernel has
-   read every entry. */
+/* Submits all entries, and sleeps until one operation is complete, for
+   `timeout` milliseconds at most (-1: without limit).  When it returns, the
+   kernel has read every entry. */
 void ring_wait(struct ring *ring, int timeout);
 
 #endif

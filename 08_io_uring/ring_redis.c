@@ -50,7 +50,7 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
-    /* With it, watch() is called when the connection is closed. */
+    /* So watch() is called when the connection is closed. */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
     /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&
@@ -85,7 +85,7 @@ static void received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
 
     redis->receiving = (cqe->flags & IORING_CQE_F_MORE) != 0;
     if (result == -ENOBUFS || result == -ECANCELED)
-        return; /* it is begun again */
+        return; /* the operation is begun again */
     if (result > 0) {
         char *room = redis_pipeline_room(pipeline, &size);
         if (room == NULL)
@@ -103,7 +103,7 @@ void ring_redis_completed(struct ring_redis *redis,
     enum operation operation = (enum operation)(user_data % OPERATIONS);
 
     if (user_data - operation != redis->generation)
-        return; /* of a connection that is closed */
+        return; /* it belongs to a closed connection */
     if (operation == REDIS_RECEIVE) {
         received(redis, cqe);
     } else if (operation == REDIS_SEND) {

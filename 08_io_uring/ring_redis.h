@@ -9,7 +9,7 @@
 
 /* The kind of an operation: the low bits of its user_data, which its completion
    carries, too.  The other bits are a pointer to the client's connection or,
-   for Redis, a generation: a number of the connection to Redis. */
+   for Redis, a generation: the number of this connection to Redis. */
 enum operation {
     RECEIVE,
     SEND,
@@ -24,8 +24,7 @@ enum operation {
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t generation; /* of this connection; older connections had other
-                            numbers */
+    uint64_t generation; /* of this connection; older ones differ */
     bool receiving, sending, awaiting_writable; /* in flight */
     bool writable; /* the socket is ready, as far as is known */
 };

@@ -21,8 +21,8 @@
  *
  * What does it cost?  For each core a process, which takes 80 KB of its own
  * while it has no client, and a connection to Redis.  A request costs as much
- * CPU time as in 07, or some more, because two loops get fewer events from each
- * system call than one loop would.
+ * CPU time as in 07, or a little more, because two loops get fewer events from
+ * each system call than one loop would.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
  * its part of the memory.  A handler that computes delays only the clients of
@@ -43,8 +43,9 @@
  * port.  So the workers get equal shares, and a connection may wait for a busy
  * one.
  *
- * What to try: both, with a worker that is stopped for a second.  The commands,
- * and what to expect: docs/tutorial/book/13-multicore.md.
+ * What to try: both kinds of listener, with a worker that is stopped for a
+ * second.  The commands, and what to expect:
+ * docs/tutorial/book/13-multicore.md.
  *
  * To see it: `strace -f -e trace=/epoll,accept4 ./multicore --workers 2`: each
  * worker adds the listening socket to its own set, EPOLL_CTL_ADD with
@@ -77,8 +78,7 @@ struct loop {
     int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
 
-/* After the fork: a set that processes share reports each event to any of them.
- */
+/* Called after the fork: a shared set would report events to any process. */
 static bool loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)

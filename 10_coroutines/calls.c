@@ -5,7 +5,7 @@
  *
  * The driver (net/blocking.c) is that of 01 to 05, unchanged.  The linker
  * replaces its calls: with the option --wrap=recv each recv becomes
- * __wrap_recv, which is here, and here __real_recv is the recv of the C library
+ * __wrap_recv, which is here.  Here __real_recv is the recv of the C library
  * (ld(1)).  10_coroutines/ldflags has the list.
  *
  * Each function makes the call so that it does not sleep.  If the call would
@@ -42,7 +42,7 @@ WRAPPED(int, setsockopt, int socket, int level, int option, const void *value,
         socklen_t length);
 WRAPPED(int, close, int descriptor);
 
-/* With 64-bit offsets glibc has another name for it. */
+/* With 64-bit offsets glibc has another name for sendfile(). */
 #ifdef __GLIBC__
 #define REAL_SENDFILE __real_sendfile64
 #define WRAP_SENDFILE __wrap_sendfile64
@@ -62,7 +62,7 @@ struct attempt {
 };
 
 /* After a call has failed: returns true if it must be made again.  Returns
-   false with the errno that the call has if it sleeps. */
+   false with the errno that a call that sleeps would have. */
 static bool wait_and_retry(struct attempt *attempt) {
     const struct timeouts *timeouts;
 
@@ -180,7 +180,7 @@ ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count) {
     return sent;
 }
 
-/* A pause, or a look that does not wait: the driver polls no descriptor. */
+/* The driver uses poll() only to pause, or to check without waiting. */
 int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     if (timeout == 0 || !coroutines_run())
         return __real_poll(entries, count, timeout);

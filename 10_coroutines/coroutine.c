@@ -21,7 +21,7 @@
 /* Stored at the upper end of its own stack, in the page that is used first. */
 struct coroutine {
     struct stack stack;
-    struct coroutine *resumer; /* who gets the next turn when this one waits */
+    struct coroutine *resumer; /* it runs next when this one waits */
     void (*function)(void *);  /* NULL: end, the stack will be unmapped */
     void *argument;
     unsigned calls;    /* in this turn */
@@ -39,7 +39,7 @@ struct watched {
     struct coroutine *waiter;
     uint32_t events;   /* that it waits for */
     bool in_set;       /* the kernel watches it */
-    uint32_t reported; /* events; EPOLLIN: since recv emptied the socket */
+    uint32_t reported; /* events so far; an empty socket clears EPOLLIN */
     struct timeouts timeouts;
 };
 
@@ -47,13 +47,12 @@ static struct {
     int set; /* the epoll descriptor */
     bool runs;
     struct coroutine main; /* the stack on which the loop runs */
-    bool main_awaits_end;  /* of another coroutine */
+    bool main_awaits_end;  /* the end of another coroutine */
     struct coroutine *current;
     struct watched *watched; /* by descriptor; grows */
     size_t known;            /* its length */
-    struct coroutine *ready; /* have a turn in the next loop iteration */
-    /* All that wait with a deadline: a binary heap, so the earliest deadline is
-       the first. */
+    struct coroutine *ready; /* run in the next loop iteration */
+    /* All that wait with a deadline: a binary heap, the earliest is first. */
     struct coroutine **heap;
     size_t waiting;
     size_t alive;
@@ -84,8 +83,7 @@ static void sift_up(struct coroutine *coroutine, size_t place) {
     put(coroutine, place);
 }
 
-/* Moves the earlier of two children one level up, as long as its deadline is
-   earlier. */
+/* Moves the earlier of two children one level up, as long as it is earlier. */
 static void sift_down(struct coroutine *coroutine, size_t place) {
     struct coroutine **heap = loop.heap;
     size_t child;
@@ -106,7 +104,7 @@ static void heap_add(struct coroutine *coroutine) {
     sift_up(coroutine, ++loop.waiting);
 }
 
-/* The last one takes its place, and moves to where it belongs. */
+/* The last coroutine takes the free place, and moves to where it belongs. */
 static void heap_remove(struct coroutine *coroutine) {
     struct coroutine *last = loop.heap[loop.waiting--];
     size_t place = coroutine->place;
@@ -151,7 +149,7 @@ void coroutine_forget(int descriptor) {
 
 /* ---- Turns ---- */
 
-/* Runs it until it waits or ends. */
+/* Runs the coroutine until it waits or ends. */
 static void resume(struct coroutine *coroutine) {
     struct coroutine *self = loop.current;
 
@@ -260,7 +258,8 @@ void coroutine_resume(struct coroutine *coroutine) {
     resume(coroutine);
 }
 
-/* The functions that it called are below it, its callers above. */
+/* The functions that the suspended one has called are below its variable; its
+   callers are above. */
 void coroutine_prefetch(const void *variable) {
     enum { CACHE_LINE = 64, BELOW = 2 * CACHE_LINE, ABOVE = 10 * CACHE_LINE };
 
@@ -296,16 +295,15 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* Wakes all that wait with a deadline, so that they see that the server stops;
-   repeated until they have ended.  04 and 05 pass the signal on to each thread
-   instead. */
+/* Wakes all that wait with a deadline, repeatedly, so that they see that the
+   server stops.  04 and 05 pass the signal on to each thread instead. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)
         wake(loop.heap[loop.waiting], WOKEN_BY_SIGNAL);
 }
 
-/* Those that become ready meanwhile have their turn in the next iteration. */
+/* Coroutines that become ready meanwhile run in the next iteration. */
 static void run_ready(void) {
     struct coroutine *batch = loop.ready, *coroutine;
 
@@ -395,7 +393,7 @@ static struct coroutine *take_unused(void) {
     return coroutine;
 }
 
-/* Its function on the stack returns first, for the sanitizers. */
+/* The sanitizers need a last switch away from the stack: run() makes it. */
 static void unmap_stack(struct coroutine *coroutine) {
     char *memory = coroutine->stack.bottom - COROUTINE_GUARD;
 
@@ -430,10 +428,10 @@ void coroutines_next_round(void) {
 
 void coroutines_begin(size_t limit, struct cached_time *time) {
     loop.set = epoll_create1(EPOLL_CLOEXEC);
-    /* From 1; one for the main stack. */
+    /* Index 0 is unused; the main stack needs an entry. */
     loop.heap = calloc(limit + 2, sizeof loop.heap[0]);
     if (loop.set < 0 || loop.heap == NULL)
-        server_fatal("cannot watch anything: %s", strerror(errno));
+        server_fatal("cannot create the event loop: %s", strerror(errno));
     loop.current = &loop.main;
     loop.time = time;
     loop.unmap_at = loop.trim_at = INT64_MAX;

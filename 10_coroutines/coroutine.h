@@ -30,7 +30,7 @@ struct cached_time;
    `limit`: the largest number of coroutines.  The rounds of `time` are the
    loop's iterations. Exits 1 if memory is short. */
 void coroutines_begin(size_t limit, struct cached_time *time);
-void coroutines_end(void); /* none is left: frees the stacks */
+void coroutines_end(void); /* frees the stacks, when none is in use */
 
 /* Makes sure that there is a stack for one more.  Returns false with errno set
    if memory is short. */
@@ -48,11 +48,11 @@ void coroutines_set_service(int64_t (*service)(void));
    descriptor (coroutine_may_receive()).  Returns false if memory is short. */
 bool coroutine_watch(int descriptor);
 
-/* Returns how many have not returned yet. */
+/* Returns the number of coroutines that have not returned yet. */
 size_t coroutines_alive(void);
 
-/* Waits until a coroutine has returned, the server begins to stop, or for a
-   minute. */
+/* Waits until a coroutine has returned or the server stops, a minute at
+   most. */
 void coroutines_wait_for_end(void);
 
 /* ---- Waiting ---- */
@@ -78,8 +78,7 @@ enum woken coroutine_wait(int descriptor, uint32_t events, int64_t deadline);
 struct coroutine;
 struct coroutine *coroutine_current(void);
 
-/* Ends the wait of a coroutine that waits, and runs it now until it waits again
-   or returns. */
+/* Ends the wait of a coroutine, and runs it until it waits again or returns. */
 void coroutine_resume(struct coroutine *coroutine);
 
 /* Begins to load a stack that runs next: with many connections nothing of it is
@@ -90,9 +89,9 @@ void coroutine_prefetch(const void *variable);
 /* After this number of calls in one turn, the other coroutines run first. */
 void coroutine_yield_after(unsigned calls);
 
-/* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO;
-   but 0 means: never wait.  NULL if memory is short: not for a socket whose
-   timeouts were set before. */
+/* The timeouts of a socket in milliseconds, as SO_RCVTIMEO and SO_SNDTIMEO; but
+   0 means: never wait.  Returns NULL if memory is short, but never for a socket
+   whose timeouts were set before. */
 struct timeouts {
     int receive, send;
 };
@@ -106,7 +105,8 @@ bool coroutine_may_receive(int descriptor);
    empty (epoll(7)). */
 void coroutine_received_all(int descriptor);
 
-/* What was received without a wait may be newer than this loop iteration. */
+/* Begins a new round of the cached time: bytes that were received without a
+   wait may be newer than this loop iteration. */
 void coroutines_next_round(void);
 
 /* The descriptor will be closed, which also removes it from the epoll set. */

@@ -7,8 +7,7 @@
 
 /* The deepest use was 19 KB, by /sorted; a request for another page uses 3 KB,
    a message for the log 7.  A signal adds its frame: 4 KB, up to 11 with the
-   largest registers of x86-64.  The address sanitizer puts borders around
-   variables. */
+   largest registers of x86-64.  The address sanitizer needs more. */
 #ifdef SANITIZED
 #define COROUTINE_STACK (256 * 1024)
 #else
@@ -26,8 +25,7 @@
 /* A stack and its guard are two mappings, of which the kernel allows a
    process 65,530 (vm.max_map_count). */
 #define COROUTINES_LIMIT 30000
-/* Stacks that no coroutine needed for this long are unmapped, this many in one
-   loop iteration. */
+/* Stacks unused for this long are unmapped, this many in a loop iteration. */
 #define STACK_IDLE_TIME  500
 #define STACKS_AT_ONCE   256
 /* The number of sending calls after which a coroutine lets the others run. */

@@ -30,11 +30,12 @@
  *
  * What happens at the limit?  COROUTINES_LIMIT, the descriptors and the memory
  * for stacks limit the connections.  At the limit the accept loop waits until a
- * client leaves; the rest wait in the backlog.  Meanwhile it closes a new
- * connection that has sent nothing for FIRST_TIMEOUT, as in 04; 07 keeps it. It
- * uses only one core, and a coroutine that computes delays all others, as in 07
- * (Go interrupts it by a timer, and has several loops).  A stack cannot grow.
- * If it overflows, the guard below it ends the process, and all connections.
+ * client leaves; the rest wait in the backlog.  Meanwhile the server closes a
+ * new connection that has sent nothing for FIRST_TIMEOUT, as 04 does; 07 keeps
+ * it.  The server uses only one core, and a coroutine that computes delays all
+ * others, as in 07.  (Go interrupts it by a timer, and has several loops.)  A
+ * stack cannot grow.  If it overflows, the guard below it ends the process, and
+ * all connections.
  *
  * What to try: many half-done requests, and the threads and the memory that
  * they take, here, in 04 and in 07.  The commands, and what to expect:
@@ -61,8 +62,7 @@ static const struct architecture architecture = {
 };
 
 static struct server server;
-/* All coroutines share it: no code waits between setting its cached time and
-   using that. */
+/* All coroutines share it: no code waits between setting and using its time. */
 static struct worker worker;
 static size_t room; /* connections at once */
 
@@ -94,8 +94,8 @@ static bool has_room(void) {
     return false;
 }
 
-/* Reserves one descriptor more, for a file, for as many connections as 04
-   serves at once. */
+/* Reserves a second descriptor, for a file, for CHILDREN_LIMIT connections: as
+   many as 04 serves at once. */
 static size_t room_for_clients(void) {
     size_t most = server_room_for_clients(CHILDREN_LIMIT, 1);
 

@@ -15,7 +15,7 @@
  *
  * The functions of net/redis/pool.h and client.h that the driver calls are
  * defined here.  The linker takes a function from the library only if no object
- * file defines it, so none of pool.c and client.c is linked.
+ * file defines it, so neither pool.c nor client.c is linked.
  */
 #include "config.h"
 #include "coroutine.h"
@@ -38,8 +38,8 @@ static struct redis_pipeline pipeline;
 static struct redis_client handle;
 
 /* Gives each reply that has arrived to its coroutine, or no reply if Redis has
-   failed, and runs the coroutine until it waits again.  This must come first,
-   because a reply is valid only until the next one is taken. */
+   failed, and runs the coroutine until it waits again.  The coroutine runs at
+   once, because a reply is valid only until the next one is taken. */
 static void give_replies(int64_t now) {
     struct waiter *waiter;
     struct resp_reply reply;

@@ -44,8 +44,7 @@ static void after_switch(const struct stack *stack) {
     origin->size = size;
 }
 
-/* Functions that never returned have not cleared the marks around their
-   variables. */
+/* Functions that never returned have left marks around their variables. */
 void stack_free(struct stack *stack) {
     __asan_unpoison_memory_region(stack->bottom, stack->size);
 }

@@ -16,8 +16,7 @@ static struct {
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .filled = PTHREAD_COND_INITIALIZER};
 
-/* There is always room: a process has no more descriptors than the ring has
-   places. */
+/* There is always room: a process has at most DESCRIPTORS_LIMIT descriptors. */
 static void put(int client) {
     pthread_mutex_lock(&queue.lock);
     queue.clients[(queue.first + queue.count++) % DESCRIPTORS_LIMIT] = client;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The baseline of 06_poll: one loop over all connections, asleep in poll(). */
+/* The baseline of 06_poll: one loop for all connections, with poll(). */
 #include "evented.h"
 
 #include <poll.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The baseline of 07_epoll: one loop over all connections, asleep in
-   epoll_wait(). */
+/* The baseline of 07_epoll: one loop for all connections, with epoll_wait(). */
 #include "evented.h"
 
 #include <sys/epoll.h>

@@ -53,7 +53,7 @@ static void begin_close(int client) {
     is(sqe, CLOSE, client);
 }
 
-/* Sends like baseline_send(): a short answer from memory, a long one from a
+/* As baseline_send(): sends a short answer from memory, a long one from a
    file. */
 static void loop_answer(int client) {
     struct baseline *baseline = &loop.baseline;

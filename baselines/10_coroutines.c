@@ -14,8 +14,8 @@
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 
-/* Each function makes the call that does not sleep and, while that fails with
-   EAGAIN, waits. */
+/* Each function repeats a call that does not sleep, and waits at each
+   EAGAIN. */
 static ssize_t recv_switching(int socket, void *memory, size_t size, int flags);
 static ssize_t send_switching(int socket, const void *memory, size_t size,
                               int flags);

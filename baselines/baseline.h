@@ -43,22 +43,22 @@ struct baseline {
     int listener;
     char *answer; /* head and body, `bytes` long */
     size_t bytes;
-    int file; /* holds the same, if it is long; else -1 */
+    int file; /* holds a long answer; otherwise -1 */
     size_t workers;
     bool keep_alive;
     struct baseline_redis redis;
 };
 
-/* Sends what it can of the answer after its first `from` bytes; as send(2).
-   Like the servers, it sends a short answer from memory, and a long one from a
-   file, which is not copied again for each client. */
+/* Sends what it can of the answer after its first `from` bytes; returns what
+   send(2) returns.  Like the servers, it sends a short answer from memory, and
+   a long one from a file, which is not copied again for each client. */
 static inline ssize_t baseline_send(const struct baseline *baseline, int client,
                                     size_t from) {
     off_t offset = (off_t)from;
     int on = 1;
 
-    /* MSG_MORE and TCP_CORK: see transmit() in lib/net; the FIN goes with the
-       last bytes. */
+    /* MSG_MORE and TCP_CORK, as in transmit(): the FIN goes with the last
+       bytes. */
     if (baseline->file < 0)
         return send(client, baseline->answer + from, baseline->bytes - from,
                     baseline->keep_alive ? 0 : MSG_MORE);

@@ -46,7 +46,7 @@ static void loop_answer(int descriptor) {
     }
 }
 
-/* Something has happened to a client, or it is new. */
+/* Serves a client that is new, or whose descriptor is ready. */
 static inline void loop_serve(int descriptor) {
     char request[RECEIVE_SIZE];
     struct client *client = &loop.clients[descriptor];

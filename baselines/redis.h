@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Redis for the baselines: fixed commands, and the search for the end of a
- * reply.
+ * Redis for the baselines: sends fixed commands, and finds the end of a reply.
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
  * and dropped, and only then comes the next.  Each --greet is sent once, when a

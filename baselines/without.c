@@ -65,7 +65,7 @@ static bool is_without(const char *name) {
     return strcmp(disabled, name) == 0;
 }
 
-/* The function of that name that would have been called without this one. */
+/* Sets `next` to the function that would be called without this library. */
 #define NEXT(name)                                                             \
     static __typeof__(&(name)) next;                                           \
     if (next == NULL)                                                          \
@@ -89,7 +89,7 @@ int accept4(int listener, struct sockaddr *from, socklen_t *length, int flags) {
     if (socket >= 0 && is_without("inherit"))
         set_each_option(socket);
     if (socket >= 0 && is_without("at-once"))
-        is_new[socket] = (flags & SOCK_NONBLOCK) != 0; /* others would wait */
+        is_new[socket] = (flags & SOCK_NONBLOCK) != 0; /* only in event loops */
     return socket;
 }
 

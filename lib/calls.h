@@ -19,9 +19,9 @@ struct call {
 #define CALLS_LIMIT 24
 #define CALL(name)  {#name, SYS_##name}
 
-/* Some calls exist twice, an older and a newer one.  Newer processors (aarch64)
-   have only the newer one, and the epoll_wait() of musl makes the newer one on
-   all.  The C library's function has the same name everywhere. */
+/* Some system calls have an older and a newer form; the function of the C
+   library has the same name for both.  Newer processors (aarch64) have only the
+   newer form.  The epoll_wait() of musl uses the newer form on all. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -29,8 +29,8 @@ struct call {
 #undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
-/* Processors of 32 bits lack these calls.  No call is rejected there, so these
-   names only let the code compile. */
+/* Processors of 32 bits lack these calls.  Servers reject no call there, so
+   these definitions only let the code compile. */
 #ifndef SYS_newfstatat
 #define SYS_newfstatat SYS_fstatat64
 #endif
@@ -38,13 +38,13 @@ struct call {
 #define SYS_mmap SYS_mmap2
 #endif
 
-/* The calls of servers whose calls sleep.  A connection to Redis begins without
-   waiting: poll waits for it, and fcntl then makes its calls block.  The call
-   poll also checks the backlog. */
+/* The calls of blocking servers.  A connection to Redis begins without waiting;
+   poll waits for its end, and then fcntl makes the socket block.  They also
+   check the backlog with poll. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: calls of the parent and of the child.  The C library musl uses fork
-   if it exists, glibc never.  With musl 1.2.4 and newer, a child gets its
-   number from set_tid_address. */
+   if it exists, glibc never.  With musl 1.2.4 and newer, a child reads its own
+   number with set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
@@ -55,16 +55,16 @@ struct call {
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
 /* Threads: their locks, their heaps, their beginning and end, their signals.
-   With openat glibc reads two things.  The number of processors limits its
-   heaps (/sys/devices/system/cpu/online, else /proc/stat).  When a heap
+   glibc opens two files with openat.  It reads the number of processors, which
+   limits its heaps (/sys/devices/system/cpu/online or /proc/stat).  When a heap
    shrinks, it reads whether memory may be overcommitted
-   (/proc/sys/vm/overcommit_memory).  Landlock rejects both, and glibc uses its
+   (/proc/sys/vm/overcommit_memory).  Landlock rejects both; then glibc uses
    defaults. */
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rseq), CALL(set_robust_list), CALL(exit), CALL(openat)
-/* To create one: clone3 since glibc 2.34, clone before.  With the first thread
-   the C library installs a signal handler for internal use. */
+/* To create a thread: clone3 since glibc 2.34, clone before.  With the first
+   thread the C library installs a signal handler for internal use. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
 #endif

@@ -19,19 +19,18 @@
 /* Five times the longest form that the guestbook accepts: 1,100 characters,
    four bytes each in UTF-8, each byte written as %XX. */
 #define BODY_LIMIT           65536
-/* The bytes that chunk sizes, extensions and trailers may add to a chunked
-   body. */
+/* The bytes that chunk sizes, extensions and trailers may add to a body. */
 #define CHUNK_OVERHEAD_LIMIT 16384
 /* First size of the receive buffer.  One request of a browser fits (Chromium's
    has 700 bytes).  Up to 1,032 bytes are cheap: glibc keeps freed blocks of
    that size for each thread (tcache, since glibc 2.26). */
 #define RECEIVE_SIZE         1024
-/* First size of a response: the head and a small body; and of the body of a
-   page that only explains its status. */
+/* RESPONSE_SIZE: the first size of a response, for the head and a small body.
+   NOTE_SIZE: the first size of a body that only explains a status. */
 #define RESPONSE_SIZE        1024
 #define NOTE_SIZE            384
-/* A path below public/, decoded, with its NUL; the least memory for one
-   (memory_prepare_forks() in ops/memory.c). */
+/* The limit of a path below public/, decoded, with its NUL; and the memory for
+   a short one (memory_prepare_forks() in ops/memory.c). */
 #define PATH_SIZE            1024
 #define SHORT_PATH           64
 
@@ -39,31 +38,31 @@
 #define LARGE_RESPONSE      16384
 /* The timeouts of a client.  All but SEND_TIMEOUT are deadlines.
 
-   The timeout for the first byte of a connection that was accepted without any,
-   while others wait for a worker: see TCP_DEFER_ACCEPT in net/listener.c. */
+   FIRST_TIMEOUT applies while other clients wait for a worker, to a connection
+   that was accepted without a byte (TCP_DEFER_ACCEPT in net/listener.c). */
 #define FIRST_TIMEOUT       1000
-/* An idle kept-alive connection costs a worker in 03 and 05, so it is not
-   kept for long. */
+/* In 03 and 05 an idle connection costs a worker, so it is not kept for
+   long. */
 #define IDLE_TIMEOUT        5000
-/* A whole request, from its first byte (from accept, while none has come).  So
-   there is a minimum rate: 52 kbit/s for a body of BODY_LIMIT. */
+/* The time for a whole request, from its first byte; before that, from accept.
+   So there is a minimum rate: 52 kbit/s for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
    disconnected.  (nginx's send_timeout, 60 seconds, is the time between two
    successful writes.)  The kernel of a client that reads slowly acknowledges in
    steps of a packet or a sixteenth of its buffer.  On loopback a step is 64 KB,
-   so the minimum rate is 6.5 KB/s.  At 256 kbit/s 8 clients at once received
-   all; at 64 kbit/s packets are lost, and one of 16 was disconnected. */
+   so the minimum rate is 6.5 KB/s.  In a test at 256 kbit/s all of 8 clients
+   received the whole response.  At 64 kbit/s packets were lost, and 1 of 16
+   clients was disconnected. */
 #define SEND_TIMEOUT        10000
-/* The interval of that check: a client is disconnected up to two intervals
-   late. */
+/* SEND_TIMEOUT is checked at this interval; it may last two of them longer. */
 #define SEND_CHECK_INTERVAL 1000
-/* The time that the server still reads after an early or a long response, so
-   that the kernel does not reset the connection before the client has read
+/* The time that the server still reads after an early or a long response.
+   Otherwise the kernel could reset the connection before the client has read
    it. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
-/* A connection without this limit could keep its worker forever. */
+/* Without this limit, a connection could keep its worker forever. */
 #define KEEP_ALIVE_REQUESTS 1000
 
 /* ---- Redis ---- */
@@ -72,16 +71,16 @@
 #define REDIS_REPLY_TIMEOUT   2000
 /* After a failure no request tries Redis for this long. */
 #define REDIS_RETRY           250
-/* A connection that was idle this long is checked before it is used: shorter
-   than a restart of Redis, longer than a connection is idle under load. */
+/* A connection that was idle this long is checked before it is used.  The time
+   is shorter than a restart of Redis, and longer than a pause under load. */
 #define REDIS_CHECK_AFTER     50
 /* A connection that was idle this long is closed: others may need it.  (06 and
    07 keep their only connection.) */
 #define REDIS_IDLE            10000
-/* The largest number of threads that connect to Redis at once.  Its backlog has
-   room for 511; a connection that finds no room waits for seconds. */
+/* The largest number of threads that connect to Redis at once.  The backlog of
+   Redis has room for 511; a connection that finds no room waits for seconds. */
 #define REDIS_NEW_AT_ONCE     128
-/* The least time between two lines that Redis is unavailable, or is back. */
+/* The least time between two lines which log that Redis is down, or is back. */
 #define REDIS_LOG_INTERVAL    1000
 /* Five times the size of fifty remarks of 4,000 bytes.  A larger reply, which
    only another program's remarks can cause, is skipped: its request fails. */
@@ -98,8 +97,7 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Files up to this size are kept in memory, larger ones sent with sendfile(2).
- */
+/* Smaller files are kept in memory, larger ones are sent with sendfile(2). */
 #define SMALL_FILE          16384
 /* Files that are kept open while no client receives them. */
 #define OPEN_FILES          64
@@ -108,7 +106,7 @@
 /* ---- The server ---- */
 
 #define DEFAULT_PORT        8000
-/* Each time limit for clients above is divided by N, so tests are short. */
+/* --time-scale N divides each timeout of a client by N, for short tests. */
 #define DEFAULT_TIME_SCALE  1
 #define TIME_SCALE_LIMIT    100
 #define DEFAULT_WORKERS     100
@@ -117,17 +115,18 @@
 #define DEFAULT_BACKLOG     65535
 /* Processes (02) or threads (04) alive at once. */
 #define CHILDREN_LIMIT      1000
-/* Some containers allow a billion: too long for an array. */
+/* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT   262144
 /* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
    space, but that may be limited (ulimit -v). */
 #define THREAD_STACK        (256 * 1024)
-/* If memory is limited (ulimit -v, -d), the memory that is reserved for one
-   client: for a thread its stack and this; for an event loop a connection. */
+/* The memory that is reserved for one client if memory is limited (ulimit -v,
+   -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop
+   gets CONNECTION_MEMORY. */
 #define THREAD_HEAP         (64 * 1024)
 #define CONNECTION_MEMORY   (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a
-   thread's used stack, and the kernel's part of a connection. */
+   thread's used stack.  Each includes the kernel's part of a connection. */
 #define CHILD_MEMORY        (384 * 1024)
 #define THREAD_MEMORY       (64 * 1024)
 /* The time that a stopped server waits for requests in flight. */
@@ -135,12 +134,12 @@
 /* The pause of accept when no descriptor is left, and the interval at which a
    stopping server checks whether its workers have ended. */
 #define RETRY_DELAY         20
-/* A message that may come for days is repeated after this time, with a count.
- */
+/* A message that may come for days is repeated after this, with a count. */
 #define LOG_INTERVAL        60000
 /* A stopping server wakes sleeping workers first after RETRY_DELAY.  The delay
    doubles up to this limit, because to wake ten thousand workers costs CPU
-   time.  Threads that wait for a connection to Redis do the same. */
+   time.  Threads that wait for a connection to Redis sleep with these delays,
+   too. */
 #define WAKE_DELAY          160
 /* An event loop allocates this number of connections at once: so many that the
    C library takes the block from the kernel (M_MMAP_THRESHOLD: 128 KB). */

@@ -25,25 +25,25 @@
 
 /* ---- The start and the end of a server, in this order ---- */
 
-/* Right after the command line was read.  `workers`: the largest number of
-   processes that serve. */
+/* Raises the limits of this process.  Call it right after the command line was
+   read.  `workers`: the largest number of processes that serve. */
 void ops_start(size_t workers);
 
-/* When all files are open: drops the rights to others.  The only TCP port that
-   may be connected to is that of Redis (0: none).  `log`: standard output is
-   the access log. */
+/* Drops the rights to other files, and to all TCP ports except that of Redis
+   (0: none).  Call it when all files are open.  `log`: stdout is the access
+   log. */
 void ops_confine_files(bool confined, const char *root, int redis_port,
                        bool log);
 
-/* Before the first request: drops the other rights; all calls of lib/ are left,
-   and these.  Returns the rights that are left, for the banner.  Exits 1 if
-   there is no memory for one request. */
+/* Drops the rights to all system calls except those of lib/ and `calls`.  Call
+   it before the first request.  Returns the rights that are left, for the
+   banner.  Exits 1 if there is no memory for one request. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
-/* For --print-syscalls: prints the calls of lib/, then these. */
+/* For --print-syscalls: prints the calls of lib/, then `calls`. */
 void ops_print_calls(const struct call *calls);
 
-/* Nothing more is printed. */
+/* Ends the output: nothing may be printed after this. */
 void ops_end(void);
 
 /* ---- The number of clients ---- */
@@ -54,12 +54,11 @@ void ops_end(void);
 size_t server_room_for_clients(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
-   takes `real` bytes of memory, and `each` bytes of this process' addresses; 0:
-   it gets a process of its own. */
+   takes `real` bytes of memory, and `each` bytes of this process' addresses (0:
+   each client gets a process). */
 size_t server_room_in_memory(size_t most, size_t each, size_t real);
 
-/* A resource has run out, as errno shows: clients wait until another one ends.
-   Logs that. */
+/* Logs that a resource has run out, as errno shows.  New clients must wait. */
 void server_report_exhausted(const char *what);
 
 /* Has a resource run out recently, in any process?  Then no connection is kept
@@ -68,37 +67,37 @@ bool server_is_under_pressure(void);
 
 /* ---- Memory ---- */
 
-/* The memory of large responses.  Changes what one of them takes from `old` to
-   `new` bytes; returns false, and changes nothing, if a limit forbids more. */
+/* Changes the memory that is counted for one large response, from `old` bytes
+   to `new`.  Returns false, and changes nothing, if a limit forbids more. */
 bool budget_change(size_t old, size_t new);
-void budget_set_slot(size_t slot); /* a forked child: its slot */
-void budget_reset(size_t slot); /* that child has ended: returns all it took */
+void budget_set_slot(size_t slot); /* in a forked child, with its slot */
+void budget_reset(size_t slot); /* in the parent, when that child has ended */
 
-/* Objects of one size, which live long: the connections of an event loop. */
+/* Long-lived objects of one size, such as connections of an event loop. */
 struct slab {
     size_t size;               /* of one object, in bytes */
     size_t per_block;          /* how many are allocated at once */
     struct slab_block *blocks; /* the newest first */
-    size_t unused;             /* those of the newest that were never taken */
+    size_t unused;             /* objects of the newest block, never taken */
     struct free_object *free;
 };
 void slab_init(struct slab *slab, size_t size, size_t per_block);
 void *slab_take(struct slab *slab); /* all zero; NULL: there is no memory */
 void slab_give_back(struct slab *slab, void *object);
-void slab_free(struct slab *slab); /* all were given back */
+void slab_free(struct slab *slab); /* call it when all were given back */
 
-/* Before the first fork of a server that forks many children. */
+/* Makes forks cheaper.  Call it before the first of many. */
 void memory_prepare_forks(void);
 
 /* The state of memory_trim() in an event loop. */
 struct trim {
-    unsigned exchanges; /* count them here */
-    int64_t next_at;    /* clock_milliseconds(): not before then */
+    unsigned exchanges; /* the loop counts them here */
+    int64_t next_at;    /* the earliest time of the next trim, in ms */
 };
 
-/* At the end of a loop iteration: returns unused memory to the kernel, if there
-   is likely to be some.  `busy`: clients wait for Redis.  Returns the latest
-   time of the next call; INT64_MAX: after the next exchange. */
+/* Returns unused memory to the kernel, if there is likely to be some.  Call it
+   at the end of a loop iteration, and again at the returned time (INT64_MAX:
+   after the next exchange).  `busy`: clients wait for Redis. */
 int64_t memory_trim(struct trim *trim, bool busy, int64_t now);
 
 /* ---- Files ---- */
@@ -109,21 +108,22 @@ struct file;
 /* Opens a folder, with the files below it; NULL with errno set if that fails.
    `texts`: small files that are all kept in memory (file_open()). */
 struct cache *cache_create(const char *folder, bool texts);
-void cache_destroy(struct cache *cache); /* nothing is borrowed any more */
+void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
-/* Borrows the regular file of that name, relative to the folder, as it is in
-   that loop iteration (app/response.h).  Errors are those of file_open(). */
+/* Borrows the regular file of that name, relative to the folder.  In one loop
+   iteration (`round`: app/response.h) it is checked only once for a change.
+   Errors are those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct cache *cache, struct file *file);
 
 /* ---- Output ---- */
 
-/* Prints one line, which ends in a line feed; waits for no reader. */
+/* Prints a line, which ends in a line feed, without waiting for a reader. */
 void output_line(int descriptor, const char *line, size_t length);
 
-/* Prints some lines: for the start and the end of a server, when no request
-   waits. */
+/* Prints some lines, and may wait for their reader: only for the start and the
+   end of a server, when no request waits. */
 void output_text(int descriptor, const char *text, size_t length);
 
 /* ---- Statistics ---- */
@@ -138,18 +138,17 @@ struct counters {
     _Atomic uint64_t bytes;        /* sent to clients */
 };
 
-/* Returns the counters of this number of workers, shared with every process
-   forked later. */
+/* Returns the counters of all workers, shared with processes forked later. */
 struct counters *statistics_create(size_t workers);
 void statistics_count(struct counters *counters,
                       const struct exchange *exchange);
 
-/* Three kinds of output about the workers: nothing; the least, median and most
-   requests and the number of idle workers; that, and the requests of each. */
+/* The part of the output about the workers.  WORKERS_SUMMARY: the least, median
+   and most requests, and the number of idle workers.  EACH_WORKER: also the
+   requests of each. */
 enum statistics_workers { NO_WORKERS, WORKERS_SUMMARY, EACH_WORKER };
 
-/* Prints the sums, and the CPU time of this process and of its ended children.
- */
+/* Prints the sums, and the CPU time of this process and its ended children. */
 void statistics_print(const struct counters *counters, size_t workers,
                       enum statistics_workers detail, FILE *stream);
 
@@ -164,9 +163,9 @@ struct resp_reply;
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now);
 
-/* If errno of redis_connect_start() shows a shortage on our side, perhaps a
-   short one, logs that and returns true: descriptors, ports, memory, or the
-   queue of a Unix socket. */
+/* If the errno of redis_connect_start() shows that this host lacks something,
+   perhaps for a moment only, logs that and returns true.  It may lack
+   descriptors, ports, memory, or room in the queue of a Unix socket. */
 bool redis_report_shortage(const struct redis_server *server, int64_t now);
 
 /* Are connections to Redis scarce?  Then idle ones are closed. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits for the memory of large responses: of all processes together, and of
- * each process.
+ * Limits for the memory of large responses, of all processes and of each.
  *
  * A client that does not read keeps its response in our memory.  Without a
  * limit, a crowd of such clients takes all memory that the machine or the
@@ -36,11 +35,11 @@ void budget_set_slot(size_t slot) {
 }
 
 bool budget_change(size_t old, size_t new) {
-    size_t more = new - old; /* less wraps around, and so does the sum */
+    size_t more = new - old; /* if negative it wraps around, as does the sum */
     size_t taken = 0;
 
-    /* It adds our own part first, then reads the sum.  If two processes call
-       this at once, at least one sees both parts, so the limit holds. */
+    /* Adds its own part first, then reads the sum.  If two processes call this
+       at once, at least one sees both parts, so the limit holds. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)
         return true;

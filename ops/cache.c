@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files below one folder, kept between requests: small ones in memory, the
- * others open.
+ * Keeps files of one folder between requests: small ones in memory, others
+ * open.
  *
  * A hit costs one system call, which checks whether the file is unchanged, at
  * most once in an iteration of an event loop.  A miss opens the file.
@@ -9,7 +9,7 @@
  * One cache serves all threads of a process.  A lock guards the table, and a
  * file stays until its last borrower returns it.  A limited number of files
  * that are not borrowed stays open (OPEN_FILES).  If the process runs out of
- * descriptors, none does.
+ * descriptors, none stays open.
  */
 #include "app/file.h"
 #include "limits.h"
@@ -32,8 +32,8 @@
 /* An entry of the cache: one file. */
 struct entry {
     struct file *file;
-    int borrowed;   /* under the lock, as all members below */
-    bool listed;    /* in the table; else its last borrower frees it */
+    int borrowed;   /* the lock guards it and all below */
+    bool listed;    /* in the table; if not, its last borrower frees it */
     unsigned round; /* in which it was last checked; 0: none */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
@@ -88,7 +88,7 @@ static void borrow(struct cache *cache, struct entry *entry) {
     entry->borrowed++;
 }
 
-/* Takes it out of the table; its borrowers keep it. */
+/* Takes an entry out of the table; its borrowers keep it. */
 static void drop(struct cache *cache, struct entry *entry) {
     borrow(cache, entry);
     HASH_DEL(cache->entries, entry); /* NOLINT: it is in the table */
@@ -129,10 +129,10 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* May the file be kept?  Its descriptor, yes.  Its text is kept only if a later
-   change certainly gets a later time: the clock of a file system may tick once
-   in two seconds.  Templates are always kept: otherwise 02, if it starts right
-   after a change, would read one in each child. */
+/* May the file be kept?  A descriptor may.  A text may only if a later change
+   certainly gets a later time: the clock of a file system may tick once in two
+   seconds.  Templates are always kept: otherwise 02, if it starts right after a
+   change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
@@ -178,8 +178,8 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return hit ? entry : NULL;
 }
 
-/* Closes the file as well: if it was deleted it would use the disk.  Returns
-   NULL, with that errno. */
+/* Drops the file of that name, and so closes it: a deleted file that is open
+   still uses the disk.  Returns NULL with errno set to `error`. */
 static struct file *forget(struct cache *cache, const char *name, int error) {
     struct entry *entry;
 

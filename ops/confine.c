@@ -8,8 +8,8 @@
  *                    writes none, binds no port, connects to that of Redis
  *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
  *
- * The list of kept calls describes a server: the calls of lib/ are here, those
- * of its way to wait in its main.c.
+ * The list of kept calls describes a server.  The calls of lib/ are here; those
+ * with which the server waits are in its main.c.
  */
 #include "limits.h"
 #include "ops.h"
@@ -106,7 +106,7 @@ void ops_print_calls(const struct call *calls) {
 struct ruleset {
     uint64_t files; /* what is forbidden if no rule allows it, a bit each */
     uint64_t ports;
-    uint64_t scopes; /* sockets without a file, and signals, to outside */
+    uint64_t scopes; /* abstract sockets of, and signals to, others */
 };
 
 struct port_rule {
@@ -131,7 +131,7 @@ static bool allow_folder(int ruleset, const char *root, const char *name) {
     return allowed;
 }
 
-/* The kernel's version of Landlock: landlock(7) lists what each added. */
+/* Returns all rights that this version of Landlock knows (landlock(7)). */
 static struct ruleset all_known_rights(int version) {
     static const int rights_to_files[] = {13, 14, 15, 15, 16};
     int last = version < 5 ? version : 5;
@@ -144,11 +144,10 @@ static struct ruleset all_known_rights(int version) {
 }
 
 /*
- * Limits the calling thread, and all that it creates, to the files in public/
- * and templates/ below the root, and to the TCP port of Redis (0: none).
+ * Limits the calling thread, and all that it creates, to files in public/ and
+ * templates/ below the root.  Its only TCP port is that of Redis (0: none).
  * Returns 2 if both are limited, 1 if only the files (kernel before 6.7), 0 if
- * the kernel supports neither (before 5.13).  Returns -1 with errno set if it
- * failed.
+ * the kernel supports neither (before 5.13), -1 with errno set if it failed.
  */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
@@ -188,12 +187,12 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 #endif
 
 #ifdef PROCESSOR
-/* The message is made in advance, because a signal handler may not use
-   stdio. */
+/* The message is made in advance: a signal handler may not use stdio. */
 static char complaint[200];
 
-/* SIGSYS: a call that is not in the list.  C libraries expect ENOSYS from a
-   kernel that is older than they are: they then use another call. */
+/* Handles SIGSYS, for a call that is not in the list: the call returns ENOSYS.
+   A C library expects that from a kernel that is older than itself, and then
+   uses another call. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char text[sizeof complaint];
     int error = errno;
@@ -258,9 +257,10 @@ static int load_filter(const struct call *own) {
 
 /*
  * Limits the whole process, with all present and later threads, to the calls
- * that lib/ needs, and these.  Any other call returns ENOSYS, as in an older
- * kernel, and is logged on standard error.  Returns how many calls are left, 0
- * when this kernel or processor does not support it, -1 with errno.
+ * that lib/ needs, and to `calls`.  Any other call returns ENOSYS, as in an
+ * older kernel, and is logged on standard error.  Returns the number of calls
+ * that are left, 0 if this kernel or processor does not support this, or -1
+ * with errno set.
  */
 static int confine_calls(const struct call *calls) {
     struct sigaction action = {.sa_sigaction = on_other_call,

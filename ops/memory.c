@@ -103,7 +103,7 @@ size_t memory_of_process(void) {
 
 /* ---- The clients for which there is memory ---- */
 
-/* Untouched memory costs nothing, so all can be allocated at once. */
+/* Allocates memory as a test; memory that is not touched costs nothing. */
 static bool try_to_allocate(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -114,10 +114,10 @@ static bool try_to_allocate(size_t size) {
     return true;
 }
 
-/* If memory is limited (ulimit -v, -d), glibc could use all of it for heaps of
-   threads (64 MB of addresses each) and for stacks of threads that have ended
-   (up to 40 MB).  With M_ARENA_MAX all threads share one heap.  It takes its
-   part at the start: one block larger than its free rest makes it grow now, by
+/* If memory is limited (ulimit -v, -d), glibc could use all of it: each thread
+   may get a heap (64 MB of addresses), and up to 40 MB of stacks of ended
+   threads stay.  With M_ARENA_MAX all threads share one heap.  One block that
+   is larger than the free rest of the heap makes the heap grow now, by
    M_TOP_PAD more. */
 static void reserve_heap(void) {
 #if defined(M_ARENA_MAX) && defined(M_TOP_PAD)
@@ -125,13 +125,13 @@ static void reserve_heap(void) {
         return;
     mallopt(M_ARENA_MAX, 1);
     mallopt(M_TOP_PAD, RESERVED_MEMORY);
-    void *volatile block =
-        malloc(HEAP_BLOCK); /* volatile: else the compiler removes both calls */
+    void *volatile block = malloc(HEAP_BLOCK); /* volatile: the compiler keeps
+                                                  both calls */
     free(block);
 #endif
 }
 
-/* Read once, because a confined server cannot read it. */
+/* The granted memory: read once, because a confined server cannot read it. */
 static uint64_t granted;
 
 size_t memory_init(void) {
@@ -184,8 +184,8 @@ int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
 /* ---- The heap of children ---- */
 
 /* Leaves a block of each size that a request needs in glibc's list of freed
-   blocks (tcache, since glibc 2.26).  A child that splits new blocks off the
-   heap writes to three more pages, which the kernel then copies. */
+   blocks (tcache, since glibc 2.26).  Otherwise a child would split them off
+   the heap, and write to three more pages, which the kernel would copy. */
 void memory_prepare_forks(void) {
     static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
                                    SHORT_PATH};

@@ -2,7 +2,7 @@
 /*
  * Standard output and standard error: no reader can stop the service.  Each
  * write(2) returns at once.  A line that cannot be written now is dropped and
- * counted; the next line is preceded by the count.
+ * counted; the count is printed before the next line.
  *
  * How the write is kept from waiting depends on what the descriptor is:
  *
@@ -10,9 +10,9 @@
  *                      belongs to the open file description, which we share
  *                      with other programs: the shell would get it, too.
  *     socket           MSG_DONTWAIT for each line
- *     file             no flag helps: write(2) waits for a slow disk.  A child
- *                      process (the log writer) does it, fed by a pipe that
- *                      never waits.  Only the access log has one.
+ *     file             no flag helps: write(2) waits for a slow disk.  So a
+ *                      child process (the log writer) writes what we put into
+ *                      a pipe without waiting.  Only the access log has one.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
  * log writer as well.  If standard error is a file, its rare lines are written
@@ -97,8 +97,7 @@ static bool has_no_writer(int pipe) {
 
 /* Copies bytes until no process has the pipe open for writing.  After it has
    emptied the pipe it sleeps, so most writes of the server need not wake it.
-   While the disk is full it tries again, and the server counts what it drops.
- */
+   While the disk is full it tries again, and the server drops lines. */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
     ssize_t count;
@@ -118,9 +117,9 @@ static void copy(int pipe, int file) {
     }
 }
 
-/* It keeps only the pipe and the file: otherwise the port would stay in use.
-   In a session of its own it gets no Ctrl-C, and it ends after the server, not
-   with it. */
+/* The log writer closes all but the pipe and the file, because otherwise the
+   port would stay in use.  In a session of its own it gets no Ctrl-C, so it
+   ends after the server. */
 static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
@@ -140,7 +139,7 @@ static int start_writer(int descriptor) {
     if (pipe2(ends, O_CLOEXEC) < 0)
         return -1;
     (void)fcntl(ends[1], F_SETPIPE_SZ,
-                WRITER_PIPE_SIZE); /* else it has 64 KB */
+                WRITER_PIPE_SIZE); /* otherwise it has 64 KB */
     if (fcntl(ends[1], F_SETFL, O_NONBLOCK) < 0)
         return -1;
     outputs[descriptor].writer = fork();
@@ -185,8 +184,8 @@ static ssize_t write_now(int descriptor, const char *text, size_t length) {
     return write(descriptor, text, length);
 }
 
-/* Counts the lines as lost unless all bytes were written.  Returns true if they
-   were. */
+/* Counts the lines as lost, and returns false, unless all bytes were
+   written. */
 static bool check_written(struct loss *loss, unsigned lines, size_t length,
                           ssize_t written) {
     if (written == (ssize_t)length)
@@ -197,8 +196,8 @@ static bool check_written(struct loss *loss, unsigned lines, size_t length,
     return false;
 }
 
-/* One process prints the count, which then restarts at 0.  Returns false if
-   there is no room. */
+/* Prints the count of lost lines, in one of the processes, and restarts it at
+   0.  Returns false if the count cannot be written now. */
 static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];
@@ -206,7 +205,7 @@ static bool print_loss(int descriptor, struct loss *loss) {
     if (lines == 0)
         return true;
     bool partial =
-        atomic_exchange(&loss->partial, false); /* set before the lines */
+        atomic_exchange(&loss->partial, false); /* set before `lines` */
     int length =
         snprintf(text, sizeof text,
                  "%s%.80s: %u lines were dropped here, because they "

@@ -40,7 +40,7 @@ void server_report_exhausted(const char *what) {
     if (log_count_message(&shared->host.log, now))
         log_limited(
             &shared->host.log,
-            "out of %s (%s); clients wait or are turned away, allow it more",
+            "out of %s (%s); clients wait or are rejected; raise the limit",
             what, strerror(error));
     errno = error;
 }
@@ -78,7 +78,7 @@ bool redis_report_rejection(const struct redis_server *server,
     report(server, "rejected a connection", reply->text, "raise its maxclients",
            now);
     atomic_store(&shared->redis.until, now + REDIS_SCARCE);
-    redis_report_reply(server, now); /* its own message shows that */
+    redis_report_reply(server, now); /* the rejection is a reply, too */
     return true;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * On the heap a long-lived object would lie next to things of one request, and
- * keep its page from being returned to the kernel: 15,000 idle connections held
- * 2 KB each, of which they used 0.8.  So such objects have blocks of their own,
- * which stay until the end.  (Jeff Bonwick, "The Slab Allocator", 1994.)
+ * On the heap a long-lived object would lie next to data of a single request,
+ * and its page could not be returned to the kernel.  15,000 idle connections
+ * held 2 KB each, and used 0.8 KB of them.  So such objects have blocks of
+ * their own, which stay until the end.  (Jeff Bonwick, "The Slab Allocator",
+ * 1994.)
  */
 #include "ops.h"
 

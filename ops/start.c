@@ -20,7 +20,7 @@ static size_t descriptors;
 static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
                         const char *what) {
     if (limit->rlim_max < least)
-        server_fatal("%ju %s; allow it %ju", (uintmax_t)limit->rlim_max, what,
+        server_fatal("%ju %s; %ju are needed", (uintmax_t)limit->rlim_max, what,
                      (uintmax_t)least);
     limit->rlim_cur = MIN(limit->rlim_max, most);
 }
@@ -37,10 +37,9 @@ __attribute__((constructor)) static void require_stack(void) {
     (void)setrlimit(RLIMIT_STACK, &limit);
 }
 
-/* Opens what the caller has closed of the first three (`>&-`): otherwise a line
-   of the log would go to a client or to Redis.  Any descriptor will do.  One
-   with O_PATH can neither be read nor written (EBADF), and "/" exists also if a
-   container has no /dev/null. */
+/* Opens those of the first three descriptors that are closed (`>&-`): otherwise
+   a line of the log would go to a client or to Redis.  With O_PATH they can
+   neither be read nor written (EBADF).  Not every container has /dev/null. */
 static void open_standard_descriptors(void) {
     int descriptor;
 
@@ -59,7 +58,7 @@ void ops_start(size_t workers) {
     open_standard_descriptors();
     output_open();
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        server_fatal("cannot ask for the limit of descriptors: %s",
+        server_fatal("cannot read the limit of descriptors: %s",
                      strerror(errno));
     raise_limit(&limit, DESCRIPTORS_MINIMUM, DESCRIPTORS_LIMIT,
                 "descriptors (ulimit -n) are too few");

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The functions that one part of the second storey calls in another one, mostly
-   at the start. */
+/* Functions that parts of the second storey call in each other. */
 #ifndef OPS_START_H
 #define OPS_START_H
 
@@ -11,14 +10,14 @@
 
 /* ---- output.c ---- */
 
-/* Keeps both descriptors from waiting.  Call it while the process still has the
-   user that started it, before any fork. */
+/* Makes writes to standard output and standard error return at once.  Call it
+   before the user is changed (--user), and before any fork. */
 void output_open(void);
 
 /* Starts the log writers that are needed; `log`: standard output is the access
-   log.  Call it after the user was changed, before any fork or thread.  If
-   processes are short (EAGAIN), there is none: a line waits for its reader.
-   Returns -1 with errno set for any other failure. */
+   log.  Call it after the user was changed, before any fork or thread.  If no
+   process can be forked (EAGAIN), there is no writer, and a line waits for its
+   reader.  Returns -1 with errno set for any other failure. */
 int output_start_writers(bool log);
 
 /* ---- shortage.c ---- */
@@ -29,26 +28,25 @@ void shortage_init(void);
 /* ---- budget.c ---- */
 
 /* Sets the limits, in bytes: for all processes together, and for each. `taken`:
-   a counter for each process, in memory that all processes share.  When a child
-   is killed, its parent can return what it had taken.  Until this call there is
-   no limit. */
+   a counter for each process, in shared memory, so that the parent of a killed
+   child can reset its counter.  Until this call there is no limit. */
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots);
 
 /* ---- memory.c ---- */
 
 /*
- * The memory that all processes of the server together may use, in bytes.  It
- * is the least of the machine's memory and the limits of the control group
- * (versions 1 and 2) and its parents.  `root` is put before each path that is
- * read: "" except in a test.
+ * Returns the memory that all processes of the server together may use, in
+ * bytes.  It is the least of the machine's memory and the limits of the control
+ * group (versions 1 and 2) and its parents.  `root` is put before each path
+ * that is read: "" except in a test.
  */
 uint64_t memory_granted(const char *root);
 
-/* What each process may have: the lower of RLIMIT_AS and RLIMIT_DATA. */
+/* Returns the lower of RLIMIT_AS and RLIMIT_DATA, which limit each process. */
 size_t memory_of_process(void);
 
-/* Reads what is granted, before the server confines itself; returns it.
+/* Reads the granted memory, before the server confines itself, and returns it.
 
    From now on the C library returns each block of LARGE_BLOCK bytes or more to
    the kernel as soon as it is freed.  By default it returns only the first such
@@ -56,8 +54,8 @@ size_t memory_of_process(void);
    M_MMAP_THRESHOLD). */
 size_t memory_init(void);
 
-/* If there is no room for so many bytes and RESERVED_MEMORY, prints that and
-   exits 1: a server that starts can answer. */
+/* If there is no memory for that size and RESERVED_MEMORY, prints that and
+   exits 1.  So a server that has started can answer. */
 void memory_require(size_t size);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counted in memory that all processes of a server share, printed at its end.
- */
+/* Counts in memory that all processes of a server share; prints at its end. */
 #include "app/exchange.h"
 #include "ops.h"
 #include "process/shared.h"
@@ -24,8 +23,8 @@ static void add(_Atomic uint64_t *counter, uint64_t count) {
     atomic_fetch_add_explicit(counter, count, memory_order_relaxed);
 }
 
-/* The first digit of a status.  RFC 9110, section 15: a status outside of 100
-   to 599 counts as 500, as for a client. */
+/* Returns the first digit of a status.  RFC 9110, section 15: a status outside
+   of 100 to 599 counts as 500, as for a client. */
 static size_t class_of(int status) {
     return status >= 100 && status <= 599 ? (size_t)status / 100 : 5;
 }
@@ -44,8 +43,8 @@ static double seconds(struct timeval a, struct timeval b) {
            (double)(a.tv_usec + b.tv_usec) / 1e6;
 }
 
-/* The peak memory of this process, in KiB.  The value of getrusage(2) also
-   counts the program that called exec. */
+/* Returns the peak memory of this process, in KiB.  The value of getrusage(2)
+   also counts the program that called exec. */
 static long peak_memory(void) {
     char text[4096];
     ssize_t length = pread(own_status, text, sizeof text - 1, 0);
@@ -84,8 +83,8 @@ static int compare(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-/* The distribution of requests over the workers.  Idle: those without a single
-   request. */
+/* Prints the distribution of requests over the workers.  Idle workers are those
+   without a single request. */
 static void print_workers(const struct counters *counters, size_t workers,
                           FILE *stream) {
     uint64_t *requests = malloc(workers * sizeof requests[0]);

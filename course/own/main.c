@@ -82,10 +82,9 @@ struct blocking_conn {
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
  * connection_timed_out().  connection_timeout() returns the kind of limit,
  * timeout_milliseconds() its milliseconds, and options_time() shortens it for
- * tests
- * (--time-scale).  It limits the whole request, and not each call.  So note
- * when this limit began (clock_milliseconds()); otherwise a client that sends a
- * byte from time to time blocks the server forever.
+ * tests (--time-scale).  It limits the whole request, and not each call.  So
+ * note when this limit began (clock_milliseconds()); otherwise a client that
+ * sends a byte from time to time blocks the server forever.
  */
 static void receive(struct blocking_conn *conn) {
     connection_abandon(&conn->connection);
@@ -102,9 +101,9 @@ static void receive(struct blocking_conn *conn) {
  *
  * If transmit fails, or sends nothing (0: the file is shorter now), call
  * connection_abandon().  EINTR and EAGAIN are no failures here, either.
+ *
  * Stage 3: also abandon a client that takes nothing for SEND_TIMEOUT.  Keep a
- * client that reads slowly but steadily: each byte starts SEND_TIMEOUT
- * again.
+ * client that reads slowly but steadily: each byte restarts the time.
  */
 static void send_some(struct blocking_conn *conn) {
     connection_abandon(&conn->connection);
@@ -114,12 +113,12 @@ static void send_some(struct blocking_conn *conn) {
  * Stage 2.  Send one command to Redis and receive its reply.  Borrow a
  * connection (redis_pool_borrow), use it (redis_pool_call with
  * exchange_command), and give the reply to connection_replied().  Return the
- * connection (redis_pool_return) on every way out.  Three things can fail: no
+ * connection (redis_pool_return) in every case.  Three things can fail: no
  * connection is available (NULL), the call fails, or the reply has the wrong
  * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
  * gets 503, as it does now.  An unexpected reply would go to the next command:
- * `ask_once` in net/blocking.c closes such a connection, `ask_redis` checks
- * for one before a remark is stored.
+ * `ask_once` in net/blocking.c closes such a connection, `ask_redis` checks for
+ * one before a remark is stored.
  */
 static void ask_redis(struct blocking_conn *conn) {
     connection_replied(&conn->connection, NULL);
@@ -167,12 +166,12 @@ static void serve(struct blocking_conn *conn) {
 /*
  * Stage 4: while one client is served, all others wait.  What should serve
  * them: a child, a thread, a pool of either, or an event loop (net/evented.h,
- * which needs no receive() and send_some())?  Add its system calls above.
- * Give each child or thread a `struct client` of its own, not the address of
- * this one.  Handle the errors of fork and pthread_create at a limit: clients
- * then wait, and the server goes on.  Leave no resources behind: wait for each
- * child, join or detach each thread, and after fork() close the client in the
- * parent, too.
+ * which needs no receive() and send_some())?  Add its system calls above.  Give
+ * each child or thread a `struct client` of its own, not the address of this
+ * one.  Handle the errors of fork and pthread_create at a limit: clients then
+ * wait, and the server goes on.  Leave no resources behind: wait for each
+ * child, join or detach each thread, close the client in the parent after
+ * fork().
  *
  * Stage 5: after the loop wait for the children or threads before you free
  * what they use.  Wake those that sleep, so that they test

@@ -24,7 +24,7 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
-/* A waiting thread tests after so many milliseconds if the server stops. */
+/* A waiting thread checks every LOOK milliseconds if the server stops. */
 #define LOOK      100
 #define QUEUE_FOR 1024
 
@@ -59,8 +59,8 @@ static int64_t time_left(struct blocking_conn *conn) {
     return conn->since + whole - clock_milliseconds();
 }
 
-/* Sleeps until the client is ready, at most LOOK at a time.  False: its time is
-   over, or the server stops and the client is idle. */
+/* Sleeps until the client is ready, at most LOOK at a time.  Returns false if
+   its time is over, or if the server stops and the client is idle. */
 static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 
@@ -209,7 +209,7 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.filled);
 }
 
-/* False: the queue is closed, and no client is left. */
+/* Returns false if the queue is closed, and no client is left. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && !queue.closed)

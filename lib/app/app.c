@@ -27,7 +27,8 @@ static struct cache *open_folder(const char *root, const char *name,
 static void check_template(struct app *app, const char *root) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 
-    /* openat2(2) itself never returns EPERM for a file that may not be read. */
+    /* EPERM comes from a filter of system calls: for a file that may not be
+       read, openat2(2) returns EACCES. */
     if (file == NULL && (errno == ENOSYS || errno == EPERM))
         server_fatal(
             "openat2(2), which opens all files, is refused (%s); use Linux "

@@ -22,7 +22,8 @@
  *                 |        response is a long one
  *                 +--> CLOSED
  *
- * If it cannot be answered (out of memory, the client left), it is closed.
+ * If a request cannot be answered (out of memory, the client left), the
+ * connection is closed.
  */
 #include "app/connection.h"
 
@@ -88,8 +89,8 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* Unread bytes cannot be distinguished from a next request, so the connection
-   must end then. */
+/* Unread bytes would be taken for the next request, so the connection must
+   end. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||
         connection->exchange.unread)
@@ -133,7 +134,7 @@ void connection_replied(struct connection *connection,
     call_handler(connection, reply);
 }
 
-/* All of the request is there, at the front of the input. */
+/* Answers the request at the front of the input, which has come completely. */
 static void answer(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
@@ -172,7 +173,7 @@ static void advance_body(struct connection *connection) {
         answer(connection);
 }
 
-/* A request whose head is there, and for which there is a handler. */
+/* Begins to receive the body, when the head has come and there is a handler. */
 static void await_body(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
@@ -336,7 +337,7 @@ void connection_next(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
-    /* To close with bytes unread resets the connection, and the client may lose
+    /* A close with unread bytes resets the connection, and the client may lose
        the response: RFC 9112, section 9.6.  While a long response is on its
        way, the client may still send. */
     bool lingers = exchange->unread || input->length > used ||
@@ -369,21 +370,14 @@ bool connection_is_idle(const struct connection *connection) {
 }
 
 enum timeout connection_timeout(const struct connection *connection) {
-    switch (connection->state) {
-    case STATE_HEAD:
-        return connection->greeted && connection_is_idle(connection)
-                   ? TIMEOUT_IDLE
-                   : TIMEOUT_REQUEST;
-    case STATE_BODY:
-        return TIMEOUT_REQUEST;
-    case STATE_CONTINUE:
-    case STATE_SEND:
-        return TIMEOUT_SEND;
-    case STATE_LINGER:
-        return TIMEOUT_LINGER;
-    default:
-        return TIMEOUT_NONE;
-    }
+    static const enum timeout timeouts[] = {
+        [STATE_HEAD] = TIMEOUT_REQUEST,  [STATE_CONTINUE] = TIMEOUT_SEND,
+        [STATE_BODY] = TIMEOUT_REQUEST,  [STATE_SEND] = TIMEOUT_SEND,
+        [STATE_LINGER] = TIMEOUT_LINGER, [STATE_CLOSED] = TIMEOUT_NONE,
+    };
+    if (connection->greeted && connection_is_idle(connection))
+        return TIMEOUT_IDLE;
+    return timeouts[connection->state];
 }
 
 int timeout_milliseconds(enum timeout timeout) {
@@ -398,11 +392,8 @@ int timeout_milliseconds(enum timeout timeout) {
 }
 
 void connection_timed_out(struct connection *connection) {
-    bool half_a_request =
-        connection->state == STATE_BODY ||
-        (connection->state == STATE_HEAD && !connection_is_idle(connection));
-
-    if (half_a_request)
+    if (connection_timeout(connection) == TIMEOUT_REQUEST &&
+        !connection_is_idle(connection))
         reject(connection, 408, "The request did not arrive in time.");
     else
         connection->state = STATE_CLOSED;

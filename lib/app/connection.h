@@ -7,8 +7,8 @@
  * It does that, by calls that sleep or that do not, and reports the outcome:
  *
  *     need            the driver's next call
- *     NEED_RECEIVE    put bytes into connection_room(), connection_received();
- *                     which drops them if the last answer was sent
+ *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
+ *                     (which drops bytes that come after the last response)
  *     NEED_ASK_REDIS  carry exchange_command(), connection_replied()
  *     NEED_KEEP       connection_keep(): may the connection be kept?
  *     NEED_SEND       send connection_pending(), connection_sent()
@@ -47,7 +47,8 @@ struct connection {
     bool greeted;      /* at least one request has been answered */
     bool keep_alive;   /* after this response */
 
-    /* The head, then what is decoded of the body, then what is still raw. */
+    /* The head, then the decoded part of the body, then received bytes that are
+       not decoded yet. */
     struct buffer input;
     size_t seen;    /* bytes of the head already searched for its end */
     size_t dropped; /* bytes read while lingering */
@@ -65,20 +66,20 @@ void connection_free(struct connection *connection);
 
 enum connection_need connection_need(const struct connection *connection);
 
-/* Returns the place for received bytes, and in *size its length; NULL: out of
-   memory. */
+/* Returns the place for received bytes, and its *size; NULL: out of memory. */
 char *connection_room(struct connection *connection, size_t *size);
 
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Redis has replied, or is unavailable: NULL; see exchange_check_reply().  The
-   reply is no longer needed when this returns. */
+/* Takes the reply of Redis; NULL: Redis is unavailable
+   (exchange_check_reply()).  The reply is no longer needed when this
+   returns. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* May the connection be kept after this response?  Called at most once a
-   request, and only if nothing else has decided to close it. */
+/* Decides whether the connection is kept after this response.  Called at most
+   once a request, and only if nothing else has decided to close it. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* The bytes to be sent now: two pieces of memory, then part of a file.  Each
@@ -87,8 +88,8 @@ struct pending {
     struct view first, second;
     int descriptor; /* -1: no file part */
     uint64_t file_offset, file_bytes;
-    /* Nothing follows: after sending it, the driver ends the connection, or at
-       least its own side. */
+    /* Nothing follows these bytes: after sending them, the driver ends the
+       connection, or at least its own side. */
     bool last;
 };
 struct pending connection_pending(const struct connection *connection);
@@ -100,7 +101,7 @@ void connection_next(struct connection *connection);
 /* The client took longer than its timeout_milliseconds(). */
 void connection_timed_out(struct connection *connection);
 
-/* The driver cannot continue, or will not: the connection must be closed. */
+/* The driver cannot or must not continue: the connection is to be closed. */
 void connection_abandon(struct connection *connection);
 
 /* The event that the server awaits from the client now.  Each timeout counts

@@ -16,7 +16,7 @@ void exchange_reject(struct exchange *exchange, int status,
 bool exchange_reserve(struct exchange *exchange, size_t bytes) {
     size_t wanted = bytes > LARGE_RESPONSE ? bytes : 0;
 
-    /* Nearly always it is 0 before and after. */
+    /* Nearly always both are 0. */
     if (wanted == exchange->reserved)
         return true;
     if (!budget_change(exchange->reserved, wanted)) {
@@ -54,8 +54,7 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
-/* Does Redis report that it accepts no commands now, but will do so again by
-   itself? */
+/* Does Redis report that it will accept commands again by itself? */
 static bool is_temporary(const struct resp_reply *reply) {
     static const struct view codes[] = {
         VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),

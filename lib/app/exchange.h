@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One HTTP exchange: a request, and the response that answers it.  The
- * connection (app/connection.h) moves the bytes, for one exchange after
- * another.
+ * One HTTP exchange: a request and its response.  The connection
+ * (app/connection.h) moves the bytes, for one exchange after another.
  *
  * A handler makes the response.  It never waits.  If it needs Redis it asks and
  * returns; it is called again with the reply, one step further.  It is done
@@ -20,8 +19,7 @@
  *
  * It is called only with replies of the type that it asked for.  A RESP_NULL
  * instead of a RESP_STRING means that the key does not exist.  If Redis is
- * unavailable or its reply has another type, the exchange answers 503 or 502
- * itself.
+ * unavailable or its reply has another type, the response is a 503 or 502.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
@@ -46,8 +44,8 @@ struct exchange {
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
     /* The data that a handler keeps between steps.  The next reply overwrites
-       the bytes of this one, so a handler copies text into the buffer, and a
-       number into its member. */
+       the bytes of this one, so a handler copies text into `kept`, and a number
+       into `kept_number`. */
     struct buffer kept;
     int64_t kept_number;
     size_t reserved;         /* bytes taken from the budget (ops.h) */
@@ -69,9 +67,9 @@ struct exchange {
 void exchange_ask(struct exchange *exchange, enum resp_type expected,
                   const struct view *words, size_t count);
 
-/* Changes what this exchange takes from the budget to `bytes`; LARGE_RESPONSE
-   or fewer count as none.  If the budget is exhausted: false, and the response
-   is a 503. */
+/* Changes the memory that is counted for this exchange (budget_change()) to
+   `bytes`; LARGE_RESPONSE bytes or fewer count as 0.  Returns false if the
+   budget is exhausted; the response is then a 503. */
 bool exchange_reserve(struct exchange *exchange, size_t bytes);
 
 /* ---- Called by the connection ---- */
@@ -80,10 +78,10 @@ bool exchange_reserve(struct exchange *exchange, size_t bytes);
 void exchange_reject(struct exchange *exchange, int status,
                      const char *sentence);
 
-/* Redis has replied, or is unavailable: NULL, which is answered 503.  A reply
-   that exchange_accepts() rejects is answered 502; or 503, if Redis itself
-   reports that it will accept commands soon.  Returns false if the response is
-   such an error. */
+/* Checks the reply of Redis; NULL: Redis is unavailable, and the response is a
+   503.  If exchange_accepts() rejects the reply, the response is a 502; or a
+   503, if Redis reports that it will accept commands soon.  Returns false if
+   the response is such an error. */
 bool exchange_check_reply(struct exchange *exchange,
                           const struct resp_reply *reply);
 
@@ -95,10 +93,9 @@ struct view exchange_command(const struct exchange *exchange);
    a late reply to an older command must not be mistaken for success. */
 bool exchange_changes_data(const struct exchange *exchange);
 
-/* Is that the type of reply that the handler asked for?  If it is not, the
-   driver reports it.  Unless it is an error that Redis reports, the driver also
-   closes its connection to Redis: each reply may belong to the command before.
- */
+/* Does the reply have the type that the handler asked for?  If not, the driver
+   reports the reply.  It also closes its connection to Redis, unless the reply
+   is an error of Redis: each reply may belong to the previous command. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 

@@ -35,8 +35,8 @@ static int open_beneath(int folder, const char *name, uint64_t flags) {
     return descriptor;
 }
 
-/* Returns the error for a folder: EISDIR.  But EXDEV if a link leads to it, out
-   of our folder: the client must not see that it exists. */
+/* Returns the error for a folder: EISDIR, or EXDEV if a link to it leads out of
+   our folder.  The client must not see that such a folder exists. */
 static int folder_error(int folder, const char *name) {
     int descriptor = open_beneath(folder, name, O_PATH | O_DIRECTORY);
     if (descriptor < 0)
@@ -59,7 +59,7 @@ static int read_text(struct file *file, bool texts) {
         return -1;
     ssize_t count = read(file->descriptor, text, size);
     if (count != (ssize_t)size) {
-        errno = count < 0 ? errno : EAGAIN; /* it is being changed */
+        errno = count < 0 ? errno : EAGAIN; /* the file is being changed */
         return -1;
     }
     file->text.length = size;

@@ -17,19 +17,19 @@ struct file {
     /* Time of the last change; if that is in the future, time of the opening:
        RFC 9110, section 8.8.2.1. */
     time_t modified;
-    /* Last-Modified and ETag as they are sent, and the value of the latter:
-       from inode, size and time of change, quoted. */
+    /* The fields Last-Modified and ETag as they are sent, and the quoted value
+       of ETag, which is made from inode, size and time of change. */
     struct view validators, etag;
     char validators_text[128];
-    struct buffer text; /* the whole file, if it is small; else empty */
+    struct buffer text; /* the whole file, if it is small; otherwise empty */
     void *entry;        /* for the cache */
 };
 
 /* Opens the regular file of that name, relative to the folder; `status` is that
    of fstatat(2).  Files up to SMALL_FILE bytes are read into memory.  With
    `texts` all are, and those above TEMPLATE_LIMIT are rejected.  Returns NULL
-   with errno set: EISDIR for a folder, EACCES for anything else that is no
-   file, EXDEV for a path that leaves the folder, or that of openat2(2). */
+   with the errno of openat2(2), or EISDIR for a folder, EACCES for anything
+   else that is no file, EXDEV for a path that leaves the folder. */
 struct file *file_open(int folder, const char *name, const struct stat *status,
                        bool texts);
 void file_close(struct file *file);

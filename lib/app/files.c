@@ -102,8 +102,8 @@ static bool is_not_modified(const struct http_request *request,
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
    and wants a range only if the file is still that version.  A tag shows that.
    A date does not, because two versions of one second share it (section
-   8.8.2.2); and a client that was given a tag, as by us, has to send the tag.
- */
+   8.8.2.2).  This server sends a tag with each file, so the client has to send
+   it. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)
@@ -189,7 +189,7 @@ void files_page(struct exchange *exchange) {
         path->length--; /* the NUL follows it */
     }
     struct file *file = NULL;
-    if (!path->failed) /* if it has, errno is ENOMEM */
+    if (!path->failed) /* if it has failed, errno is ENOMEM */
         file = cache_borrow(exchange->app->public, path->data + 1,
                             exchange->response.cached_time->round);
     if (file != NULL) {

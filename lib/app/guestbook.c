@@ -87,8 +87,8 @@ static void free_form(struct form *form) {
 
 /* ---- Making the page ---- */
 
-/* Twice the remarks, and the template: for a short time the remarks and the
-   page are both in memory. */
+/* Reserves memory for the template and for twice the remarks: for a short time
+   the remarks and the page are both in memory. */
 static bool reserve_page(struct exchange *exchange, size_t remarks) {
     bool large = remarks > LARGE_RESPONSE / 2;
     return exchange_reserve(exchange, large ? 2 * remarks + LARGE_RESPONSE : 0);
@@ -132,7 +132,7 @@ static void append_grouped(struct buffer *html, int64_t number) {
         buffer_append_number(html, number);
         return;
     }
-    int last = abs((int)(number % 1000)); /* negative, if it was set so */
+    int last = abs((int)(number % 1000)); /* may be negative */
     char group[] = {',', (char)('0' + last / 100), (char)('0' + last / 10 % 10),
                     (char)('0' + last % 10)};
     append_grouped(html, number / 1000);
@@ -145,8 +145,8 @@ static void append_field(struct buffer *typed, struct buffer *error,
     html_append_text(error, view_of(field->error));
 }
 
-/* The page is large if its values are: then the budget must allow it.  The
-   remarks are in the page from now on, and their own memory is free again. */
+/* Makes the page, if the budget allows its size.  Then frees the memory of the
+   remarks, which are in the page. */
 static void fill_page(struct exchange *exchange, int status,
                       struct view template, const struct template_value *values,
                       size_t count) {
@@ -170,8 +170,7 @@ static void fill_page(struct exchange *exchange, int status,
                            response->body.capacity); /* no more than before */
 }
 
-/* The values of the template's places, without the remarks, which are in
-   `kept`. */
+/* The values for the template, except the remarks, which are in `kept`. */
 enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
 
 static void finish_page(struct exchange *exchange, int status,

@@ -32,7 +32,7 @@ static struct redirect *find_redirect(struct redirect *table,
 BYTE_SET printable_bytes = {{BYTES('!', '~')}};
 BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
 
-/* Is the text valid in a Location field?  It must end neither the line nor the
+/* Is the text valid in a Location field?  It must not end the line or the
    URI. */
 static bool is_location(struct view target) {
     return target.length > 0 &&
@@ -89,7 +89,7 @@ static const char *load_line(struct redirect **table, struct view line,
     struct view words = line;
     int status = 302;
 
-    /* A '#' is a comment only at a word's start: targets have fragments. */
+    /* Only at a word's start '#' begins a comment: targets have fragments. */
     for (size_t at = 0; at < words.length; at++)
         if (line.data[at] == '#' &&
             (at == 0 || line.data[at - 1] == ' ' || line.data[at - 1] == '\t'))
@@ -140,7 +140,7 @@ struct redirect *redirects_load(const char *file) {
         server_fatal("%s: %s", file, strerror(errno));
     free(line);
     buffer_free(&path);
-    fclose(stream); /* was only read */
+    fclose(stream); /* it was only read */
     return redirects;
 }
 

@@ -161,20 +161,17 @@ struct view response_body(const struct response *response) {
                       (size_t)response->file_bytes);
 }
 
-static uint64_t response_length(const struct response *response) {
-    return response->file != NULL ? response->file_bytes
-                                  : response->body.length;
-}
-
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version) {
     struct buffer *head = &response->head;
+    uint64_t length =
+        response->file != NULL ? response->file_bytes : response->body.length;
 
     /* RFC 9110, section 8.6: a 204 has no body; the length in a 304 would be
        that of the body that it omits. */
     if (response->status != 304 && response->status != 204) {
         buffer_append(head, VIEW("Content-Length: "));
-        buffer_append_number(head, (int64_t)response_length(response));
+        buffer_append_number(head, (int64_t)length);
         buffer_append(head, VIEW("\r\n"));
     }
     if (!keep_alive)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A response being made: start one, add fields, and fill the body, which is
-   bytes in memory or a range of a file.  Starting again drops the unfinished
-   response. */
+/* To make a response, start it, add fields, and fill the body: bytes in memory
+   or a range of a file.  Starting again drops the unfinished response. */
 #ifndef APP_RESPONSE_H
 #define APP_RESPONSE_H
 
@@ -9,8 +8,8 @@
 #include "ops.h"
 #include "proto/http_fields.h"
 
-/* The time for the application: its driver sets it, the application never reads
-   the clock.  Each worker has one; no threads share it. */
+/* The time for the application, which never reads the clock itself: the driver
+   sets it.  Each worker has one; no threads share it. */
 struct cached_time {
     time_t now; /* seconds since 1970 */
     /* The number of an event loop's iteration; 0: there are none.  In one
@@ -43,8 +42,7 @@ struct response {
 /* The status line, Date and Server; drops what was there before. */
 void response_start(struct response *response, int status);
 
-/* Appends a field.  Neither part may hold a control byte: the caller has
-   checked. */
+/* Appends a field.  The caller has checked that no part has a control byte. */
 void response_field(struct response *response, struct view name,
                     struct view value);
 
@@ -55,8 +53,8 @@ void response_error(struct response *response, int status,
 /* Starts such a page for a shortage: a 503, with a retry after a second. */
 void response_unavailable(struct response *response, const char *sentence);
 
-/* The body is `count` bytes of the file, borrowed from the cache, from `first`
-   on: at least one, or the whole of it.  The response owns the file now. */
+/* Sets the body to `count` bytes of the file from `first` on: at least one
+   byte, or the whole file.  The response will return the file to its cache. */
 void response_file(struct response *response, struct cache *cache,
                    struct file *file, uint64_t first, uint64_t count);
 
@@ -67,9 +65,9 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head: the body's length (if the status has one), whether the
-   connection is kept, and the blank line.  A small body is appended, because
-   one piece of memory is sent by a simpler call than two. */
+/* Ends the head: adds the body's length (unless the status forbids a body),
+   whether the connection is kept, and the blank line.  A small body is
+   appended, because one piece of memory is sent by a simpler call than two. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

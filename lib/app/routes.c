@@ -50,20 +50,11 @@ static handler *find_handler(const struct app *app, enum http_method method,
     const struct route *route = find_route(app, path);
 
     *allowed = route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : all_methods;
-    switch (method) {
-    case HTTP_GET:
-    case HTTP_HEAD:
+    if (method == HTTP_UNKNOWN)
+        *allowed = VIEW("");
+    if (method == HTTP_GET || method == HTTP_HEAD)
         return route->get;
-    case HTTP_POST:
-        return route->post;
-    case HTTP_OPTIONS:
-    case HTTP_OTHER:
-        return NULL;
-    case HTTP_UNKNOWN:
-        break;
-    }
-    *allowed = VIEW("");
-    return NULL;
+    return method == HTTP_POST ? route->post : NULL;
 }
 
 /* Makes the response if there is no handler: to OPTIONS, which asks what is

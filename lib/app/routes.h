@@ -16,8 +16,8 @@ handler link_page;      /* GET /go/NAME: the target is at link:NAME in Redis */
 handler redirect_page;  /* a path in the table of redirects */
 handler sorted_page;    /* computes, and never waits */
 
-/* The head of the request is there: chooses the handler.  Returns false if
-   there is none, and the response gives the reason. */
+/* Chooses the handler, when the head of the request has come.  Returns false if
+   there is none; the response then gives the reason. */
 bool routes_choose(struct exchange *exchange);
 
 #endif

@@ -25,8 +25,7 @@ static uint32_t next_random(uint32_t *state, uint32_t below) {
     return (*state >> 16) % below; /* the low bits are the weak ones */
 }
 
-/* Words with a space between them; all words of a string have one random
-   length. */
+/* Appends words of one random length, with spaces between them. */
 static void append_string(struct buffer *text, uint32_t *state, int words) {
     uint32_t length = 1 + next_random(state, LONGEST_WORD);
 

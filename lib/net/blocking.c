@@ -22,8 +22,8 @@ struct blocking_conn {
      */
     enum { CLIENT_NEW, CLIENT_SILENT, CLIENT_STARTED } phase;
     int64_t silent_until;     /* closes a silent connection */
-    enum timeout awaited;     /* what is being waited for */
-    int64_t deadline;         /* the deadline for it */
+    enum timeout awaited;     /* the kind of timeout */
+    int64_t deadline;         /* of this timeout */
     int timeout;              /* the socket's receive timeout, milliseconds */
     struct progress progress; /* of what is sent */
 };
@@ -60,13 +60,15 @@ static bool set_timeout(struct blocking_conn *conn) {
 }
 
 /*
- * Has the kernel waited for this client already?  A new connection has no bytes
- * for one of three reasons.
- * 1. TCP_DEFER_ACCEPT's time is over.  Then the kernel has sent its greeting
+ * Returns true if the client has had its time to send a first byte, in the
+ * kernel.  A new connection may have no bytes for three reasons.
+ *
+ * 1. The time of TCP_DEFER_ACCEPT is over.  Then the kernel has repeated its
+ *    SYN-ACK.
  * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
  *    may come at any moment, unless the connection was in the backlog for long.
- * 3. Its request was lost on a slow line, and a later packet was not: this is
- *    the client's ACK for a repeated SYN-ACK.  It looks like reason 1 here.
+ * 3. Its request was lost on a slow line, but a later packet arrived: the
+ *    client's ACK for a repeated SYN-ACK.  Here this looks like reason 1.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -111,7 +113,8 @@ static bool may_sleep(const struct blocking_conn *conn) {
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
-/* The receive timeout (SO_RCVTIMEO) is over, or recv had MSG_DONTWAIT. */
+/* recv() has returned EAGAIN: its timeout (SO_RCVTIMEO) is over, or it had the
+   flag MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
@@ -170,16 +173,16 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     cached_time_set(&conn->worker->cached_time, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
         redis_report_unexpected(pool->server, &reply);
-        /* It may be the reply to another command, followed by ours.  Only its
-           type is used after that. */
+        /* It may be the reply to another command, so the connection is closed.
+           After that only the type of the reply is used. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
     }
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Returns the connection to Redis at once: sending the response may take long.
- */
+/* Returns the connection to Redis before the response is sent, however
+   slowly. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;
@@ -196,8 +199,9 @@ static void ask_redis(struct blocking_conn *conn) {
     redis_pool_return(pool, redis);
 }
 
-/* send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns what it
-   has sent, or EAGAIN. */
+/* Returns false if the client has acknowledged no byte for SEND_TIMEOUT.
+   send() sleeps SEND_CHECK_INTERVAL at most (SO_SNDTIMEO), then returns the
+   number of bytes that it has sent, or EAGAIN. */
 static bool check_progress(struct blocking_conn *conn, ssize_t count,
                            int64_t begun) {
     const struct options *options = &conn->worker->server->options;

@@ -11,18 +11,17 @@ struct worker {
     struct server *server;
     struct counters *counters;
     struct cached_time cached_time;
-    /* Is no worker free for a connection that waits?  Then none is kept alive.
-       Called once per request, and at times while nothing has come on a new
-       connection.  NULL: one is always free. */
+    /* Does a connection wait although no worker is free?  Then no connection is
+       kept alive.  Called once per request, and from time to time while nothing
+       has come on a new connection.  NULL: a worker is always free. */
     bool (*others_wait)(const struct worker *worker);
 };
 
-/* Accepts a client, sleeping until one comes.  Returns false if none has come
-   for a while, or the server stops: then it has closed idle connections to
-   Redis. */
+/* Accepts a client, sleeping until one comes.  If none has come for a while, or
+   the server stops, closes idle connections to Redis and returns false. */
 bool blocking_accept(struct server *server, struct client *client);
 
-/* Serves the client until one of the two ends the connection; closes it. */
+/* Serves the client until the connection ends, and closes it. */
 void blocking_serve(struct worker *worker, const struct client *client);
 
 #endif

@@ -13,9 +13,9 @@
 
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
-    /* Shared, so that children can report.  The parent writes a process id
-       after each fork; a page that is not shared would be copied by the kernel
-       at the first write after a fork. */
+    /* The slots are shared, so that children can report.  The parent writes a
+       process id after each fork; if the page were not shared, the kernel would
+       copy it. */
     *children =
         (struct children){.server = server,
                           .slots = server_share(limit * sizeof(struct child)),
@@ -42,9 +42,9 @@ static size_t slot_of(const struct children *children, pid_t child) {
 
 /* ---- Connections to Redis that are lent ---- */
 
-/* Returns a connection to lend.  NULL while Redis has never answered, is down
-   or has no free connection: a child that needs one then connects itself.  Each
-   additional descriptor of the parent makes each fork slower. */
+/* Returns a connection to lend.  Returns NULL if Redis has never answered, is
+   down or has no free connection: then a child that needs one connects itself.
+   Each additional descriptor of the parent makes each fork slower. */
 static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->replied_at != 0 && !shared->down;
@@ -90,7 +90,7 @@ static void take_back(struct child *child) {
     } else if (child->client != NULL && child->final_state == LOAN_READY) {
         redis_pipeline_set_idle(&child->client->pipeline);
         child->client->used_at = now;
-        redis_client_check_before_use(child->client); /* the next child */
+        redis_client_check_before_use(child->client); /* by the next child */
     }
 }
 
@@ -113,7 +113,7 @@ static void close_idle(struct children *children) {
     }
 }
 
-/* In the child: its pool of connections begins with what it was lent. */
+/* Called in the child: puts the lent connection into the child's pool. */
 static void take_loan(const struct children *children, size_t slot) {
     struct child *self = &children->slots[slot];
     struct redis_pool *pool = &children->server->redis_pool;
@@ -159,8 +159,9 @@ void children_exit(struct children *children, size_t slot) {
     _exit(EXIT_SUCCESS);
 }
 
-/* A child should end by itself: if a signal has ended it, that is logged.  But
-   not when time is up, because then the parent kills those that still run. */
+/* Logs that a signal has ended a child, because children should end by
+   themselves.  When time is up it logs nothing, because the parent kills the
+   children that still run. */
 static void log_crash(pid_t child, int status) {
     static struct log_limit crashes;
 
@@ -195,7 +196,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     return child > 0;
 }
 
-/* Its only purpose: SIGCHLD interrupts ppoll(). */
+/* Does nothing: only signals with a handler interrupt ppoll(). */
 static void on_child(int signal_number) {
     (void)signal_number;
 }

@@ -2,17 +2,18 @@
 /*
  * Child processes that serve: 02, 03 and 09 fork, stop and reap them.
  *
- * Who owns a socket after fork()?  Both.  So in 02, once Redis has answered,
- * the parent connects, without waiting, and lends; the connection outlives the
- * child.  A child that ends well reports the state of the connection in shared
- * memory.  A killed child may have left half a command or an unread reply,
- * which the next child would take for its own, so the parent closes the
- * connection.
+ * Who owns a socket after fork()?  Both processes.  So in 02, once Redis has
+ * answered, the parent connects to it, without waiting, and lends the
+ * connection to a child.  The connection outlives the child.  A child that ends
+ * well reports the state of the connection in shared memory.  If a child is
+ * killed, the parent closes the connection: half a command or an unread reply
+ * may be left, and the next child would take it for its own.
  *
  * If Redis has no free connection, each process closes its own when it does not
- * use it.  A child that sleeps with one must be woken for that.  The rejected
- * child wakes the parent repeatedly, and the parent wakes those that keep one:
- * only a parent knows that a process id is still its child's.
+ * use it.  A child that sleeps and keeps one must be woken for that.  So a
+ * child that Redis has rejected wakes the parent repeatedly, and the parent
+ * wakes the children that keep one.  Only the parent knows that a process id
+ * still belongs to a child.
  */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
@@ -24,12 +25,11 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* A child has the slot that it was forked for until it has ended and was
-   reaped. */
+/* A child has its slot from the fork until it has ended and was reaped. */
 struct child {
     pid_t pid;                   /* 0: the slot is free */
-    struct redis_client *client; /* what is, or can be, lent; NULL: nothing */
-    _Atomic bool keeps_idle; /* it has a connection that it may not be using */
+    struct redis_client *client; /* lent, or ready to be lent; NULL: none */
+    _Atomic bool keeps_idle;     /* it may keep an unused connection */
     enum {
         LOAN_BROKEN, /* also the value until the child reports another */
         LOAN_UNUSED,
@@ -43,13 +43,13 @@ struct children {
     struct child *slots;
     size_t limit;          /* slots */
     _Atomic size_t *alive; /* used slots; all processes may read it */
-    bool lends;            /* a connection to Redis to each child */
+    bool lends;            /* the parent lends connections to Redis */
     int64_t checked_at;    /* time of the last check for unused connections */
     bool stopped;          /* children_stop() was called */
     sigset_t mask;
 };
 
-/* If there is no memory for so many slots, prints that and exits 1. */
+/* If there is no memory for that number of slots, prints that and exits 1. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
@@ -57,24 +57,23 @@ void children_init(struct children *children, struct server *server,
 bool children_are_complete(const struct children *children);
 
 /* Forks a child for a free slot; there must be one.  Returns what fork(2) does.
-   The child dies with its parent, even if that is killed.  In the child this
-   sets *slot, and puts what the parent lends into the pool of connections to
-   Redis. */
+   The kernel kills the child when its parent ends.  Sets *slot.  In the child,
+   puts the lent connection into the pool of connections to Redis. */
 pid_t children_fork(struct children *children, size_t *slot);
 
-/* Ends a child that has served: reports the state of a lent connection to the
-   parent, and closes its own.  Does not call exit(3), whose clean-up is the
-   parent's. */
+/* Ends a child that has served: reports the state of a lent connection, and
+   closes its own.  Does not call exit(3), whose clean-up is the parent's
+   task. */
 __attribute__((noreturn)) void children_exit(struct children *children,
                                              size_t slot);
 
-/* Reaps a child that has ended, and sets its slot, which is free again.  Logs a
-   crash.  If `wait` is true, waits for a child to end.  Returns false if none
-   has ended or a signal came.  Call it each time the parent has slept: it also
-   closes connections to Redis that others may need. */
+/* Reaps a child that has ended, and sets *slot to its slot, which is free
+   again.  Logs a crash.  If `wait` is true, waits for a child to end.  Returns
+   false if none has ended or a signal came.  Call it each time the parent has
+   slept: it also closes connections to Redis that others may need. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
-/* From now on the end of a child ends children_sleep().  Call it before
+/* Makes the end of a child interrupt children_sleep().  Call it before
    server_ready(). */
 void children_watch_exits(struct children *children);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A descriptor that an event loop watches: the listening socket, a client,
-   Redis. */
+/* Descriptors that an event loop watches: the listener, clients, Redis. */
 #ifndef NET_EVENT_SOURCE_H
 #define NET_EVENT_SOURCE_H
 
@@ -9,35 +8,34 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Readiness.  poll and epoll have different names for the same things, and the
+/* Kinds of readiness.  poll and epoll have different names for them, but the
    same values.  Both are level-triggered: a socket that is still ready is
    reported again in the next loop iteration, so bytes may be left for later.
-   (Edge-triggered, EPOLLET: it is reported once, and the program must read
-   until EAGAIN.) */
+   (Edge-triggered, EPOLLET: it is reported once, so read until EAGAIN.) */
 enum {
     READABLE = POLLIN,          /* EPOLLIN */
     WRITABLE = POLLOUT,         /* EPOLLOUT */
-    BROKEN = POLLERR | POLLHUP, /* closed by both: reported in any case */
+    BROKEN = POLLERR | POLLHUP, /* an error, or closed: always reported */
 };
 
 struct event_source {
     enum { SOURCE_LISTENER, SOURCE_CLIENT, SOURCE_REDIS } kind;
     int descriptor;    /* -1: closed */
-    unsigned interest; /* what the loop watches it for; 0: it does not */
+    unsigned interest; /* what the loop watches it for; 0: nothing */
     size_t slot;       /* for the loop's own use */
 };
 
 /* An event loop, for code that has something to watch. */
 struct event_loop {
-    /* Watches the source for another interest than before; 0: no more.  A
-       source that was just closed has the descriptor -1.  Returns false if
-       memory is short: then it stays as it was. */
+    /* Changes what the source is watched for; 0: it is no longer watched.  A
+       source that was just closed has the descriptor -1.  Returns false, and
+       changes nothing, if memory is short. */
     bool (*watch)(void *context, struct event_source *source,
                   unsigned interest);
     void *context;
 };
 
-/* Returns false as above. */
+/* Calls watch() if the interest changes.  Returns false if memory is short. */
 static inline bool source_watch(const struct event_loop *loop,
                                 struct event_source *source,
                                 unsigned interest) {
@@ -49,8 +47,8 @@ static inline bool source_watch(const struct event_loop *loop,
     return true;
 }
 
-/* Closes first and then informs the loop.  This saves epoll a system call: a
-   closed descriptor has left its set (epoll(7)). */
+/* Closes the descriptor, and only then informs the loop.  This saves epoll a
+   system call: a closed descriptor has left its set (epoll(7)). */
 static inline void source_close(const struct event_loop *loop,
                                 struct event_source *source) {
     if (source->descriptor >= 0)

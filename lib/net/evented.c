@@ -14,8 +14,8 @@ void evented_init(struct evented *evented, struct server *server,
     slab_init(&evented->memory, size, CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_make_listener_nonblocking(server);
-    /* Each client may be receiving a different large file: one descriptor more
-       for each.  Loops in several processes share the memory. */
+    /* OPEN_FILES clients may each receive a different large file, which takes
+       one descriptor more.  Loops in several processes share the memory. */
     evented->limit = server_room_in_memory(
         server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY,
         CONNECTION_MEMORY * server->options.workers);
@@ -149,11 +149,11 @@ struct event_conn *evented_adopt(struct evented *evented,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
     cached_time_next_round(
-        &evented->cached_time); /* its request may be newer */
+        &evented->cached_time); /* its request may be newer than this */
     return conn;
 }
 
-/* Another event of this loop iteration may still point to its memory. */
+/* The memory stays: another event of this loop iteration may point to it. */
 void evented_forget(struct evented *evented, struct event_conn *conn) {
     evented_stop_waiting(evented, conn);
     connection_free(&conn->connection);
@@ -213,9 +213,8 @@ static struct event_conn *conn_of(struct redis_waiter *waiter) {
     return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* A reply of a wrong type may belong to another command, like all replies after
-   it.  So the connection is closed.  Only the type of the reply is used after
-   that. */
+/* A reply of a wrong type may belong to another command, as all later ones do.
+   So the connection is closed, and after that only the reply's type is used. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;

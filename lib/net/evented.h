@@ -14,10 +14,10 @@
 /* A connection while it is served: it holds the half-done request. */
 struct event_conn {
     struct event_source
-        source; /* first: a pointer to it is one to all of this */
+        source; /* first, so a pointer to it also points to this */
     struct client client;
     struct connection connection;
-    enum timeout awaited; /* the list of waiting that it is in */
+    enum timeout awaited; /* the list of `waiting` that it is in */
     int64_t deadline;
     struct progress progress;       /* of what is sent */
     struct event_conn *prev, *next; /* in a list: waiting, or closed */
@@ -35,19 +35,19 @@ struct evented {
     size_t limit;            /* the most connections */
     struct event_conn *next; /* memory for the next connection; NULL: not yet */
     struct slab memory;      /* for connections */
-    struct trim trim;        /* when unused memory is given back */
-    int64_t trim_at;         /* the same, at the latest */
-    /* All in one list have the same timeout.  So the oldest wait is first, and
-       only the first needs to be checked. */
+    struct trim trim;        /* for memory_trim() */
+    int64_t trim_at;         /* when to call memory_trim() again */
+    /* All connections in one list have the same timeout.  So the oldest wait is
+       first, and only the first needs to be checked. */
     struct event_conn *waiting[TIMEOUTS];
     struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
 };
 
-/* `size`: the bytes of one connection; it begins with a struct event_conn. */
+/* `size`: the bytes of a connection; it begins with a struct event_conn. */
 void evented_init(struct evented *evented, struct server *server,
                   struct event_loop loop, size_t size);
-void evented_free(struct evented *evented); /* every connection is closed */
+void evented_free(struct evented *evented); /* when all are closed */
 
 void evented_begin_round(struct evented *evented);
 /* Frees closed connections, and sometimes returns memory to the kernel. */
@@ -55,8 +55,8 @@ void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */
 
-/* Sets the client's deadline.  An existing deadline stays, but during sending
-   each check sets it again. */
+/* Sets the client's deadline.  An existing deadline stays; but while a response
+   is sent, each check sets a new one. */
 void evented_start_waiting(struct evented *evented, struct event_conn *conn);
 void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
 
@@ -64,39 +64,38 @@ void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
    happens. */
 int evented_timeout(const struct evented *evented);
 
-/* Returns a connection whose deadline has passed; NULL: there is none.  While
-   the response is sent, a client has time as long as it takes bytes. */
+/* Returns a connection whose deadline has passed; NULL: there is none.  A
+   client that acknowledges bytes of its response gets more time. */
 struct event_conn *evented_expired(struct evented *evented);
 
 /* ---- Connections ---- */
 
-/* Reserves memory for one more connection before it is accepted: if there is
-   none, the client stays in the backlog.  Returns false if none may be accepted
-   now. */
+/* Reserves memory for one more connection.  Returns false if none may be
+   accepted now: then the client stays in the backlog. */
 bool evented_reserve(struct evented *evented);
 
-/* The second part of evented_reserve(), for a client that has been accepted
+/* The last part of evented_reserve(), for a client that was accepted
    already. */
 bool evented_reserve_memory(struct evented *evented);
 
-/* No client is accepted for a RETRY_DELAY, because something has run out. */
+/* Accepts no client for a RETRY_DELAY, because a resource has run out. */
 void evented_pause_accepting(struct evented *evented);
 
-/* The client takes the reserved memory. */
+/* Makes a connection for the client, in the reserved memory. */
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
-/* Its socket was closed.  The memory stays until the loop iteration ends. */
+/* Removes a connection whose socket was closed.  Its memory stays until the
+   loop iteration ends. */
 void evented_forget(struct evented *evented, struct event_conn *conn);
 
-/* At NEED_KEEP. */
+/* At NEED_KEEP: may the connection be kept? */
 bool evented_may_keep(const struct evented *evented);
 
-/* At NEED_SEND: makes one call of transmit().  Returns false if the kernel has
-   no room now. */
+/* At NEED_SEND: calls transmit() once.  Returns false if it would block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
-/* At NEED_DONE. */
+/* At NEED_DONE: counts and logs the exchange, and begins the next one. */
 void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
 
 /* ---- Redis: one connection for all clients ---- */
@@ -105,9 +104,9 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
    unavailable: then the response reports it. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
-/* Gives the next reply, if one is there, to the first connection in the queue;
-   or none, if Redis has failed.  Returns that connection, for the caller to
-   drive; NULL: all others wait. */
+/* Gives the next reply to the first connection in the queue, or reports to it
+   that Redis has failed.  Returns that connection, which the caller must drive;
+   NULL: no reply has come for the others. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

@@ -40,7 +40,7 @@ static void set_option(int descriptor, int level, int option, const void *value,
  *
  * TCP_NODELAY (since Linux 1.0): what is written leaves at once.  Without it
  * the second of two pipelined responses waits until the client has acknowledged
- * the first (Nagle's algorithm), which a Linux client may delay by 40 ms.
+ * the first (Nagle's algorithm).  Linux clients may delay that by 40 ms.
  *
  * Accepted connections inherit the options (on Linux), which saves calls.  The
  * receive timeout also ends accept after ten seconds without a client.
@@ -60,7 +60,8 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns -1 with errno set: no such family, or too few descriptors. */
+/* Returns a socket; -1 with errno set if the system lacks this family, or no
+   descriptor is left. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

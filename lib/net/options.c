@@ -18,7 +18,8 @@
 #define VERSION "unknown"
 #endif
 
-/* Sanitizers make calls of their own, and read /proc. */
+/* A server with a sanitizer is not confined: the sanitizer makes other calls,
+   and reads /proc. */
 #ifdef SANITIZED
 #define CONFINED false
 #else
@@ -177,7 +178,7 @@ static void print_and_exit(const struct architecture *architecture,
     exit(EXIT_SUCCESS);
 }
 
-/* An option that does not exist, or one without its value. */
+/* Reports an option that does not exist, or that lacks its value. */
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
@@ -188,7 +189,8 @@ __attribute__((noreturn)) static void reject(int letter, char **argv) {
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
 }
 
-/* Sets one option; its value is in optarg.  Returns false if it is another. */
+/* Sets one option, whose value is in optarg.  Returns false if the option is
+   one of those that print something: print_and_exit(). */
 static bool set_option(struct options *options, int letter) {
     switch (letter) {
     case 'p':

@@ -36,7 +36,7 @@ struct options {
     int time_scale; /* clients get 1/N of their time */
     bool log;
     bool listener_each; /* each worker has a listening socket */
-    bool each_worker;   /* its requests are printed at the end */
+    bool each_worker;   /* at the end print the requests of each */
     const char *user;   /* the user to change to, or NULL */
     bool confined;
 };

@@ -119,7 +119,7 @@ int readiness_prepare_wait(struct evented *evented) {
     unsigned interest = evented_reserve(evented) ? READABLE : 0;
 
     if (!source_watch(&evented->loop, &evented->listener, interest))
-        evented_pause_accepting(evented); /* and then again */
+        evented_pause_accepting(evented); /* the next call tries again */
     return evented_timeout(evented);
 }
 
@@ -166,9 +166,8 @@ void readiness_event(struct evented *evented, struct event_source *source,
     }
 }
 
-/* Receives once more before a client is disconnected: after the server was
-   suspended (SIGSTOP), more sockets may be ready than one epoll_wait() returns.
- */
+/* Receives once more before a client is disconnected: after a suspension
+   (SIGSTOP) more sockets may be ready than one epoll_wait() returns. */
 static void expire(struct evented *evented) {
     struct event_conn *conn;
 
@@ -194,7 +193,7 @@ void readiness_end_round(struct evented *evented) {
        again, so that a long iteration does not shorten Redis' timeout. */
     redis_pipeline_check(redis, evented->now);
     redis_pipeline_flush(redis, MSG_DONTWAIT, clock_milliseconds());
-    if (redis->failing != NULL) /* those that get no reply */
+    if (redis->failing != NULL) /* these waiters get no reply */
         redis_ready(evented, 0);
     redis_pipeline_watch(redis);
     evented_end_round(evented);
@@ -205,7 +204,7 @@ bool readiness_keep_running(struct evented *evented) {
 
     if (!server_is_stopping())
         return true;
-    /* Closes those that are idle, unless a request has come meanwhile. */
+    /* Closes idle connections, unless a request has come meanwhile. */
     for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
         DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
             if (!connection_is_idle(&conn->connection))

@@ -17,8 +17,8 @@
 void readiness_init(struct evented *evented, struct server *server,
                     struct event_loop loop);
 
-/* The source is READABLE, WRITABLE or BROKEN.  If it was closed earlier in the
-   same loop iteration, nothing is done. */
+/* Handles an event: the source is READABLE, WRITABLE or BROKEN.  Does nothing
+   if it was closed earlier in the same loop iteration. */
 void readiness_event(struct evented *evented, struct event_source *source,
                      unsigned readiness);
 

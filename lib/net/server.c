@@ -19,21 +19,21 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* The text is written in memory first, because stdio would lose lines if their
-   reader is slow. */
+/* The text is first written in memory: stdio would lose lines if their reader
+   is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
         server_fatal("no memory: %s", strerror(errno));
 }
 
-/* With an access log on standard output they go to standard error. */
+/* Prints the notes to standard error if standard output is the access log. */
 static void print_notes(struct server *server) {
     int descriptor = server->options.log ? STDERR_FILENO : STDOUT_FILENO;
     bool whole = ferror(server->notes) == 0;
 
     if (fclose(server->notes) != 0 || !whole || server->text == NULL)
-        server_fatal("no memory for what it prints: %s", strerror(ENOMEM));
+        server_fatal("no memory for the text to print: %s", strerror(ENOMEM));
     output_text(descriptor, server->text, server->text_length);
     free(server->text);
 }
@@ -75,8 +75,8 @@ static void change_user(const char *name) {
                      strerror(errno));
 }
 
-/* If memory is short, fewer workers than wanted are better than many that the
-   kernel kills. */
+/* If memory is short, few workers are better than many that the kernel
+   kills. */
 static void limit_workers(struct server *server) {
     size_t wanted = server->options.workers;
     size_t room =
@@ -138,7 +138,7 @@ void server_start(struct server *server,
 void server_ready(struct server *server) {
     const struct options *options = &server->options;
 
-    print_banner(server); /* now, because it makes calls that are not kept */
+    print_banner(server); /* first, because its calls are forbidden later */
     const char *rights =
         ops_confine_calls(options->confined, server->architecture->calls);
     fprintf(server->notes, "redis         %s\nconfined      %s\n",
@@ -189,8 +189,7 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Many errors show only that the client left while it waited: see
-           accept(2). */
+        /* Many errors show only that the client left while it waited. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
         /* The parent of 03, or another worker, has shut the socket down: the
@@ -235,7 +234,7 @@ static void append_printable(struct buffer *line, struct view text) {
     }
 }
 
-/* In the Common Log Format. */
+/* Appends a line in the Common Log Format. */
 static void append_log_line(struct buffer *line, const char *address,
                             const struct exchange *exchange) {
     struct view request = exchange->request.line;
@@ -262,7 +261,7 @@ static void append_log_line(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\n"));
 }
 
-/* Without stdio, whose buffer a fork would double. */
+/* Does not use stdio, whose buffer a fork would double. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};
@@ -277,8 +276,8 @@ void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,
                           const struct connection *connection) {
-    /* Sends the last bytes, too, if they still wait for this (transmit.c).
-       Fails harmlessly if the client has left. */
+    /* This also sends bytes that MSG_MORE has kept back (transmit.c).  Fails
+       harmlessly if the client has left. */
     if (!connection->keep_alive)
         shutdown(client->socket, SHUT_WR);
     statistics_count(counters, &connection->exchange);

@@ -15,8 +15,9 @@
 #include <netinet/in.h>
 
 struct server {
-    /* Of this process; an event loop has a pipeline instead.  It is first: a
-       child of 02 writes to it, and to the stack, which is near it. */
+    /* The connections to Redis of this process; an event loop has a pipeline
+       instead.  It is first, so it is nearest to the end of the stack.  A child
+       of 02 writes to both, and the kernel copies fewer pages. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;
@@ -26,7 +27,7 @@ struct server {
     int listener;              /* where this process accepts */
     int *listeners;            /* all: one, or one for each worker */
     size_t listeners_count;
-    FILE *notes; /* writes to the text that start and end print */
+    FILE *notes; /* writes to `text`, which is printed */
     char *text;
     size_t text_length;
 };
@@ -43,8 +44,8 @@ void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);
 
-/* The start is over: drops the rights that serving does not need
-   (ops/confine.c), and prints the banner.  Call it before any fork. */
+/* Ends the start: drops the rights that serving does not need (ops/confine.c),
+   and prints the banner.  Call it before any fork. */
 void server_ready(struct server *server);
 
 /* Called in a worker: if each worker has a listener, this process uses its own
@@ -52,13 +53,13 @@ void server_ready(struct server *server);
    number serves the clients that wait there. */
 void server_take_listener(struct server *server, size_t number);
 
-/* Accepting never sleeps from now on: for servers that sleep elsewhere. */
+/* From now on accepting never sleeps: for servers that sleep elsewhere. */
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2)
    (since Linux 2.6.28).  Returns false if there is none: errno is EAGAIN, or
-   shows that descriptors or memory are short; without SOCK_NONBLOCK it has then
-   paused for a RETRY_DELAY. */
+   shows that descriptors or memory are short.  In the latter case it first
+   pauses for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 

@@ -9,14 +9,14 @@
  * memory, then the part of the file.  For that part sendfile(2) (since Linux
  * 2.2) reads the page cache, so nothing is copied into our memory.  Returns how
  * many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
- * set.  It sleeps if the socket does.
+ * set.  It sleeps if the socket is a blocking one.
  */
 ssize_t transmit(int socket, struct pending pending);
 
 /*
- * Whether the client takes what it is sent.  The return of a send call shows
- * only that the kernel had room in its buffer.  With a slow client it may have
- * none for long, and then a third of the buffer at once.
+ * The client's progress in receiving a response.  The return of a send call
+ * shows only that the kernel had room in its buffer.  If a client is slow, the
+ * buffer may be full for long, and then a third of it becomes free at once.
  */
 struct progress {
     uint64_t acknowledged; /* bytes, at the last check */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The interface in its simplest form (ops.h), for `make plain`: what a server
- * does without the second storey.  The comment of each function names the
+ * does without the second storey.  The heading of each section names the
  * missing protection.
  */
 #include "ops.h"
@@ -150,8 +150,7 @@ void cache_return(struct cache *cache, struct file *file) {
     file_close(file);
 }
 
-/* ---- Printing: each line at once; a reader that stops, stops the server ----
- */
+/* ---- Printing: each line waits for its reader, and so does the server ---- */
 
 void output_line(int descriptor, const char *line, size_t length) {
     output_text(descriptor, line, length);

@@ -8,18 +8,18 @@
 #include <sys/time.h>
 #include <time.h>
 
-/* Milliseconds that only grow, from some unknown start.  The coarse clock
-   (since Linux 2.6.32) is the time of the kernel's last tick, exact to a few
-   milliseconds.  It is cheap: it is read from memory, without a system call
-   (vdso(7)) and without access to the hardware clock. */
+/* Returns the milliseconds since an arbitrary start; they never go back.  The
+   coarse clock (since Linux 2.6.32) is the time of the kernel's last tick,
+   exact to a few milliseconds.  It is cheap: it is read from memory, without a
+   system call (vdso(7)) and without access to the hardware clock. */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Of all callers at once, in all processes, one gets true; then none for a
-   pause. */
+/* Returns true to only one of all callers, in all processes, and then to none
+   for `pause` milliseconds. */
 static inline bool clock_claim(_Atomic int64_t *next_at, int64_t now,
                                int pause) {
     int64_t expected = atomic_load(next_at);

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Prints one line, what failed at the start and what to do, and exits 1. */
+/* Prints what failed at the start and what to do, in one line, and exits 1. */
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
-/* The limit of a message that may repeat: all zero at first, in memory that all
-   processes share.  Messages that come too soon are only counted. */
+/* The limit of a message that may repeat.  It is all zero at first, in memory
+   that all processes share.  Messages that come too soon are only counted. */
 struct log_limit {
     _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
     _Atomic unsigned suppressed;

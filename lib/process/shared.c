@@ -19,7 +19,7 @@ void *server_share_pages(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
-        server_fatal("no memory to share (%s); allow it more", strerror(errno));
+        server_fatal("no shared memory (%s); raise the limit", strerror(errno));
     return memory;
 }
 

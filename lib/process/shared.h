@@ -17,11 +17,11 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
 
-/* Some bytes of a mapping that several such pieces share: each additional
-   mapping makes each fork slower. */
+/* Returns a part of a mapping that is used for several such pieces, because
+   each additional mapping makes each fork slower. */
 void *server_share(size_t size);
 
-/* It is in pages of its own, so another process can find it
+/* Returns pages of their own, which another process can find
    (/proc/PID/maps). */
 void *server_share_pages(size_t size);
 

@@ -25,8 +25,7 @@ static struct {
     _Atomic bool *stop_all; /* the owner has to stop; shared by all */
 } stop = {.listener = -1};
 
-/* A socket that has been shut down is readable too, but reports POLLHUP as
-   well. */
+/* A socket that was shut down is readable, too, but also reports POLLHUP. */
 static bool has_backlog_at(int listener) {
     struct pollfd entry = {.fd = listener, .events = POLLIN};
 
@@ -39,8 +38,8 @@ bool server_has_backlog(void) {
 
 /* Shuts down the listening sockets at which no client waits, because a later
    client would never be served.  The process that made the sockets does this
-   for all; a worker does it for its own, and only if all stop (otherwise others
-   use its socket).  Returns false if a client waits at one. */
+   for all.  A worker does it for its own if all stop; otherwise others use its
+   socket.  Returns false if a client waits at one of them. */
 static bool shut_down_listeners(void) {
     bool owner = getpid() == stop.owner, closed = true;
     const int *listeners = owner ? stop.listeners : &stop.listener;
@@ -56,7 +55,7 @@ static bool shut_down_listeners(void) {
 
 /* Sets the timer of the next wake-up.  The pauses grow; one wake-up comes when
    the time is over, and then one every RETRY_DELAY.  The timer is periodic,
-   because a thread that does not set it again may get its signal. */
+   because its signal may go to a thread that does not set it again. */
 static void set_timer(void) {
     int64_t left = stop.out_of_time_at - clock_milliseconds();
     long pause = left > 0 ? (long)left : RETRY_DELAY;
@@ -110,8 +109,8 @@ static void set_handler(int signal_number, void (*handler)(int)) {
     sigaction(signal_number, &action, NULL); /* fails for no signal used here */
 }
 
-/* The process that forks; 0: none does.  Set before the first fork: if each
-   child set it, the kernel would copy the page for each of them. */
+/* The process that forks; 0: none does.  It is set before the first fork: if
+   each child set it, the kernel would copy the page for each of them. */
 static pid_t parent;
 
 void stop_set_parent(void) {
@@ -142,7 +141,7 @@ void stop_init(const int *listeners, size_t count) {
     set_handler(SIGALRM, on_tick);
     set_handler(SIGTERM, on_stop);
     set_handler(SIGINT, on_stop);
-    /* nohup(1) makes the program ignore it; this setting is kept. */
+    /* If nohup(1) has made SIGHUP ignored, it stays ignored. */
     if (signal(SIGHUP, SIG_IGN) != SIG_IGN)
         set_handler(SIGHUP, on_stop);
     /* Signals that the parent has blocked stay blocked after exec. */

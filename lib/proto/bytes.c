@@ -75,8 +75,8 @@ char *buffer_reserve(struct buffer *buffer, size_t more) {
         return NULL;
     if (more > buffer->capacity - buffer->length || buffer->data == NULL) {
         size_t needed = buffer->length + more;
-        /* The new size is 1.5 times the old one, so that n appends copy O(n)
-           bytes in all. */
+        /* Grows by half of the old size, so n appends copy O(n) bytes in
+           all. */
         size_t capacity = buffer->capacity + buffer->capacity / 2;
         capacity = MAX(MAX(capacity, needed), 64);
         char *data =

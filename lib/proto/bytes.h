@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Bytes: a view of bytes that other code owns, and a buffer that owns and grows
- * its own.
+ * A view refers to bytes of other code; a buffer owns its bytes, and grows.
  *
  * Neither is a C string: both may hold NUL bytes and neither ends in one.
  */
@@ -29,8 +28,8 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* In the header, so that the compiler can inline them: a request calls them
-   some three hundred times. */
+/* These functions are in the header, so that the compiler can inline them: a
+   request calls them some three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);
@@ -39,7 +38,7 @@ static inline struct view view_slice(struct view view, size_t offset,
 }
 
 static inline struct view view_skip(struct view view, size_t offset) {
-    return view_slice(view, offset, view.length - offset); /* which checks it */
+    return view_slice(view, offset, view.length - offset);
 }
 
 /* memcmp must not see the NULL of an empty view, whatever the length. */
@@ -53,12 +52,13 @@ static inline bool view_starts_with(struct view view, struct view prefix) {
            view_equal(view_slice(view, 0, prefix.length), prefix);
 }
 
-/* Up to its NUL, without it. */
+/* Returns a view of the string, without its NUL. */
 static inline struct view view_of(const char *string) {
     return (struct view){string, strlen(string)};
 }
 
-struct view view_trim(struct view view); /* no blanks around it: SP, HTAB */
+/* Returns the view without the blanks (SP, HTAB) around it. */
+struct view view_trim(struct view view);
 
 /* Only ASCII letters have a case here. */
 bool bytes_equal_ignoring_case(const char *a, const char *b, size_t length);
@@ -97,7 +97,7 @@ static inline size_t view_span(struct view view, const struct byte_set *set) {
     return length;
 }
 
-/* Takes them off its front. */
+/* Takes these bytes off the front of *rest, and returns them. */
 static inline struct view view_take(struct view *rest,
                                     const struct byte_set *set) {
     struct view first = view_slice(*rest, 0, view_span(*rest, set));
@@ -105,25 +105,25 @@ static inline struct view view_take(struct view *rest,
     return first;
 }
 
-/* Cuts *rest at the first separator: returns what is before it and leaves in
- *rest what is after it (nothing if there was no separator). */
+/* Cuts *rest at the first separator.  Returns the part before it; the part
+   after it stays in *rest (nothing if there was no separator). */
 struct view view_cut(struct view *rest, char separator);
 
 /* Takes the next element off a list with commas, without blanks around it.
-   Empty elements do not count (RFC 9110, section 5.6.1.2).  Returns false at
-   the end. */
+   Skips empty elements (RFC 9110, section 5.6.1.2).  Returns false at the
+   end. */
 bool view_next_element(struct view *list, struct view *element);
 
 /* Reads a decimal number, digits only.  Returns false, and leaves *number
-   alone, if it is empty, has another byte or exceeds the limit. */
+   unchanged, if the text is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 
 /* The value of a hexadecimal digit, 0 to 15, or -1. */
 int hex_digit(char byte);
 
-/* A growable buffer; all zero is a valid empty one.  A failure stays: the
-   append for which memory is short sets `failed`, and later ones do nothing. So
-   code may append twenty things and check once at the end. */
+/* A growable buffer; all zero is a valid empty one.  If memory is short, an
+   append sets `failed`, and later ones do nothing.  So code may append many
+   parts and check once, at the end. */
 struct buffer {
     char *data;
     size_t length;   /* bytes in use */
@@ -132,10 +132,10 @@ struct buffer {
 };
 
 /* Makes room for `more` bytes after the used ones and returns its address;
-   NULL, with `failed` set, if memory is short.  Moves earlier bytes. */
+   NULL, with `failed` set, if memory is short.  May move the used bytes. */
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
-/* Most appends find room: then there is no function call. */
+/* Most appends find room, and then make no function call. */
 void buffer_append_growing(struct buffer *buffer, struct view view);
 static inline void buffer_append(struct buffer *buffer, struct view view) {
     if (buffer->failed || view.length >= buffer->capacity - buffer->length) {

@@ -15,9 +15,9 @@ static uint32_t code_point(struct view text, size_t length) {
     return code;
 }
 
-/* Must HTML text not contain this character?  These are control characters of
-   Latin 1, characters that change the direction of the text after them, and
-   noncharacters (the last two of each plane, U+FDD0 to U+FDEF). */
+/* Must HTML text not contain this character?  Forbidden are control characters
+   of Latin 1, and those that change the direction of the text.  So are
+   noncharacters: the last two of each plane, and U+FDD0 to U+FDEF. */
 static bool is_forbidden(uint32_t code) {
     return (code >= 0x80 && code <= 0x9f) ||
            (code >= 0x202a && code <= 0x202e) ||

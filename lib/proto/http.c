@@ -73,10 +73,9 @@ static bool is_host(struct view view) {
     struct view rest = view_skip(view, literal ? end + 1 : end);
     bool host_is_good = literal ? is_ipv6(view_slice(view, 1, end - 1))
                                 : is_registered_name(view_slice(view, 0, end));
-    return host_is_good &&
-           (rest.length == 0 || (rest.data[0] == ':' && rest.length == 1) ||
-            (rest.data[0] == ':' &&
-             view_number(view_skip(rest, 1), 65535, &port)));
+    return host_is_good && (rest.length == 0 || view_equal(rest, VIEW(":")) ||
+                            (rest.data[0] == ':' &&
+                             view_number(view_skip(rest, 1), 65535, &port)));
 }
 
 /* RFC 9112, section 3.2.3: a host and a port, neither of them empty. */
@@ -152,22 +151,20 @@ static ssize_t parse_request_line(struct http_request *request,
     if (version.data[5] != '1')
         return reject(request, 505,
                       "This server speaks HTTP/1.1 and HTTP/1.0.");
-    /* A higher minor version is read as the highest that we know: RFC 9110,
-       section 2.5. */
+    /* A higher minor version counts as 1: RFC 9110, section 2.5. */
     request->minor_version = version.data[7] == '0' ? 0 : 1;
     return parse_target(request, method, target);
 }
 
 /* ---- The fields ---- */
 
-/* Values of several fields that depend on each other: checked after the last
-   field. */
+/* Values of fields that depend on each other; checked after the last field. */
 struct framing {
     size_t fields;
     bool has_length;
     size_t codings;       /* of Transfer-Encoding */
     bool ends_in_chunked; /* the last transfer coding so far is chunked */
-    bool early_chunked;   /* one before it is */
+    bool early_chunked;   /* an earlier coding is chunked */
     bool close;
     bool keep_alive;
 };
@@ -221,7 +218,7 @@ static ssize_t parse_expect(struct http_request *request, struct view value) {
             return reject(request, 417,
                           "The only expectation known here is "
                           "100-continue.");
-        /* Ignored in HTTP/1.0, which has no 100. */
+        /* Ignored in HTTP/1.0, which has no status 100. */
         request->expects_continue = request->minor_version > 0;
     }
     return 0;
@@ -329,8 +326,7 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Returns the end of the head.  Until the end has arrived, nothing else is
-   parsed. */
+/* Returns the end of the head.  Until it has come, nothing else is parsed. */
 static ssize_t find_end(struct view input, size_t start, size_t seen,
                         struct http_request *request) {
     size_t at = seen > start ? seen : start;

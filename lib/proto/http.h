@@ -4,13 +4,13 @@
  *
  * The functions are pure.  Every parser returns one of three kinds of numbers:
  *
- *     > 0   so many bytes were consumed, the thing is whole
- *     0     need more
- *     < 0   bad; minus the status to answer with, such as -400
+ *     > 0   complete; the number of bytes that were consumed
+ *     0     more bytes are needed
+ *     < 0   invalid; minus the status of the answer, such as -400
  *
  * The parser is strict if two programs could otherwise read the same bytes as
- * different requests (request smuggling).  A line ends only in CR LF; a blank
- * before a colon is an error; a request may give its body's length in only one
+ * different requests (request smuggling).  A line ends only in CR LF.  A blank
+ * before a colon is an error.  The length of a body may be given in only one
  * way.
  */
 #ifndef PROTO_HTTP_H
@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.  A
    field that the client did not send is a view with data == NULL.  A field that
-   came twice is empty: RFC 9110, section 5.3, joins the two with a comma, so
-   the value is no valid date, range or type. */
+   came twice is empty: joined with a comma (RFC 9110, section 5.3), the two are
+   no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -55,8 +55,8 @@ struct http_request {
     struct view if_range;
     struct view range;
 
-    /* Lists, of which each line holds a part (see http_next_field_line): true
-       if they came. */
+    /* Lists, to be read with http_next_field_line(): each of their lines holds
+       a part.  Here data != NULL only shows that the field came. */
     struct view if_match;
     struct view if_none_match;
     struct view fields; /* all field lines, each with its CR LF */
@@ -69,21 +69,21 @@ struct http_request {
 size_t http_token_length(struct view text);
 size_t http_value_length(struct view text);
 
-/* RFC 9112, section 2.2: some clients send an empty line too many before a
-   request.  Returns the bytes of such lines at the front of the input. */
+/* RFC 9112, section 2.2: some clients send superfluous empty lines before a
+   request.  Returns the length of such lines at the front of the input. */
 size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,
-   sections 2 to 6).  The last call returned 0 and had `seen` bytes of this
-   input (0: no call yet).  *request is complete only if the result is
+   sections 2 to 6).  `seen`: the bytes of this input at the last call, which
+   returned 0; at the first call, 0.  *request is complete if the result is
    positive. */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 
 /*
- * Takes from the front of *fields, which starts as request.fields, the next
- * line of that name.  Returns false when there is none left.  The lines of one
- * name are one list, in their order: RFC 9110, section 5.3.
+ * Takes the next line of that name from the front of *fields, which is
+ * request.fields before the first call.  Returns false when none is left.  The
+ * lines of one name are one list, in their order: RFC 9110, section 5.3.
  */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);

@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/param.h>
 
-/* Each of these functions takes a line off the front of the input.  Returns its
-   number of bytes, 0 if it is not whole, or minus a status: at the first byte
-   that must not be there, even if the rest has not come. */
+/* Each of these functions takes a line off the front of the input.  It returns
+   the length of the line, 0 if the line is incomplete, or minus a status at the
+   first byte that must not be there. */
 
-/* CR LF, after the part of the line that was read already. */
+/* Takes CR LF, after the part of the line that was read already. */
 static ssize_t take_line_end(struct view input, size_t read) {
     struct view end = view_slice(VIEW("\r\n"), 0, MIN(2, input.length - read));
 
@@ -20,7 +20,7 @@ static ssize_t take_line_end(struct view input, size_t read) {
     return end.length == 2 ? (ssize_t)read + 2 : 0;
 }
 
-/* The size of a chunk, then perhaps extensions, which are dropped. */
+/* Takes the size of a chunk, and drops its extensions. */
 static ssize_t take_size(struct http_chunks *chunks, struct view input) {
     size_t at = 0;
     int digit;
@@ -45,7 +45,7 @@ static ssize_t take_size(struct http_chunks *chunks, struct view input) {
     return take_line_end(input, at);
 }
 
-/* A field, or the empty line after the last one. */
+/* Takes a trailer field, or the empty line after the last one. */
 static ssize_t take_trailer(struct view input) {
     size_t name = http_token_length(input);
     struct view rest = view_skip(input, name);
@@ -57,7 +57,7 @@ static ssize_t take_trailer(struct view input) {
     return take_line_end(input, name > 0 ? name + http_value_length(rest) : 0);
 }
 
-/* Takes what is not body, and sets the next state. */
+/* Takes a line that is no part of the body, and sets the next state. */
 static ssize_t take_line(struct http_chunks *chunks, struct view input) {
     /* The byte after the limit is an error, whatever it is. */
     size_t left = CHUNK_OVERHEAD_LIMIT - chunks->overhead;

@@ -79,8 +79,8 @@ bool http_lists_etag(struct view value, struct view etag,
     return false;
 }
 
-/* A position in a file may have any number of digits: all values after the end
-   are equal. */
+/* A position may have any number of digits: all after a file's end are
+   equal. */
 static bool parse_position(struct view digits, uint64_t *position) {
     BYTE_SET digit_bytes = {{BYTES('0', '9')}};
 

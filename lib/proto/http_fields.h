@@ -14,7 +14,7 @@
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
 
 /* Reads a date in any of the three forms of RFC 9110, section 5.6.7.  Returns
-   false if it is none. */
+   false if the value is no date. */
 bool http_parse_date(struct view value, time_t *time);
 
 /*
@@ -28,7 +28,7 @@ bool http_lists_etag(struct view value, struct view etag,
                      enum http_comparison comparison);
 
 enum http_range {
-    HTTP_RANGE_NONE,          /* no range that we serve: send all of it */
+    HTTP_RANGE_NONE,          /* no range that we serve: send the whole file */
     HTTP_RANGE_OK,            /* *first to *last, both included */
     HTTP_RANGE_UNSATISFIABLE, /* a valid one, but after the end: 416 */
 };

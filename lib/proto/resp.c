@@ -25,10 +25,10 @@ static bool parse_number(struct view text, int64_t *result) {
 
 /* ---- The end of a reply ---- */
 
-/* Each of these functions takes bytes off the front of the input.  Returns
+/* Each of these functions takes bytes off the front of the input.  It returns
    their number, 0 if more are needed, or RESP_MALFORMED. */
 
-/* The rest of a line that holds a text.  Keeps a CR until the LF comes. */
+/* Scans the rest of a line of text.  Leaves a CR until its LF has come. */
 static ssize_t scan_text(struct resp_scan *scan, struct view input) {
     size_t end = view_find(input, '\r');
 
@@ -58,8 +58,8 @@ static ssize_t scan_string(struct resp_scan *scan, struct view input) {
                : RESP_MALFORMED;
 }
 
-/* A reply begins, with this number or none.  An array's elements are counted as
-   replies that follow, so any depth works without recursion. */
+/* Notes the beginning of a reply.  An array's elements are counted as replies
+   that follow, so any depth works without recursion. */
 static void begin_reply(struct resp_scan *scan, enum resp_type type,
                         int64_t number) {
     if (scan->start == 0)
@@ -77,7 +77,7 @@ static void begin_reply(struct resp_scan *scan, enum resp_type type,
         scan->replies--;
 }
 
-/* The beginning of a reply: a type, and its number with CR LF. */
+/* Scans the beginning of a reply: a type, and its number with CR LF. */
 static ssize_t scan_line(struct resp_scan *scan, struct view input) {
     size_t end = view_find(input, '\n');
     int64_t number;

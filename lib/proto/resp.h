@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RESP2, the Redis serialization protocol: commands out, replies in.
- * Described at redis.io/docs/latest/develop/reference/protocol-spec.
+ * RESP2, the Redis serialization protocol: writes commands and parses replies
+ * (redis.io/docs/latest/develop/reference/protocol-spec).
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
  * the bytes that it was parsed from.  The search for its end has a state, so
@@ -41,30 +41,30 @@ struct resp_reply {
  */
 ssize_t resp_parse(struct view input, struct resp_reply *reply);
 
-/* The search for the end of one reply.  All zero at its start, except that
-   replies is 1. */
+/* The state of the search for the end of one reply.  At the start `replies` is
+   1, and all else is zero. */
 struct resp_scan {
     uint64_t replies; /* still to come; the elements of arrays count as well */
     uint64_t string;  /* bytes of a string, with its CR LF, still to come */
     bool in_text;     /* the rest of a status or an error is still to come */
-    size_t others;    /* itself and elements, those that are no strings */
-    size_t start;     /* bytes of its type and its number; 0: not come yet */
+    size_t others;    /* the reply and its elements, if they are no strings */
+    size_t start;     /* bytes of its type and number; 0: not complete */
     struct resp_reply reply; /* the outcome, without its bytes */
     /* For resp_read(). */
     size_t seen; /* scanned bytes of the input */
     bool skips;  /* it is too large: what was scanned is dropped */
 };
 
-/* Scans the part of it that the input holds, except for a few bytes if a line
-   is not whole.  Returns its number of bytes, or RESP_MALFORMED.  The reply has
-   ended when scan->replies is 0. */
+/* Scans the next bytes of the reply.  Returns the number of bytes that it has
+   scanned, or RESP_MALFORMED.  If a line is incomplete, its bytes remain.  The
+   reply has ended when scan->replies is 0. */
 ssize_t resp_scan(struct resp_scan *scan, struct view input);
 
 /*
  * Takes the next reply from the front of the input.  Returns 1 if it is whole,
  * 0 if more bytes are needed, -1 if they are not RESP2.  *used is the number of
- * bytes to drop: with 1 when the reply is no longer needed, with 0 at once.
- * Between two calls bytes are only appended to the input, or dropped so.
+ * bytes that the caller must drop: after a 1 when the reply is no longer
+ * needed, after a 0 at once.  Otherwise it may only append bytes to the input.
  *
  * A reply that is too large is skipped.  At its end an RESP_ERROR with our own
  * words is returned in its place, so that only its own request fails.

@@ -53,12 +53,12 @@ static bool is_stale(const struct redis_client *client) {
         return false;
     ssize_t count = recv(client->pipeline.source.descriptor, &byte, 1,
                          MSG_PEEK | MSG_DONTWAIT);
-    /* Closed, an error, or bytes that were not requested. */
+    /* It is closed, has an error, or has bytes that were not requested. */
     return count >= 0 || errno != EAGAIN;
 }
 
 /* Once a socket is connected, its calls may block, for no longer than its
-   timeouts.  If it cannot be set, they do not block. */
+   timeouts.  If these cannot be set, the calls do not block. */
 static void make_blocking(int descriptor) {
     struct timeval timeout = timeval_of(REDIS_REPLY_TIMEOUT);
 
@@ -93,9 +93,9 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
 }
 
 /* Sends the rest of the command, and receives bytes that have come; sleeps if
-   it can do neither.  After the deadline it is read without waiting: the server
-   may have been suspended (SIGSTOP).  But not an oversized reply, which may
-   never end. */
+   it can do neither.  After the deadline it continues only while bytes are
+   there: the server may have been suspended (SIGSTOP).  It does not continue
+   with an oversized reply, which may never end. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;
@@ -114,8 +114,8 @@ static void continue_call(struct redis_pipeline *redis) {
 }
 
 /* Connecting, the login and the reply have one time limit together: a worker
-   waits for them.  After a rejection the pipeline would try again, but another
-   thread may return a connection. */
+   waits for them.  After a rejection it does not wait until the pipeline tries
+   again, because another thread may return a connection. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply) {
@@ -136,7 +136,7 @@ enum redis_outcome redis_client_call(struct redis_client *client,
             return REDIS_REPLIED;
     }
     bool rejected = redis->state == PIPELINE_PAUSES;
-    redis_client_close(client); /* with the command */
+    redis_client_close(client); /* the command is dropped, too */
     return rejected ? REDIS_REJECTED : REDIS_FAILED;
 }
 

@@ -7,14 +7,14 @@
 
 struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
-    bool lent;                      /* the parent of this child has it, too */
-    bool fresh;                     /* for pool.c: not yet returned */
+    bool lent;                      /* the parent has the connection, too */
+    bool fresh;                     /* for pool.c: never returned yet */
     bool check_first;          /* check for a reply that was not requested */
     int64_t used_at;           /* clock_milliseconds() of the last reply */
     struct redis_client *next; /* in a pool */
 };
 
-/* A client on the heap, not connected yet; NULL: out of memory. */
+/* Returns a client that is not connected yet; NULL: out of memory. */
 struct redis_client *redis_client_create(const struct redis_server *server);
 void redis_client_destroy(struct redis_client *client); /* closes it */
 
@@ -28,17 +28,17 @@ enum redis_outcome {
     REDIS_FAILED,   /* down or slow, or its connection broke */
 };
 
-/* Sends one command to Redis and sleeps until its reply is whole, for
-   REDIS_REPLY_TIMEOUT at most; connects first if that is needed, in the same
-   time.  The reply points into the client and is valid until the next call.
-   Without a reply the connection is closed: the next command would take a late
-   one for its own. */
+/* Sends one command to Redis, and sleeps until its reply is whole.  Connects
+   first if that is needed.  Both together take REDIS_REPLY_TIMEOUT at most.
+   The reply points into the client and is valid until the next call.  If no
+   reply comes, the connection is closed: otherwise the next command would take
+   a late reply for its own. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply);
 
-/* Makes the next call check first, with a system call, for an unrequested
-   reply, which it would take for its own. */
+/* Makes the next call check first, with a system call, for a reply that was not
+   requested: it would take that for its own. */
 void redis_client_check_before_use(struct redis_client *client);
 
 /* Should an unused connection be closed?  Yes, if Redis connections are scarce,
@@ -48,7 +48,7 @@ bool redis_client_should_close(const struct redis_client *client, int64_t now);
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 
-/* Call it after a call: frees the memory of a long reply that was used. */
+/* Frees the memory of a long reply, which must no longer be needed. */
 void redis_client_shrink(struct redis_client *client);
 
 #endif

@@ -21,9 +21,9 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
         .room = 65536};
 }
 
-/* After fork() a connection belongs to several processes; close(2) ends it only
-   when the last of them closes, shutdown(2) at once.  So does connect(2) to the
-   family AF_UNSPEC, which only TCP knows, and which resets the connection. */
+/* After fork() a connection belongs to several processes.  close(2) ends it
+   only when the last of them closes it; shutdown(2) ends it at once.  On TCP
+   connect(2) to the family AF_UNSPEC also ends it at once, with a reset. */
 static void disconnect(struct redis_pipeline *pipeline) {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     int descriptor = pipeline->source.descriptor;
@@ -34,8 +34,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* A waiter that sends a new command at once joins the end of the queue; only
-   those that wait now get no reply. */
+/* Only those that wait now get no reply.  If one of them sends a new command at
+   once, it joins the end of the queue. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;
@@ -63,9 +63,9 @@ static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
     redis_pipeline_close(pipeline);
 }
 
-/* The connection is lost; error 0: Redis closed it.  If Redis has replied on
-   it, or on another one just before it began, the next command shows whether
-   Redis still accepts connections. */
+/* The connection is lost (error 0: Redis closed it).  If Redis has replied on
+   it, or on another one just before it began, only this connection has failed.
+   The next command then connects. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     struct view reason = error == 0 ? VIEW("it closed the connection")
@@ -124,8 +124,8 @@ static void begin_connecting(struct redis_pipeline *pipeline, int64_t now) {
         pause_rejected(pipeline, now);
 }
 
-/* Redis could not be reached at this address: tries the next one, with the same
-   commands. */
+/* Tries the next address, with the same commands, because Redis could not be
+   reached at this one. */
 static void begin_at_next_address(struct redis_pipeline *pipeline, int error,
                                   int64_t now) {
     disconnect(pipeline);
@@ -157,10 +157,11 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also while it tries an address: a new command would wait as long. */
+    /* Also false while it tries an address: a new command would wait as
+       long. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
-    /* Does an unexpected reply wait?  It would be this command's. */
+    /* An unexpected reply would be taken for the reply to this command. */
     if (pipeline->due + pipeline->handshake == 0 &&
         pipeline->input.length > pipeline->taken)
         fail_connection(pipeline, REDIS_UNEXPECTED, now);
@@ -171,7 +172,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
         return false;
     buffer_append(output, command);
     if (output->failed) {
-        output->failed = false; /* it has only whole commands */
+        output->failed = false; /* it still has only whole commands */
         return false;
     }
     if (pipeline->due++ == 0) {
@@ -196,8 +197,8 @@ static void drop_answered_commands(struct redis_pipeline *pipeline) {
         buffer_free(&pipeline->output); /* the memory of a long pipeline */
 }
 
-/* The login goes first and alone: a surplus reply to it is not taken for that
-   of a command. */
+/* The login is sent first, and alone: so a surplus reply to it is not taken for
+   the reply to a command. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
     struct view queued = buffer_view(&pipeline->output);
 
@@ -210,9 +211,8 @@ struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
 
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now) {
-    /* A socket that is still connecting returns EAGAIN as well, and ENOTCONN
-       before it knows more.  The loop reports a closed one; then what Redis
-       sent before it closed is read. */
+    /* A socket that is still connecting returns EAGAIN as well.  If it is
+       closed, the bytes that Redis sent before are read first. */
     if (result == -EAGAIN || result == -EINTR || result == -EPIPE ||
         result == -ECONNRESET)
         return;
@@ -224,8 +224,8 @@ void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
         connection_lost(pipeline, (int)-result, now);
         return;
     }
-    /* If none was under way, the time begins now.  But the login and the first
-       command after it have one time limit together. */
+    /* If no reply was awaited, its time begins now.  But the login and the
+       first command after it have one time limit together. */
     bool after_login = pipeline->handshake == 0 && pipeline->login > 0;
     pipeline->state = PIPELINE_OPEN;
     if (pipeline->expected == 0 && !after_login)
@@ -292,14 +292,13 @@ bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
     return count > 0;
 }
 
-/* The reply to a command. */
+/* The reply to a command has come. */
 static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->due--;
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     pipeline->tried = 0;
-    /* It is written only if it changes, because other processors have this
-       memory in their caches. */
+    /* Written only if it changes: other processors have it in their caches. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
     redis_report_reply(pipeline->server, now);
@@ -314,8 +313,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
         pause_rejected(pipeline, now);
         return false;
     }
-    /* If more have come than commands were sent, it is unknown which reply is
-       the additional one. */
+    /* If there is a reply too many, it is unknown which one is surplus. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);
@@ -379,7 +377,8 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {
-    /* Also when no reply is awaited: that Redis closes must be noticed. */
+    /* Readable also when no reply is awaited, so that the loop reports it if
+       Redis closes the connection. */
     unsigned interest = redis_pipeline_unsent(pipeline).length > 0
                             ? READABLE | WRITABLE
                             : READABLE;

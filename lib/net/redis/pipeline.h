@@ -3,7 +3,7 @@
  * One connection to Redis, as a state machine: connecting, login, commands,
  * replies, time limits, and what each failure means.
  *
- * Commands go out one after the other without waiting for replies, and Redis
+ * Commands are sent one after the other, without waiting for replies.  Redis
  * answers in the same order: the first reply is for the first that waits.  All
  * clients of an event loop share a pipeline.  The servers 01 to 05 send one
  * command at a time (client.h), and let its calls sleep.
@@ -15,7 +15,7 @@
 #include "net/redis/redis.h"
 #include "proto/resp.h"
 
-/* A connection or coroutine that waits for a reply: a part of its data. */
+/* A part of the data of a connection or coroutine that waits for a reply. */
 struct redis_waiter {
     struct redis_waiter *prev, *next;
 };
@@ -29,7 +29,7 @@ struct redis_pipeline {
      *            first command            first bytes sent
      *     CLOSED --------------> CONNECTS ------------------> OPEN
      *        ^                    |    ^                       |
-     *        |          rejected  v    |  after a RETRY_DELAY        |
+     *        |          rejected  v    | after a RETRY_DELAY   |
      *        |                    PAUSES <------- rejected ----+
      *        +---- failed, in any state
      */
@@ -50,9 +50,9 @@ struct redis_pipeline {
     unsigned handshake; /* replies to AUTH and SELECT that are still to come */
     size_t login;       /* bytes of AUTH and SELECT, the first of the output */
     struct redis_waiter *waiters; /* in the order of the replies */
-    struct redis_waiter *failing; /* gets no reply, nor do those before it */
-    size_t due;       /* replies to commands that are still to come */
-    size_t expected;  /* replies to what was queued at the last write */
+    struct redis_waiter *failing; /* the last waiter that gets no reply */
+    size_t due;                   /* awaited replies to commands */
+    size_t expected;              /* awaited replies as of the last write */
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
     size_t sent;           /* sent bytes of it, kept until Redis has replied */
@@ -67,34 +67,36 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
                          const struct redis_server *server,
                          const struct event_loop *loop);
 
-/* Closes the connection without a report: no awaited reply will come.  That is
-   also how each failure ends: with the state PIPELINE_CLOSED. */
+/* Closes the connection without a report: no awaited reply will come.  Each
+   failure also ends in this state, PIPELINE_CLOSED. */
 void redis_pipeline_close(struct redis_pipeline *pipeline);
 
 /* Begins to connect, without waiting, before there is a command. */
 void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now);
 
-/* Another process has used this connection, and left it between two commands.
- */
+/* Marks the connection as open: another process has used it, and left it
+   between two commands. */
 void redis_pipeline_set_idle(struct redis_pipeline *pipeline);
 
 /* Queues a command; begins to connect if that is needed.  Returns false if
-   Redis is unavailable now.  NULL waits by redis_pipeline_next(). */
+   Redis is unavailable now.  If the waiter is NULL, redis_pipeline_next()
+   returns the reply. */
 bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now);
 
-/* Sends what is queued, receives what is there: when the loop reports
-   readiness; flush also once in a loop iteration.  `flags`: those of send(2)
-   and recv(2), so MSG_DONTWAIT for a caller that never sleeps.  Fill returns
-   true if bytes have come. */
+/* Flush sends queued commands, fill receives replies.  Call them when the loop
+   reports readiness, and flush also once in a loop iteration.  `flags`: those
+   of send(2) and recv(2), so MSG_DONTWAIT for a caller that never sleeps.  Fill
+   returns true if bytes have come. */
 void redis_pipeline_flush(struct redis_pipeline *pipeline, int flags,
                           int64_t now);
 bool redis_pipeline_fill(struct redis_pipeline *pipeline, int flags,
                          int64_t now);
 
-/* Flush and fill in two steps, for a loop whose kernel makes the calls
-   (io_uring): the bytes to send, or the place for received bytes (NULL: no
-   memory); then the result, a number of bytes or minus errno. */
+/* Flush and fill in two steps, for io_uring, where the kernel makes the calls.
+   The first returns the bytes to send, or the place for received bytes (NULL:
+   no memory).  The second takes the result: a number of bytes, or minus
+   errno. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline);
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now);
@@ -107,8 +109,8 @@ void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
 bool redis_pipeline_next(struct redis_pipeline *pipeline,
                          struct resp_reply *reply, int64_t now);
 
-/* Takes the first waiter that has its reply, or will get none; then *replied is
-   false.  Returns NULL if there is none. */
+/* Takes the first waiter from the queue if its reply has come, or if it will
+   get none (then *replied is false).  Otherwise returns NULL. */
 struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
                                          struct resp_reply *reply,
                                          bool *replied, int64_t now);
@@ -117,8 +119,7 @@ struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
    connection was rejected. */
 void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
-/* Sets what the loop watches for this connection; call it once in a loop
-   iteration. */
+/* Updates what the loop watches; call it once in a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
 /* Returns the end of its wait; INT64_MAX: it waits for nothing. */

@@ -30,8 +30,8 @@ void redis_pool_destroy(struct redis_pool *pool) {
     pthread_mutex_destroy(&pool->lock);
 }
 
-/* Leaves the lock for some milliseconds: meanwhile another thread may return a
-   connection.  A condition variable would wake this thread sooner, but a
+/* Releases the lock for some milliseconds: meanwhile another thread may return
+   a connection.  A condition variable would wake this thread sooner, but a
    shortage lasts for seconds. */
 static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting++;
@@ -70,7 +70,8 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* It is not new any more: another may begin (REDIS_NEW_AT_ONCE). */
+/* Counts the connection as no longer new, so another may begin
+   (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
     pool->fresh -= client->fresh;
@@ -84,8 +85,8 @@ static void report_idle(const struct redis_pool *pool, bool keeps_idle) {
         *pool->keeps_idle = keeps_idle;
 }
 
-/* If connections are scarce, threads that wait share it for a REDIS_RETRY at
-   most: other processes may wait as well. */
+/* If connections are scarce, it is kept only for threads that wait, and until
+   it is REDIS_RETRY old: other processes may wait as well. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
@@ -126,7 +127,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
    connection that another thread has returned, if there is one. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
-    server_wake_parent(); /* other children may keep what they do not use */
+    server_wake_parent(); /* other children may keep unused connections */
     pthread_mutex_lock(&pool->lock);
     if (pool->idle == NULL)
         wait_without_lock(pool, RETRY_DELAY);

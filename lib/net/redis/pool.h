@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Redis connections of one process, each lent for as long as an exchange
- * needs it.
+ * The Redis connections of a process, each lent for as long as it is needed.
  *
- * Threads share them: their number is at most the largest number of exchanges
- * at one time.  The connection given back last is lent first: its data is still
- * in the processor's cache.  The number of threads that connect at once is
- * limited (REDIS_NEW_AT_ONCE).
+ * Threads share them, so there are at most as many as exchanges at one time.
+ * The connection given back last is lent first: its data is still in the
+ * processor's cache.  The number of threads that connect at once is limited
+ * (REDIS_NEW_AT_ONCE).
  *
- * If Redis has no free connection (redis_is_scarce()), no process keeps an
- * unused one.  A returned connection is kept only for threads that wait for
- * one.
+ * If Redis has no free connection (redis_is_scarce()), a returned connection is
+ * kept only for threads that wait for one.
  */
 #ifndef NET_REDIS_POOL_H
 #define NET_REDIS_POOL_H
@@ -33,7 +31,7 @@ struct redis_pool {
 
 void redis_pool_init(struct redis_pool *pool,
                      const struct redis_server *server);
-void redis_pool_destroy(struct redis_pool *pool); /* none is lent any more */
+void redis_pool_destroy(struct redis_pool *pool); /* when none is lent */
 
 /* Borrows a connection, which may not be connected until it is first used.
    Returns NULL if none is available. */
@@ -41,8 +39,8 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /* Sends a command and sleeps until its reply is there: redis_client_call().
-   Returns false if Redis fails, or has no free connection.  Meanwhile *client
-   may be exchanged for a returned one. */
+   Returns false if Redis fails, or has no free connection.  It may replace
+   *client by a connection that another thread has returned. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 

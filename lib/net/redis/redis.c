@@ -88,7 +88,7 @@ static void look_up(struct redis_server *server, const char *host,
     freeaddrinfo(found);
 }
 
-/* "user:password", both of which may be missing. */
+/* Parses "user:password", both of which may be missing. */
 static void parse_credentials(struct redis_server *server, struct view text) {
     static const char too_long[] = "user or password is too long";
     struct view user = view_cut(&text, ':');
@@ -149,8 +149,8 @@ int redis_connect_start(const struct redis_server *server, unsigned address) {
 
     if (descriptor < 0)
         return -1;
-    /* Without it the second of two small writes may wait for 40 ms (Nagle's
-       algorithm: net/listener.c).  A Unix socket needs no such option. */
+    /* Without this option the second of two small writes may wait for 40 ms
+       (Nagle's algorithm: net/listener.c).  Unix sockets do not need it. */
     (void)setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (connect(descriptor, (const struct sockaddr *)&to->socket, to->length) <
             0 &&
@@ -224,7 +224,7 @@ bool redis_report_down(const struct redis_server *server, struct view reason,
     struct redis_shared *shared = server->shared;
     int64_t replied_at = atomic_load(&shared->replied_at);
 
-    /* The clock advances in steps: a reply may come within the same one. */
+    /* The clock advances in steps: a reply may come within the same step. */
     if (replied_at > since || replied_at >= now) {
         redis_report_failure(server, reason, now);
         return false;

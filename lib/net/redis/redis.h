@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address of Redis, the beginning of a connection to it, and whether it
- * answers.
+ * The address of Redis, the beginning of a connection, and whether it answers.
  */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
@@ -64,8 +63,9 @@ unsigned redis_append_handshake(const struct redis_server *server,
    of all processes and threads may, every REDIS_RETRY. */
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
-/* Has Redis answered any call since REDIS_RETRY before the time `begun`?  If
-   so, Redis is not down, although a connection begun at that time failed. */
+/* Has Redis replied to any process after the time `begun`, or less than
+   REDIS_RETRY before it?  If so, Redis is not down, although a connection that
+   began then has failed. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each function reports an event to all processes and to the log.
@@ -78,17 +78,16 @@ bool redis_report_down(const struct redis_server *server, struct view reason,
 /* Only the requests on one connection have failed: the next one may connect. */
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now);
-/* It has rejected a command, or its reply cannot be used: one request fails. */
+/* Redis has rejected a command, or its reply cannot be used. */
 void redis_report_unexpected(const struct redis_server *server,
                              const struct resp_reply *reply);
-/* Logs a state that may last for days: at once, and then once in a
-   LOG_INTERVAL. */
+/* Logs a state that may last for days, once in a LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis; the log reports the number
    when it is back. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
-/* It has answered. */
+/* Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);
 
 #endif

@@ -49,7 +49,7 @@ BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
 """This share, if it is traced, and the bytes of its trace in a second: a thread that spins spends
-most of its time stopped by strace. ALL_CALLS stands for the share of such a thread."""
+most of its time stopped by strace. ALL_CALLS is the share if the trace grows faster."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
 """Starts a program as nohup(1) does, and lets it write all its output to standard output."""

@@ -7,18 +7,11 @@ from itertools import pairwise
 from bench.grade.afterwards import SLACK, require_closed, require_reaped
 from bench.grade.faults import FaultName
 from bench.grade.inspection import channels, must_look, redis_connections, useless_descriptors
-from bench.grade.sandbox import Limits
 from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
 from bench.grade.stage import TRACE, Failed, shortened
 from bench.grade.stages.holding import SETTLE_SECONDS, hold
-from bench.grade.stages.limits import AT_DESCRIPTOR_LIMIT, AT_PROCESS_LIMIT, FEW_DESCRIPTORS
-from bench.grade.stages.mixing import (
-    FRUITLESS,
-    INJECTED,
-    fruitless_accepts,
-    interrupted,
-    leave,
-)
+from bench.grade.stages.limits import ACCEPT_WITHOUT_CLIENT, AT_DESCRIPTOR_LIMIT, AT_PROCESS_LIMIT
+from bench.grade.stages.mixing import INJECTED, interrupted, leave
 from bench.grade.stages.redis import redis_gone, returns
 from bench.grade.stages.situations import cut_redis
 from bench.grade.trying import Stage, Trial
@@ -305,11 +298,7 @@ LEAVES_NOTHING = Stage(
         Trial("processes and threads", 4, processes),
         Trial("memory", 2, memory, seconds=6),
         Trial("calls that fail for a moment", 1, interrupted, injected=INJECTED, seconds=4),
-        Trial(
-            *("accept() without a client", 1, fruitless_accepts),
-            limits=Limits(descriptors=FEW_DESCRIPTORS),
-            injected=FRUITLESS,
-        ),
+        ACCEPT_WITHOUT_CLIENT,
         AT_PROCESS_LIMIT,
         AT_DESCRIPTOR_LIMIT,
     ),

@@ -21,6 +21,8 @@ ACCEPTED_IN = 1.0
 """The time in seconds for a server to accept the crowd, or as many as it can."""
 FEW_DESCRIPTORS, MORE = 100, 140
 """The number of allowed descriptors, and that of clients."""
+ACCEPTS = 150
+"""More than the clients for which FEW_DESCRIPTORS suffice."""
 STAY_SECONDS = 3.0
 """Less than the time for which a server keeps an idle connection (IDLE_TIMEOUT, lib/config.h)."""
 
@@ -110,4 +112,24 @@ def stay(scene: Scene) -> None:
 AT_DESCRIPTOR_LIMIT = Trial(
     *("at the limit of descriptors", 1, at_descriptor_limit),
     limits=Limits(descriptors=FEW_DESCRIPTORS),
+)
+
+
+def fruitless_accepts(scene: Scene) -> None:
+    """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
+    processes go on, and each client is served."""
+    seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"
+    before = set(scene.pids())
+    with scene.unanswered("interrupted-call", seen, sure=False):
+        for _ in range(ACCEPTS):
+            scene.file(next(iter(scene.site.small)))
+    if ended := before - set(scene.pids()):
+        what = f"{len(ended)} of {len(before)} processes ended"
+        raise Failed("interrupted-call", f"{seen}; {what}")
+
+
+ACCEPT_WITHOUT_CLIENT = Trial(
+    *("accept() without a client", 1, fruitless_accepts),
+    limits=Limits(descriptors=FEW_DESCRIPTORS),
+    injected=("accept,accept4:error=EAGAIN:when=2+2",),
 )

@@ -38,10 +38,8 @@ INJECTED = (
     "accept,accept4:error=EMFILE:when=3+5",
 )
 """The calls that fail, and how: the first that fails, and the step to the next, for each thread."""
-FRUITLESS = ("accept,accept4:error=EAGAIN:when=2+2",)
-FEW, ALONE, ACCEPTS = 15, 30, 150
-"""The number of requests of each client, and of those with a connection of their own. ACCEPTS is
-more than the number of clients for which FEW_DESCRIPTORS suffice."""
+FEW, ALONE = 15, 30
+"""The number of requests of each client, and of those with a connection of their own."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 
 
@@ -192,19 +190,6 @@ def interrupted(scene: Scene) -> None:
         scene.alive()
         what = f"{seen}: {failed.seen}"
         raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
-
-
-def fruitless_accepts(scene: Scene) -> None:
-    """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
-    processes go on, and each client is served."""
-    seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"
-    before = set(scene.pids())
-    with scene.unanswered("interrupted-call", seen, sure=False):
-        for _ in range(ACCEPTS):
-            scene.file(next(iter(scene.site.small)))
-    if ended := before - set(scene.pids()):
-        what = f"{len(ended)} of {len(before)} processes ended"
-        raise Failed("interrupted-call", f"{seen}; {what}")
 
 
 class _Visitor:

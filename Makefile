@@ -212,7 +212,7 @@ SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
 	$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a; } >&2
-grade: ## Teach: grade a server and name its faults (40 s; installs strace): make grade SERVER=08_mine
+grade: ## Teach: grade a server and name its faults (20 s; installs strace): make grade SERVER=08_mine
 	@$(SETUP) build bench trace
 	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
 	@$(BUILD_GRADER)

@@ -53,10 +53,14 @@ class FaultFile(BaseModel):
             raise ValueError(f"there is no entry for {', '.join(sorted(missing))}")
         return self
 
+    def breaks_service(self, fault: FaultName) -> bool:
+        """Return whether all faults of `broken_service` may be consequences of this one."""
+        return "broken-service" in self.fault[fault].brings
+
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
         """Return whether a fault may be a consequence of another; then it costs no points."""
-        brings = self.fault[cause].brings
-        return fault in brings or ("broken-service" in brings and fault in self.broken_service)
+        listed = fault in self.fault[cause].brings
+        return listed or (self.breaks_service(cause) and fault in self.broken_service)
 
 
 TEXTS = Path(__file__).with_name("faults.toml")

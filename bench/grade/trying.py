@@ -129,7 +129,9 @@ class World:
     together: Sequence[tuple[Stage, Trial]] = ()
     """The selected checks that are run at the same time."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
-    """Their first attempts, which the first of them has started."""
+    """Their first attempts."""
+    _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
+    """Outcomes that were found before the turn of their check."""
     _traces: Iterator[int] = field(default_factory=count)
     _served: bool = False
     """The server has printed its url at least once."""
@@ -147,12 +149,36 @@ class World:
     """Names of the faults so far, without consequences."""
 
     def check(self, stage: Stage, check: Trial) -> CheckOutcome:
+        """Return the outcome of a check. The first of `together` starts all of them."""
+        if not (self._first or self._closed) and (stage, check) in self.together and apart():
+            self._run_together()
+        return self._early.pop(check, None) or self._outcome(stage, check)
+
+    def _run_together(self) -> None:
+        """Make the first attempts. Faults that may cause many others are judged first, so that the
+        others are their consequences, in whatever order the report has them."""
+        longest_first = sorted(self.together, key=lambda one: -one[1].seconds)
+        with ThreadPoolExecutor(AT_ONCE) as lanes:
+            begun = {
+                one: lanes.submit(self._attempt, of, one, again=False, lane=LANES * number)
+                for number, (of, one) in enumerate(longest_first, 1)
+            }
+        self._first = {one: attempt.result() for one, attempt in begun.items()}
+        bury_orphans()
+        for of, one in self.together:
+            first = self._first[one]
+            if first and first.failed and FILE.breaks_service(first.failed.fault):
+                self._early[one] = self._outcome(of, one)
+
+    def _outcome(self, stage: Stage, check: Trial) -> CheckOutcome:
         """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
         machine as the cause and to trace a proof."""
         outcome = check.untried(self._closed)
         if self._closed and not (check.also_closed and self._served):
             return outcome
-        first = self._begin(stage, check)
+        first = (
+            self._first[check] if check in self._first else self._attempt(stage, check, again=False)
+        )
         again = first is not None and first.failed is not None and not self._is_plain(first.failed)
         second = self._attempt(stage, check, again=True) if again else None
         attempts = [one for one in (first, second) if one is not None]
@@ -169,21 +195,6 @@ class World:
             return self._passed(outcome, attempts[-1].note, failures)
         proof = next((one.proof for one in reversed(attempts) if one.proof), ())
         return self._judged(outcome, check, failures, proof)
-
-    def _begin(self, stage: Stage, check: Trial) -> Attempt | None:
-        """Return the first attempt of a check. The first of `together` starts all of them."""
-        if check.alone or check.gate or self._closed or len(self.together) < 2 or not apart():
-            return self._attempt(stage, check, again=False)
-        if not self._first:
-            longest_first = sorted(self.together, key=lambda one: -one[1].seconds)
-            with ThreadPoolExecutor(AT_ONCE) as lanes:
-                begun = {
-                    one: lanes.submit(self._attempt, of, one, again=False, lane=LANES * number)
-                    for number, (of, one) in enumerate(longest_first, 1)
-                }
-            self._first = {one: attempt.result() for one, attempt in begun.items()}
-            bury_orphans()
-        return self._first[check]
 
     def _attempt(self, stage: Stage, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         """Run a check once. Return None if there is no time for it, or if the time was over when it

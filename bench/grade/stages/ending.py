@@ -45,7 +45,7 @@ def finishes(scene: Scene) -> None:
         scene.tell_to_stop()
         scene.watch.sleep(SETTLE_SECONDS)
         scene.redis.go_on()
-        if kept is not None and not scene.talk(kept, one.data[-2:]).closes:
+        if kept is not None and not scene.talk(kept, one.data[-2:], fault="cuts-off").closes:
             seen = "a client had sent half a request when SIGTERM came"
             told = "its response did not say Connection: close"
             raise Failed("keeps-at-end", f"{seen}; {told}", kept.port)

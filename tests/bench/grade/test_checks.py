@@ -208,6 +208,18 @@ def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: boo
     assert all(not left for left in ways.values())
 
 
+def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A check that comes earlier in the report failed because of it: it costs no points."""
+    ways: dict[str, list[object]] = {
+        "earlier": [Failed("no-answer", "late", sure=False)],
+        "cause": [Failed("closes-twice", "EBADF", proof=["close(7) = -1 EBADF"])],
+    }
+    world = together_world(monkeypatch, ways, apart=True)
+    came = [world.check(stage, check) for stage, check in world.together]
+    assert [(one.came, one.points) for one in came] == [("follows", 2), ("failed", 0)]
+    assert came[0].finding.follows == "closes-twice"
+
+
 def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
     """Each has a Redis of its own, which ends with it; a check that runs alone uses the first."""
     watch = SignalWatch()

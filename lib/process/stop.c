@@ -22,7 +22,8 @@ static struct {
     pid_t owner; /* of all listening sockets: the process that made them */
     const int *listeners;
     size_t count;
-    _Atomic bool *stop_all; /* the owner has to stop; shared by all */
+    _Atomic bool *stop_all; /* the owner has to stop; shared by all.  Its
+                               children know it before they get a signal. */
 } stop = {.listener = -1};
 
 /* A socket that was shut down is readable, too, but also reports POLLHUP. */
@@ -156,7 +157,7 @@ void stop_end(void) {
 }
 
 bool server_is_stopping(void) {
-    return stop.stopping;
+    return stop.stopping || *stop.stop_all;
 }
 
 bool server_is_out_of_time(void) {

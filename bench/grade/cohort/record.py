@@ -24,7 +24,7 @@ GRADED = "graded"
 
 
 class ClassRun(BaseModel):
-    """A run over all submissions. All that it grades get the same seed."""
+    """A run over all submissions, which are graded with the same seed."""
 
     number: int
     seed: int

@@ -25,8 +25,7 @@ RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
 CUTS = 30
-"""The number of times that Redis closes all connections: more than the server may have
-connections."""
+"""How often Redis closes all connections: more often than the server may have connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
 EACH_WORKER = 4

@@ -172,7 +172,7 @@ def returns(scene: Scene, what: str) -> None:
 
 
 def _seconds(scene: Scene, clients: int) -> float:
-    """Return how long it takes until all of some clients have their guestbook."""
+    """Return the seconds until each of these clients has a page of the guestbook."""
     scene = replace(scene, timeout=scene.timeout * clients)  # to measure serial requests, too
     begun = time.monotonic()
     scene.together([lambda: scene.get("/guestbook")] * clients)

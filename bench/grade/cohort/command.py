@@ -51,7 +51,8 @@ def run(words: Sequence[str]) -> int:
         if options.moodle:
             text = worksheet(_text_of(options.moodle), record.latest(students))
             replace(output / "moodle.csv", text)
-    _say(f"Similar pairs: {len(similar.pairs)}. Open {output / 'index.html'}")
+    alike = f"{len(similar.groups)} groups and {len(similar.others)} other pairs"
+    _say(f"Similar submissions: {alike}. Open {output / 'index.html'}")
     return 0
 
 

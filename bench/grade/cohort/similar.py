@@ -21,6 +21,8 @@ from bench.host.signals import SignalWatch
 
 THRESHOLD = 0.5
 """The share of a submission's own code that another must have, too."""
+NEARLY_ALL = 0.9
+"""The share from which several submissions are shown as a group."""
 LITTLE = 0.2
 """The share below which a submission has little code of its own."""
 NOISE, GUARANTEED = 25, 30
@@ -44,9 +46,9 @@ class SimilarPair(BaseModel):
     share_of_other: int
 
     @property
-    def most(self) -> int:
-        """Return the larger share."""
-        return max(self.share_of_one, self.share_of_other)
+    def shares(self) -> tuple[int, int]:
+        """Return both shares."""
+        return self.share_of_one, self.share_of_other
 
 
 class OwnShare(BaseModel):
@@ -67,6 +69,24 @@ class Similarity(BaseModel):
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "
         "reason to ask both students, not a proof."
     )
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """Return the submissions that share nearly all of their code with another of the group,
+        for three or more, the largest group first."""
+        groups: list[set[str]] = []
+        for pair in self.pairs:
+            if min(pair.shares) >= 100 * NEARLY_ALL:
+                joined = {pair.one, pair.other}
+                joined.update(*(group for group in groups if group & joined))
+                groups = [*(group for group in groups if not group & joined), joined]
+        return sorted((sorted(group) for group in groups if len(group) > 2), key=len, reverse=True)
+
+    @property
+    def others(self) -> list[SimilarPair]:
+        """Return the pairs that are not both in one group."""
+        groups = [{*group} for group in self.groups]
+        return [p for p in self.pairs if not any({p.one, p.other} <= group for group in groups)]
 
 
 def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Similarity:
@@ -145,10 +165,10 @@ def main(folder: Path) -> None:
         int(Path(name).stem): file.token_coverage / max(1, len(file.filtered_code))
         for name, file in detector.file_data.items()
     }
-    similar = [pair for pair in pairs.values() if pair.most >= 100 * THRESHOLD]
+    similar = [pair for pair in pairs.values() if max(pair.shares) >= 100 * THRESHOLD]
     few = sorted((number, share) for number, share in own.items() if share < LITTLE)
     little = [OwnShare(student=names[number], share=round(100 * share)) for number, share in few]
-    similar.sort(key=lambda pair: -pair.most)
+    similar.sort(key=lambda pair: -max(pair.shares))
     print(Similarity(pairs=similar, little=little).model_dump_json())
 
 

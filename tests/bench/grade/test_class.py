@@ -26,7 +26,7 @@ from bench.grade.cohort.pages import (
 )
 from bench.grade.cohort.record import ClassRecord, Graded, now
 from bench.grade.cohort.run import ClassGrading, Prepared
-from bench.grade.cohort.similar import SOLUTION, Similarity, compare
+from bench.grade.cohort.similar import SOLUTION, Similarity, SimilarPair, compare
 from bench.grade.stage import HAS_ASSEMBLER, OVER, CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
@@ -192,6 +192,17 @@ def test_results_that_cannot_be_written_are_named(tmp_path: Path) -> None:
             ClassRecord(folder).__enter__()
 
 
+def test_many_copies_are_shown_as_a_group() -> None:
+    names = [("ada", "bob", 100), ("bob", "dan", 95), ("dan", "eve", 60), ("finn", "gil", 99)]
+    pairs = [
+        SimilarPair(one=one, other=other, share_of_one=share, share_of_other=100)
+        for one, other, share in names
+    ]
+    similar = Similarity(pairs=pairs)
+    assert similar.groups == [["ada", "bob", "dan"]]
+    assert similar.others == pairs[2:]
+
+
 @pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")
 def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Path) -> None:
     """About 2 s. The servers of the project have no code of their own."""
@@ -270,11 +281,15 @@ def test_a_worksheet_is_filled_by_the_number_of_moodle() -> None:
 def test_the_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     """The pages fetch nothing, run no script of a student, and are readable."""
     hostile = "<script>document.title = 'run'</script>"
+    alike = [
+        SimilarPair(one=hostile, other=name, share_of_one=100, share_of_other=100)
+        for name in ("ada", "bob")
+    ]
     with ClassRecord(tmp_path) as record:
         record.begin()
         for one in (graded(hostile, 31, leak=""), graded(hostile, 90), graded("ada", 100)):
             record.add(one)
-        write(record, [hostile, "ada"], Similarity(about=hostile), hostile)
+        write(record, [hostile, "ada"], Similarity(about=hostile, pairs=alike), hostile)
     for name, rows in (("index.html", 14), (f"students/{page_name(hostile)}", 2)):
         with opened(browser, viewport={"width": 1280, "height": 800}) as (page, events):
             page.goto((tmp_path / name).as_uri())

@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+static _Atomic bool nothing_stops; /* the flag before stop_init() */
+
 /* The state of the signal handlers.  A process has one server. */
 static struct {
     _Atomic bool stopping;
@@ -24,7 +26,7 @@ static struct {
     size_t count;
     _Atomic bool *stop_all; /* the owner has to stop; shared by all.  Its
                                children know it before they get a signal. */
-} stop = {.listener = -1};
+} stop = {.listener = -1, .stop_all = &nothing_stops};
 
 /* A socket that was shut down is readable, too, but also reports POLLHUP. */
 static bool has_backlog_at(int listener) {

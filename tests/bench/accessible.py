@@ -14,6 +14,12 @@ from playwright.sync_api import Browser, Page
 
 COLOURS = {"runOnly": ["color-contrast", "link-in-text-block"]}
 """The rules about colours: all others find the same in the dark."""
+SETTLED = """async () => {
+    await new Promise(requestAnimationFrame);
+    const ends = (one) => one.effect.getComputedTiming().endTime < Infinity;
+    await Promise.allSettled(document.getAnimations().filter(ends).map((one) => one.finished));
+}"""
+"""Waits until the transitions to other colours have ended."""
 
 
 def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str]:
@@ -22,6 +28,7 @@ def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str
     found = []
     for scheme, rules in (("light", None), ("dark", COLOURS)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.evaluate(SETTLED)
         for broken in Axe().run(page, context=part, options=rules).response["violations"]:
             first, *more = broken["nodes"]
             place = " ".join(map(str, first["target"]))

@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: MIT
+"""Silent, slow and idle clients: the others are served, and each is disconnected in time, but not
+earlier."""
+
+import contextlib
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from http import HTTPStatus
+from operator import itemgetter
+
+from bench.grade.building import Expected
+from bench.grade.faults import FaultName
+from bench.grade.inspection import wake_ups
+from bench.grade.scene import CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.stage import Failed
+from bench.grade.stages.holding import SETTLE_SECONDS, WATCHED_SECONDS, hold, others, slowly
+from bench.grade.stages.mixing import Manner, exchange
+from bench.grade.trying import Stage, Trial
+from bench.load.client import Client, Response, request
+from bench.services.redis_server import REMARKS_SHOWN, connect
+
+OTHERS_SECONDS = 0.1
+NEXT_SILENT = 3
+"""After so many other clients comes a silent client: a server that looks only at the newest one
+would never end the others."""
+HALF_SECONDS = 0.5
+"""The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
+PAUSE_SECONDS = (3.5, 6.5)
+"""Below IDLE_TIMEOUT, and below REQUEST_TIMEOUT and SEND_TIMEOUT."""
+TIME_SCALE = 10
+"""Divides the server's timeouts: 10 s become 1 s."""
+QUICKLY = ("--time-scale", str(TIME_SCALE))
+DEFERRED_SECONDS = 2.5
+"""After this time the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
+CUT_OFF_SECONDS = 7.0
+DRIP_SECONDS = 0.06
+"""The pause between two bytes."""
+SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
+"""A client reads SIP bytes every SIP_SECONDS, for longer than SEND_TIMEOUT / TIME_SCALE. The
+server's send buffer (4 MB at most) has room again within this timeout."""
+CLOCK_SECONDS = 0.05
+"""More than a tick of the kernel, by which the server's time(2) may be late."""
+USES, USE_SECONDS = 7, 0.2
+"""Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
+FIRST_SECONDS = 0.6
+"""The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: it is
+longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
+SIPPED = (
+    f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
+    f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s"
+)
+LARGE_REMARK = '"' * 15_000
+"""Each character becomes six. A page of such remarks is larger than a send buffer."""
+LATE_SECONDS = 0.1
+"""Less than the 200 ms for which the kernel holds back a part of a packet (MSG_MORE)."""
+MANY_WAKE_UPS = 100
+"""Wake-ups of a thread per second above which it counts as busy although nothing happens."""
+
+
+def kept(scene: Scene) -> None:
+    """A single client sends several requests on one connection."""
+    paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 5))
+    fault: FaultName = "by-nature" if scene.stalled_by == "one" else "not-kept"
+    took = []
+    with scene.client() as client:
+        for number, path in enumerate(paths):
+            begun = time.monotonic()
+            # The first head is longer than the others: its old bytes must not be used again.
+            fields = () if number else (f"X-Padding: {'a' * 700}",)
+            how = Manner(silent=fault if number else "no-answer")
+            (answer,) = exchange(scene, client, [scene.site.file(path, *fields)], how)
+            took.append(time.monotonic() - begun)
+            if answer.closes:
+                raise Failed(
+                    fault,
+                    f"no other client was connected, and response {number + 1} of {len(paths)} on "
+                    "a connection said Connection: close",
+                    client.port,
+                )
+    if (late := statistics.median(took)) > LATE_SECONDS:
+        seen = (
+            f"half of {len(paths)} responses on a kept connection came after {late * 1000:.0f} ms"
+        )
+        raise Failed("delays", seen, client.port, sure=False)
+    if scene.stalled_by != "one":
+        released(scene)
+        idle_again(scene)
+
+
+def idle_again(scene: Scene) -> None:
+    """A client keeps its connection after a large response, which the server sent in pieces. Raises
+    Failed if the server does not sleep then."""
+    with scene.client(SIP) as client:
+        scene.talk(client, request("GET", scene.site.big[0]))
+        seen = f"a client received {scene.site.big[0]} and kept its connection"
+        scene.require_sleep(SETTLE_SECONDS, seen, client.port)
+
+
+def released(scene: Scene) -> None:
+    """Each worker has a client that keeps its connection. A further client waits, and the others
+    send one more request: one of these connections is closed, and the further client is served."""
+    path = next(iter(scene.site.small))
+    data = request("GET", path)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(scene.client()) for _ in range(WORKERS)]
+        if any(scene.talk(client, data).closes for client in clients):
+            return
+        further = stack.enter_context(scene.client())
+        further.send(data)
+        scene.watch.sleep(SETTLE_SECONDS)
+        for client in clients:
+            with contextlib.suppress(OSError):  # it may have been closed for the further client
+                client.send(data)
+        with scene.unanswered(
+            "keeps-too-long",
+            f"{WORKERS} clients kept their connections open, another one came, and each of the "
+            f"{WORKERS} sent one more request; the other client got no response within "
+            f"{scene.timeout:.0f} s",
+            further.port,
+            sure=False,
+        ):
+            scene.same(scene.talk(further, b""), path)
+
+
+def wordless(scene: Scene) -> None:
+    """Clients connect and send nothing. The server gets such a connection only some time later
+    (TCP_DEFER_ACCEPT)."""
+    count, paths = scene.dice.randint(7, 9), list(scene.site.small)
+    with ExitStack() as stack:
+        silent = [stack.enter_context(scene.client()) for _ in range(count)]
+        begun = time.monotonic()
+        with scene.unanswered(
+            "one-stops-all",
+            f"{count} clients connected and sent nothing; another client got no response within "
+            f"{scene.timeout:.0f} s",
+            silent[0].port,
+            sure=False,
+            also_in_time=False,
+        ):
+            while time.monotonic() < begun + DEFERRED_SECONDS:
+                scene.watch.sleep(0.1)
+                scene.file(scene.dice.choice(paths))
+        did, ended = "connected and sent nothing", partial(silent[0].ends, LOOK_SECONDS)
+        disconnected(scene, silent[0], "no-timeout", did, ended, begun)
+
+
+def disconnected(
+    scene: Scene,
+    client: Client,
+    fault: FaultName,
+    did: str,
+    ended: Callable[[], bool],
+    begun: float | None = None,
+) -> str:
+    """Return a note on how long it takes until `ended` is true. Raises Failed if this takes too
+    long; `did`: what the client does, since `begun` (default: now)."""
+    begun = begun or time.monotonic()
+    if scene.until(ended, CUT_OFF_SECONDS):
+        return f"disconnected after {time.monotonic() - begun:.1f} s"
+    scene.alive()
+    raise Failed(
+        fault,
+        f"with --time-scale {TIME_SCALE} a client may take 1 s; a client that {did} was still "
+        f"connected after {time.monotonic() - begun:.0f} s",
+        client.port,
+    )
+
+
+def cut_off(scene: Scene) -> str | None:
+    """A client that is silent beyond its timeout is disconnected; a faster client is served."""
+    one = scene.site.file(next(iter(scene.site.small)))
+    several = scene.stalled_by != "one"
+    with ExitStack() as stack:
+        pausing, idle, refused = (stack.enter_context(scene.client()) for _ in range(3))
+        if several:
+            pausing.send(one.data[:20])
+        else:
+            pausing.close()
+        scene.talk(idle, one.data)
+        scene.talk(refused, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
+        begun, number = time.monotonic(), itertools.count(1)
+        held = hold(scene, stack, 1)[0].client
+        if several:
+            scene.watch.sleep(HALF_SECONDS - SETTLE_SECONDS)
+            seen = f"a client paused for {HALF_SECONDS} s in its request and was not answered"
+            with scene.unanswered("no-answer", seen, pausing.port, sure=False):
+                answer = scene.talk(pausing, one.data[20:])
+            scene.require(one, answer)
+
+        def ended() -> bool:
+            if several:  # other clients come and go, or are silent for less time
+                scene.file(one.path)
+                if next(number) % NEXT_SILENT == 0:
+                    hold(scene, stack, 1)
+            last[:], over = [held.rest(OTHERS_SECONDS)[0]], held.ends(0.001)
+            return over
+
+        last: list[bytes] = []
+        note = disconnected(scene, held, "no-timeout", "sent half a request", ended, begun)
+        if not last[0].startswith(b"HTTP/1.1 408 "):
+            seen = f"a client that sent half a request got {last[0][:40]!r} after its timeout"
+            raise Failed("no-408", f"{seen}, not status 408", held.port)
+        for client, what in (
+            (held, "sent half a request"),
+            (idle, "received its response"),
+            (refused, "sent invalid HTTP"),
+        ):
+            if not scene.until(partial(scene.let_go, client.port)):
+                raise Failed(
+                    "no-timeout",
+                    f"with --time-scale {TIME_SCALE}, a client {what}, was silent and did not "
+                    f"close; {scene.timeout:.0f} s later the server still had its descriptor",
+                    client.port,
+                )
+    idle_alone(scene)
+    return note
+
+
+def idle_alone(scene: Scene) -> None:
+    """The only client is disconnected, although nothing else happens at the server."""
+    with scene.client() as client:
+        scene.talk(client, request("GET", next(iter(scene.site.small))))
+        if not scene.until(partial(scene.let_go, client.port)):
+            seen = f"with --time-scale {TIME_SCALE}, the only client was idle after its response"
+            late = f"{scene.timeout:.0f} s later the server still had its descriptor"
+            raise Failed("no-timeout", f"{seen}; {late}", client.port)
+
+
+def in_use(scene: Scene) -> None:
+    """A connection on which requests come one after another is kept, for longer than an idle one
+    is. Each response has the date of its own request."""
+    path = next(iter(scene.site.small))
+    with scene.client() as client:
+        for number in range(USES):
+            # On a busy machine the pause may be longer than the server's timeout.
+            seen = f"requests came {USE_SECONDS} s one after another; number {number + 1}"
+            fault: FaultName = "not-kept" if number else "no-answer"
+            sent = int(time.time() - CLOCK_SECONDS)
+            with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
+                answer = scene.talk(client, request("GET", path))
+            if answer.date is None or not sent <= answer.date <= time.time():
+                old = f"{seen} was answered with Date: {answer.field('Date')}"
+                now = time.strftime("%H:%M:%S", time.gmtime(sent))
+                raise Failed("bad-head", f"{old}; it was sent at {now} GMT", client.port)
+            if answer.closes:
+                return
+            scene.watch.sleep(USE_SECONDS)
+
+
+def early(scene: Scene) -> None:
+    """No client is disconnected before its timeout if it pauses in a head, in a body or between two
+    requests, or if it does not read."""
+    one, big = scene.site.file(next(iter(scene.site.small))), scene.site.big[0]
+    form = request("POST", "/guestbook", CLOSE, FORM, body=b"guest-name=&guest-remarks=")
+    cases = [
+        ("paused in the head of a request", one.data[:20], one.data[20:], one, PAUSE_SECONDS[1]),
+        (
+            "paused in a form",
+            form[:-5],
+            form[-5:],
+            Expected("an empty form", form, 400),
+            PAUSE_SECONDS[1],
+        ),
+        ("read nothing", request("GET", big), b"", scene.site.file(big), PAUSE_SECONDS[1]),
+        ("kept its connection and sent nothing", b"", one.data, one, PAUSE_SECONDS[0]),
+    ]
+    with ExitStack() as stack:
+        waiting = []
+        for what, first, rest, right, pause in cases[: 1 if scene.stalled_by == "one" else None]:
+            client = stack.enter_context(scene.client(SMALL_BUFFER))
+            client.send(first)
+            if first or not scene.talk(client, one.data).closes:
+                waiting.append((pause, what, client, rest, right))
+        begun = time.monotonic()
+        for pause, what, client, rest, right in sorted(waiting, key=itemgetter(0)):
+            scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
+            seen = f"a client {what} for {pause} s, less than its timeout, and got no response"
+            with scene.unanswered("cuts-early", seen, client.port, sure=False):
+                answer = scene.talk(client, rest)
+            scene.require(right, answer, "cuts-early", client.port, sure=False)
+
+
+def drips(scene: Scene) -> str | None:
+    """A head, a body, and bytes after an invalid request that arrive one at a time have the same
+    timeout as any others."""
+    form = request("POST", "/guestbook", FORM, body=b"guest-name=" + 200 * b"a")
+    cases = [
+        ("its request", b"", request("GET", "/", "X-Padding: " + "a" * 200)),
+        ("its form", form[:-200], form[-200:]),
+        ("data after an invalid request", b"GET / HTTP/1.1\r\nBroken\r\n\r\n", 200 * b"a"),
+    ]
+    note = ""
+    for what, first, later in cases:
+        with scene.client() as client:
+            client.send(first)
+            left = iter(later)
+
+            def ended(client: Client = client, left: Iterator[int] = left) -> bool:
+                with contextlib.suppress(OSError):  # the server may have closed the connection
+                    client.send(bytes([next(left)]))
+                return client.ends(DRIP_SECONDS) and scene.let_go(client.port)
+
+            did = f"sent a byte of {what} every {DRIP_SECONDS} s"
+            note = disconnected(scene, client, "restarted-timeout", did, ended)
+    return note
+
+
+def takes_nothing(scene: Scene) -> str | None:
+    """A client that requests a large file and reads none of it is disconnected."""
+    with slowly(scene, scene.site.big[0], CLOSE) as client:
+        did = "read nothing of a large file"
+        gone = partial(scene.let_go, client.port)
+        return disconnected(scene, client, "no-send-timeout", did, gone)
+
+
+def reads_slowly(scene: Scene) -> None:
+    """Clients that read slowly but steadily get the whole file and the whole page, and a client
+    that sends requests slowly but steadily keeps its connection."""
+    in_use(scene)
+    path, content = scene.site.big
+    paths = [path]
+    if scene.stalled_by != "one":
+        with connect(scene.redis.url) as redis:
+            redis.rpush("guestbook_remarks", *[LARGE_REMARK] * REMARKS_SHOWN)
+        paths += [path, "/guestbook"]
+    received: dict[int, tuple[str, bytes]] = {}
+    scene.together([partial(_sip, scene, path, received) for path in paths])
+    for port, (asked, data) in received.items():
+        answer = Response.of(data)
+        there = len(answer.body) if answer else 0
+        if asked == path and answer and not content.startswith(answer.body):
+            two = f"two clients read {path} at the same time, and one got wrong bytes"
+            raise Failed("short-write", two, port)
+        if asked == path and there < len(content):
+            scene.alive()
+            got = f"got only {there:,} bytes of {path}, which has {len(content):,}"
+            raise Failed("cuts-slow-reader", f"{SIPPED}, and {got}", port, sure=False)
+        if answer and answer.status == HTTPStatus.OK and (answer.announced or 0) > there:
+            late = f"with --time-scale {TIME_SCALE} a client waited {FIRST_SECONDS} s, and then got"
+            got = f"{there:,} bytes of a guestbook page that has {answer.announced:,}"
+            raise Failed("short-write", f"{late} {got}", port, sure=False)
+
+
+def _sip(scene: Scene, path: str, all_received: dict[int, tuple[str, bytes]]) -> None:
+    """Wait, then read a response, a file slowly but steadily. Store its path and its bytes by the
+    client's port."""
+    received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
+    with scene.client(SIP) as client:
+        client.send(request("GET", path, CLOSE))
+        scene.watch.sleep(FIRST_SECONDS)
+        begun = time.monotonic()
+        with contextlib.suppress(OSError):
+            while piece := client.socket.recv(SIP):
+                received += piece
+                ahead = len(received) / SIP * SIP_SECONDS - (time.monotonic() - begun)
+                if ahead > 0 and time.monotonic() - begun < until:
+                    scene.watch.sleep(ahead)
+    all_received[client.port] = path, bytes(received)
+
+
+def sleeps(scene: Scene) -> None:
+    """With silent and idle clients only, the server uses no CPU time."""
+    with ExitStack() as stack:
+        idle = stack.enter_context(scene.client())
+        scene.talk(idle, request("GET", "/guestbook"))  # so that it is connected to Redis
+        held = hold(scene, stack, scene.dice.randint(2, 4))
+        woken = wake_ups(scene.pids())
+        seen = f"all clients were silent for {WATCHED_SECONDS} s"
+        took = scene.require_sleep(WATCHED_SECONDS, seen, held[0].client.port, sure=True)
+        now = wake_ups(scene.pids())
+    scene.alive()
+    woke = max((n - woken.get(task, n) for task, n in now.items()), default=0)
+    if woke > MANY_WAKE_UPS * took:
+        raise Failed("spins", f"{seen}, and one thread woke up {woke} times", sure=False)
+
+
+SILENT = Stage(
+    "silent",
+    "Silent clients do not block others",
+    (
+        Trial("other clients are served", 5, others),
+        Trial("no client is disconnected early", 1, early, seconds=7),
+        Trial("a connection is kept open", 2, kept, seconds=1),
+        Trial("clients that send nothing at all", 1, wordless, QUICKLY, seconds=5),
+        Trial("a timeout for half a request", 2, cut_off, QUICKLY),
+        Trial("a timeout for single bytes", 1, drips, QUICKLY),
+        Trial("a timeout for a client that reads nothing", 1, takes_nothing, QUICKLY),
+        Trial("a slow reader gets all", 1, reads_slowly, QUICKLY, seconds=4),
+        Trial("no busy waiting", 1, sleeps, seconds=2),
+    ),
+)

@@ -39,9 +39,9 @@ BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     "large": (),
     "link": ("GET link:guestbook",),
     "guestbook": (
-        "LRANGE guestbook_remarks -50 -1",
         "INCR visitor_count",
         "LLEN guestbook_remarks",
+        "LRANGE guestbook_remarks -50 -1",
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }

@@ -44,10 +44,10 @@ struct exchange {
     int step;                       /* replies so far */
     const struct resp_reply *reply; /* from step 1 on; for this call only */
     /* The data that a handler keeps between steps.  The next reply overwrites
-       the bytes of this one, so a handler copies text into `kept`, and a number
-       into `kept_number`. */
+       the bytes of this one, so a handler copies text into `kept`, and numbers
+       into `kept_numbers`. */
     struct buffer kept;
-    int64_t kept_number;
+    int64_t kept_numbers[2];
     size_t reserved;         /* bytes taken from the budget (ops.h) */
     struct buffer command;   /* to be sent to Redis; empty: done */
     enum resp_type expected; /* the type of its reply */

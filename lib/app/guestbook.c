@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/param.h>
 
 #define TEXT(literal)  #literal
 #define VALUE(literal) TEXT(literal)
@@ -87,43 +88,33 @@ static void free_form(struct form *form) {
 
 /* ---- Making the page ---- */
 
-/* Reserves memory for the template and for twice the remarks: for a short time
-   the remarks and the page are both in memory. */
-static bool reserve_page(struct exchange *exchange, size_t remarks) {
-    bool large = remarks > LARGE_RESPONSE / 2;
-    return exchange_reserve(exchange, large ? 2 * remarks + LARGE_RESPONSE : 0);
-}
+#define REMARK_START VIEW("<li class=\"remark\"><p>")
+#define REMARK_END   VIEW("</p></li>\n")
 
-/* Redis keeps the newest remark last; the page shows it first.  Returns false
-   if there is no memory for a page of this size now; the response is then a
-   503. */
-static bool append_remarks(struct exchange *exchange) {
+/* The values of the template. */
+struct page {
+    int64_t visitors;
+    int64_t written;                  /* the number of all remarks */
+    const struct resp_reply *remarks; /* the last of them, oldest first */
+    const struct form *form;
+};
+
+/* Redis keeps the newest remark last; the page shows it first. */
+static void append_remarks(struct buffer *html, struct view items) {
     struct view newest_last[REMARKS_SHOWN];
-    struct view items = exchange->reply->items;
-    struct buffer *html = &exchange->kept;
     struct resp_reply item;
-    size_t count = 0, room = 0; /* room: enough if no byte is escaped */
+    size_t count = 0;
 
-    while (count < REMARKS_SHOWN && resp_next(&items, &item)) {
+    while (count < REMARKS_SHOWN && resp_next(&items, &item))
         newest_last[count++] = item.text;
-        room += item.text.length + sizeof "<li class=\"remark\"><p></p></li>";
-    }
-    if (!reserve_page(exchange, room))
-        return false;
     if (count == 0)
         buffer_append(html, VIEW("<li class=\"remark none\"><p>No remarks yet. "
                                  "Yours could be the first.</p></li>\n"));
-    /* Nearly always this is all the memory that is needed, allocated once. */
-    buffer_reserve(html, room);
     while (count-- > 0) {
-        buffer_append(html, VIEW("<li class=\"remark\"><p>"));
+        buffer_append(html, REMARK_START);
         html_append_text(html, newest_last[count]);
-        buffer_append(html, VIEW("</p></li>\n"));
+        buffer_append(html, REMARK_END);
     }
-    if (reserve_page(exchange, html->capacity))
-        return true;
-    buffer_free(html);
-    return false;
 }
 
 /* 1234567 becomes 1,234,567. */
@@ -139,101 +130,101 @@ static void append_grouped(struct buffer *html, int64_t number) {
     buffer_append(html, (struct view){group, sizeof group});
 }
 
-static void append_field(struct buffer *typed, struct buffer *error,
-                         const struct form_field *field) {
-    html_append_text(typed, buffer_view(&field->typed));
-    html_append_text(error, view_of(field->error));
+static bool append_value(struct buffer *html, struct view name,
+                         const void *values) {
+    const struct page *page = values;
+    const struct form *form = page->form;
+
+    if (view_equal(name, VIEW("GUEST_REMARKS")))
+        append_remarks(html, page->remarks->items);
+    else if (view_equal(name, VIEW("VISITOR_COUNT")))
+        append_grouped(html, page->visitors);
+    else if (view_equal(name, VIEW("REMARKS_COUNT")))
+        append_grouped(html, page->written);
+    else if (view_equal(name, VIEW("GUEST_NAME")))
+        html_append_text(html, buffer_view(&form->name.typed));
+    else if (view_equal(name, VIEW("GUEST_NAME_ERROR")))
+        html_append_text(html, view_of(form->name.error));
+    else if (view_equal(name, VIEW("GUEST_REMARKS_TYPED")))
+        html_append_text(html, buffer_view(&form->remarks.typed));
+    else if (view_equal(name, VIEW("GUEST_REMARKS_ERROR")))
+        html_append_text(html, view_of(form->remarks.error));
+    else
+        return false;
+    return true;
 }
 
-/* Makes the page, if the budget allows its size.  Then frees the memory of the
-   remarks, which are in the page. */
+/* Makes the page, if the budget allows its size; otherwise the response is a
+   503. */
 static void fill_page(struct exchange *exchange, int status,
-                      struct view template, const struct template_value *values,
-                      size_t count) {
+                      struct view template, const struct page *page) {
     struct response *response = &exchange->response;
-    size_t room = template.length + 64;
+    struct buffer body = {0};
+    /* Nearly always enough, so that memory is allocated once: no byte is
+       escaped, and no form is shown again. */
+    size_t room = template.length + page->remarks->items.length +
+                  MIN(page->remarks->count, REMARKS_SHOWN) *
+                      (REMARK_START.length + REMARK_END.length) +
+                  128;
 
-    for (size_t i = 0; i < count; i++)
-        room += values[i].html.length;
-    size_t needed = room + exchange->kept.length;
-    if (needed > exchange->reserved && !exchange_reserve(exchange, needed))
+    if (!exchange_reserve(exchange, room))
         return;
+    buffer_reserve(&body, room);
+    template_append(&body, template, append_value, page);
+    if (!exchange_reserve(exchange, body.capacity)) {
+        buffer_free(&body);
+        return;
+    }
     response_start(response, status);
     response_field(response, VIEW("Content-Type"),
                    VIEW("text/html; charset=utf-8"));
     response_field(response, VIEW("Cache-Control"), VIEW("no-store"));
-    buffer_reserve(&response->body, room);
-    template_append(&response->body, template, values, count);
-    response->body.failed |= exchange->kept.failed;
-    buffer_free(&exchange->kept);
-    (void)exchange_reserve(exchange,
-                           response->body.capacity); /* no more than before */
+    buffer_free(&response->body);
+    response->body = body;
 }
-
-/* The values for the template, except the remarks, which are in `kept`. */
-enum { VISITORS, WRITTEN, NAME, NAME_ERROR, TYPED, TYPED_ERROR, VALUES };
 
 static void finish_page(struct exchange *exchange, int status,
                         const struct form *form) {
-    struct response *response = &exchange->response;
     struct cache *templates = exchange->app->templates;
-    struct buffer html[VALUES] = {0};
+    const struct page page = {exchange->kept_numbers[0],
+                              exchange->kept_numbers[1], exchange->reply, form};
 
     struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
-                                     response->cached_time->round);
+                                     exchange->response.cached_time->round);
     if (file == NULL) {
-        response_error(response, 500,
+        response_error(&exchange->response, 500,
                        "The guestbook's template cannot be read.");
         return;
     }
-    append_grouped(&html[VISITORS], exchange->kept_number);
-    append_grouped(&html[WRITTEN], exchange->reply->integer);
-    append_field(&html[NAME], &html[NAME_ERROR], &form->name);
-    append_field(&html[TYPED], &html[TYPED_ERROR], &form->remarks);
-    const struct template_value values[] = {
-        {VIEW("GUEST_REMARKS"), buffer_view(&exchange->kept)},
-        {VIEW("VISITOR_COUNT"), buffer_view(&html[VISITORS])},
-        {VIEW("REMARKS_COUNT"), buffer_view(&html[WRITTEN])},
-        {VIEW("GUEST_NAME"), buffer_view(&html[NAME])},
-        {VIEW("GUEST_NAME_ERROR"), buffer_view(&html[NAME_ERROR])},
-        {VIEW("GUEST_REMARKS_TYPED"), buffer_view(&html[TYPED])},
-        {VIEW("GUEST_REMARKS_ERROR"), buffer_view(&html[TYPED_ERROR])},
-    };
-
-    fill_page(exchange, status, buffer_view(&file->text), values,
-              sizeof values / sizeof values[0]);
-    for (size_t i = 0; i < VALUES; i++) {
-        response->body.failed |= html[i].failed;
-        buffer_free(&html[i]);
-    }
+    fill_page(exchange, status, buffer_view(&file->text), &page);
     cache_return(templates, file);
 }
 
 /* Three replies, one after another.  INCR answers with the visitor's own
    number.  A GET after it would also count visitors who came meanwhile, and two
-   visitors would see the same number. */
+   visitors would see the same number.  The remarks come last: no copy of them
+   waits in memory for another reply. */
 static void show(struct exchange *exchange, int status,
                  const struct form *form) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
 
     switch (exchange->step) {
     case 0:
+        exchange_ask(exchange, RESP_INTEGER,
+                     (struct view[]){VIEW("INCR"), VIEW("visitor_count")}, 2);
+        break;
+    case 1:
+        exchange->kept_numbers[0] = exchange->reply->integer;
+        exchange_ask(exchange, RESP_INTEGER,
+                     (struct view[]){VIEW("LLEN"), VIEW("guestbook_remarks")},
+                     2);
+        break;
+    case 2:
+        exchange->kept_numbers[1] = exchange->reply->integer;
         exchange_ask(exchange, RESP_ARRAY,
                      (struct view[]){VIEW("LRANGE"), VIEW("guestbook_remarks"),
                                      view_of(oldest), VIEW("-1")},
                      4);
-        break;
-    case 1:
-        if (append_remarks(exchange))
-            exchange_ask(exchange, RESP_INTEGER,
-                         (struct view[]){VIEW("INCR"), VIEW("visitor_count")},
-                         2);
-        break;
-    case 2:
-        exchange->kept_number = exchange->reply->integer;
-        exchange_ask(exchange, RESP_INTEGER,
-                     (struct view[]){VIEW("LLEN"), VIEW("guestbook_remarks")},
-                     2);
         break;
     case 3:
         finish_page(exchange, status, form);

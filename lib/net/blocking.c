@@ -85,16 +85,17 @@ static bool kernel_has_waited(const struct server *server, int socket) {
    deadline; returns false if it must be closed. */
 static bool grant_more_time(struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
+    bool is_needed = !worker->silent_may_stay && others_wait(worker);
     int64_t now = clock_milliseconds();
 
     if (conn->phase == CLIENT_NEW) {
-        if (others_wait(worker) &&
+        if (is_needed &&
             kernel_has_waited(worker->server, conn->client->socket))
             return false;
         conn->phase = CLIENT_SILENT;
         conn->silent_until =
             now + options_time(&worker->server->options, REQUEST_TIMEOUT);
-    } else if (now >= conn->silent_until || others_wait(worker)) {
+    } else if (now >= conn->silent_until || is_needed) {
         return false;
     }
     if (server_is_stopping())

@@ -3,6 +3,8 @@
 
 #include "proto/encoding.h"
 
+#include <string.h>
+
 #define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
 
 /* Returns the code point of the UTF-8 character at the front of the text, which
@@ -50,9 +52,9 @@ static struct view reference_for(char byte) {
 }
 
 /* The ASCII bytes that need no escape: reference_for() returns nothing. */
-BYTE_SET plain_bytes = {{BYTES('\t', '\n'), BYTES('\r', '\r'), BYTES(' ', '!'),
-                         BYTES('#', '%'), BYTES('(', ';'), BYTES('=', '='),
-                         BYTES('?', '~')}};
+BYTE_SET plain = {{BYTES('\t', '\n'), BYTES('\r', '\r'), BYTES(' ', '!'),
+                   BYTES('#', '%'), BYTES('(', ';'), BYTES('=', '='),
+                   BYTES('?', '~')}};
 
 /* Returns the number of bytes of the character at the front of the text, at
    least 1.  *instead is its escape; empty: it needs none. */
@@ -67,13 +69,43 @@ static size_t look_at_character(struct view text, struct view *instead) {
     return length > 0 ? length : 1;
 }
 
+/* Sixteen bytes, which one instruction can compare (the manual of gcc, "Vector
+   Extensions"; clang has them too). */
+typedef unsigned char block __attribute__((vector_size(16)));
+
+static bool is_plain_block(const char *bytes) {
+    block b;
+    uint64_t special[2];
+
+    memcpy(&b, bytes, sizeof b);
+    b = (block)((b < ' ') | (b > '~') | (b == '&') | (b == '<') | (b == '>') |
+                (b == '"') | (b == '\''));
+    memcpy(special, &b, sizeof special);
+    return (special[0] | special[1]) == 0;
+}
+
+/* Returns the number of ASCII bytes at the front of the text that need no
+   escape. */
+static size_t plain_bytes(struct view text) {
+    const size_t size = sizeof(block);
+    size_t length = 0;
+
+    while (text.length - length >= size && is_plain_block(text.data + length))
+        length += size;
+    /* The rest is a part of the last block. */
+    if (length > 0 && text.length - length < size &&
+        is_plain_block(text.data + text.length - size))
+        return text.length;
+    return length + view_span(view_skip(text, length), &plain);
+}
+
 void html_append_text(struct buffer *html, struct view text) {
     struct view instead;
     size_t done = 0; /* bytes that were appended */
     size_t at = 0;   /* bytes that were looked at */
 
     for (;;) {
-        at += view_span(view_skip(text, at), &plain_bytes);
+        at += plain_bytes(view_skip(text, at));
         if (at == text.length)
             break;
         size_t length = look_at_character(view_skip(text, at), &instead);
@@ -89,33 +121,21 @@ void html_append_text(struct buffer *html, struct view text) {
 
 /* ---- Templates ---- */
 
-static const struct template_value *
-find_value(struct view text, const struct template_value *values,
-           size_t count) {
-    for (size_t i = 0; i < count; i++) {
-        size_t length = values[i].name.length;
-        if (text.length >= length + 2 && text.data[length + 1] == '$' &&
-            view_equal(view_slice(text, 1, length), values[i].name))
-            return &values[i];
-    }
-    return NULL;
-}
-
 void template_append(struct buffer *html, struct view text,
-                     const struct template_value *values, size_t count) {
-    while (text.length > 0) {
+                     template_value *append_value, const void *values) {
+    for (;;) {
         size_t dollar = view_find(text, '$');
         buffer_append(html, view_slice(text, 0, dollar));
         text = view_skip(text, dollar);
         if (text.length == 0)
             return;
-        const struct template_value *value = find_value(text, values, count);
-        if (value == NULL) {
+        size_t end = view_find(view_skip(text, 1), '$');
+        bool closed = end < text.length - 1;
+        if (closed && append_value(html, view_slice(text, 1, end), values)) {
+            text = view_skip(text, end + 2);
+        } else {
             buffer_append(html, VIEW("$"));
             text = view_skip(text, 1);
-        } else {
-            buffer_append(html, value->html);
-            text = view_skip(text, value->name.length + 2);
         }
     }
 }

@@ -15,17 +15,17 @@
  */
 void html_append_text(struct buffer *html, struct view text);
 
-struct template_value {
-    struct view name; /* without the dollar signs */
-    struct view html; /* inserted as it is: its maker has escaped it */
-};
+/* Appends the value of the placeholder with this name, which has no dollar
+   signs.  Returns false if there is no such placeholder. */
+typedef bool template_value(struct buffer *html, struct view name,
+                            const void *values);
 
 /*
- * Appends the template with every placeholder replaced by the value of its
- * name.  Inserted values are not searched for placeholders again, so a visitor
- * who writes $VISITOR_COUNT$ sees just that.  Unknown names stay as they are.
+ * Appends the template; `append_value` appends the value of each placeholder,
+ * as HTML.  Values are not searched for placeholders again, so a visitor who
+ * writes $VISITOR_COUNT$ sees just that.  Unknown names stay as they are.
  */
 void template_append(struct buffer *html, struct view text,
-                     const struct template_value *values, size_t count);
+                     template_value *append_value, const void *values);
 
 #endif

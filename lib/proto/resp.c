@@ -8,21 +8,6 @@
 /* The bytes of the shortest reply: a type, CR and LF. */
 #define SHORTEST_REPLY 3
 
-static bool parse_number(struct view text, int64_t *result) {
-    bool negative = view_starts_with(text, VIEW("-"));
-    bool has_sign = negative || view_starts_with(text, VIEW("+"));
-    uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
-    uint64_t number;
-
-    if (text.length > NUMBER_LIMIT)
-        return false;
-    if (!view_number(view_skip(text, has_sign ? 1 : 0), limit, &number))
-        return false;
-    /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
-    *result = (int64_t)(negative ? -number : number);
-    return true;
-}
-
 /* ---- The end of a reply ---- */
 
 /* Each of these functions takes bytes off the front of the input.  It returns
@@ -77,9 +62,36 @@ static void begin_reply(struct resp_scan *scan, enum resp_type type,
         scan->replies--;
 }
 
+/* Scans a number and its CR LF, in one pass: each element of an array begins
+   with a number. */
+static ssize_t scan_number(struct view input, int64_t *number) {
+    bool negative = view_starts_with(input, VIEW("-"));
+    size_t start = negative || view_starts_with(input, VIEW("+")) ? 1 : 0;
+    uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
+    uint64_t value = 0;
+    size_t end = start;
+
+    for (; end < input.length; end++) {
+        unsigned digit = (unsigned char)input.data[end] - (unsigned)'0';
+        if (digit > 9)
+            break;
+        if (end == NUMBER_LIMIT || __builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
+            return RESP_MALFORMED;
+    }
+    if (end < input.length && input.data[end] != '\r')
+        return RESP_MALFORMED;
+    if (input.length - end < 2)
+        return 0;
+    if (end == start || value > limit || input.data[end + 1] != '\n')
+        return RESP_MALFORMED;
+    /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
+    *number = (int64_t)(negative ? -value : value);
+    return (ssize_t)end + 2;
+}
+
 /* Scans the beginning of a reply: a type, and its number with CR LF. */
 static ssize_t scan_line(struct resp_scan *scan, struct view input) {
-    size_t end = view_find(input, '\n');
     int64_t number;
 
     if (input.length == 0)
@@ -91,11 +103,9 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
     }
     if (type != ':' && type != '$' && type != '*')
         return RESP_MALFORMED;
-    if (end == input.length)
-        return end <= NUMBER_LIMIT + 2 ? 0 : RESP_MALFORMED;
-    if (end == 1 || input.data[end - 1] != '\r' ||
-        !parse_number(view_slice(input, 1, end - 2), &number))
-        return RESP_MALFORMED;
+    ssize_t length = scan_number(view_skip(input, 1), &number);
+    if (length <= 0)
+        return length;
     /* A length or a count is -1 (null) or limited. */
     if (type != ':' && (number < -1 || number > REDIS_SKIP_LIMIT))
         return RESP_MALFORMED;
@@ -105,7 +115,7 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
                 : type == '$'  ? RESP_STRING
                                : RESP_ARRAY,
                 number);
-    return SHORTEST_REPLY * scan->replies <= REDIS_SKIP_LIMIT ? (ssize_t)end + 1
+    return SHORTEST_REPLY * scan->replies <= REDIS_SKIP_LIMIT ? length + 1
                                                               : RESP_MALFORMED;
 }
 
@@ -191,6 +201,20 @@ int resp_read(struct resp_scan *scan, struct view input, size_t *used,
 }
 
 bool resp_next(struct view *items, struct resp_reply *item) {
+    int64_t length;
+    ssize_t start = 0;
+
+    /* Nearly every element is a string.  All of it is there, so it needs no
+       search for its end. */
+    if (view_starts_with(*items, VIEW("$")))
+        start = scan_number(view_skip(*items, 1), &length);
+    if (start > 0 && length >= 0) {
+        struct view rest = view_skip(*items, (size_t)start + 1);
+        *item = (struct resp_reply){
+            .type = RESP_STRING, .text = view_slice(rest, 0, (size_t)length)};
+        *items = view_skip(rest, (size_t)length + 2);
+        return true;
+    }
     ssize_t used = resp_parse(*items, item);
     if (used <= 0)
         return false;

@@ -117,4 +117,27 @@ TEST(every_pair_of_bytes_is_safe) {
     buffer_free(&html);
 }
 
+/* Blocks of bytes are compared at once, so each byte is tried at each place. */
+TEST(each_byte_at_each_place) {
+    struct buffer html = {0}, expected = {0};
+    char text[50];
+
+    for (size_t length = 1; length <= sizeof text; length++)
+        for (size_t place = 0; place < length; place++)
+            for (int byte = 0; byte < 256; byte++) {
+                memset(text, 'x', sizeof text);
+                text[place] = (char)byte;
+                buffer_clear(&html);
+                html_append_text(&html, (struct view){text, length});
+                buffer_clear(&expected);
+                append_times(&expected, VIEW("x"), place);
+                html_append_text(&expected, (struct view){text + place, 1});
+                append_times(&expected, VIEW("x"), length - place - 1);
+                if (!view_equal(buffer_view(&html), buffer_view(&expected)))
+                    fail_msg("byte %d at %zu of %zu", byte, place, length);
+            }
+    buffer_free(&html);
+    buffer_free(&expected);
+}
+
 TEST_TABLE(text, texts)

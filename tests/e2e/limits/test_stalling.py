@@ -13,6 +13,7 @@ from ..claims import KEPT, REQUEST_TIME, crowd, of, of_kind, silent
 from ..client import Client, fetch, request
 from ..conftest import Start
 from ..harness import Server, architecture
+from ..small import limited
 from ..sockets import any_unread
 from ..timing import TRIES, undisturbed_test, wait_until
 
@@ -51,6 +52,20 @@ def test_late_request(start: Start) -> None:
     with Client(server) as client:
         time.sleep(4)
         assert client.exchange(KEPT).status == 200
+
+
+@of("epoll", "coroutines")
+@pytest.mark.slow
+@pytest.mark.waits
+@undisturbed_test(5)
+def test_late_requests_at_the_limit(start: Start) -> None:
+    """As above, but more clients than descriptors: none occupies a worker, so none is closed."""
+    server = start("--time-scale", "4", prefix=limited(nofile=40))
+    with crowd(server, 60, b"") as clients:
+        time.sleep(4)
+        for client in clients:
+            client.send(request("GET", "/redirect"))
+        assert [client.read().status for client in clients] == [302] * 60
 
 
 @of_kind("not is_stalled_by_one")

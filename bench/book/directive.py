@@ -11,13 +11,20 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
+from html import escape
+from pathlib import Path
 
-from bench.book.curve import curve
+import vl_convert
+
 from bench.book.render import annotated, excerpt, step
 from bench.book.source import NoSuchFunction, function
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 from bench.records.results import Results
+from bench.records.store import load
+from bench.report.charts.catalogue import catalogue
+from bench.report.study import Study
 from bench.timeline.command import kept
 from bench.timeline.page import figure, picture
 
@@ -57,3 +64,48 @@ def _html(line: str, measured: Sequence[Results]) -> str:
 
 def _text(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
+
+
+# ---- The newest curve: requests a second over connections, of some of the servers ----
+
+NONE_YET = (
+    '<p class="none">No curve of your machine yet. To make one: '
+    "<code>make bench</code>, then <code>make site</code>.</p>"
+)
+
+
+def sweeps(folder: Path) -> list[Results]:
+    """Return the results below a folder that can be read, the newest first."""
+    found = []
+    for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
+        with suppress(UserError):  # of a newer version, or half a file
+            found.append(load(path))
+    return found
+
+
+def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
+    """Return the chart of these servers, for light and for dark pages, or the commands that will
+    make it. The last server is that of the chapter: the newest sweep in which it has more than one
+    point is used. So a short run of the course's sheets removes no curve."""
+    for results in measured:
+        runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
+        study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))
+        if len({point.level for point in study.points if point.subject == names[-1]}) > 1:
+            return _drawn(study, results.started.strftime("%Y-%m-%d"))
+    return NONE_YET
+
+
+def _drawn(study: Study, begun: str) -> str:
+    scenario = study.scenarios[0]
+    made = catalogue(study)
+    specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
+    drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
+    # A screen reader presents it as one picture with a text, not as hundreds of marks.
+    caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
+    pictures = "".join(
+        f'<div class="{kind}" role="img" aria-label="{escape(made.titles()["rates"])}">'
+        f"{svg.replace('<svg ', '<svg aria-hidden=true ', 1)}</div>"
+        for kind, svg in zip(("on-light", "on-dark"), drawn, strict=True)
+    )
+    inside = f"{pictures}<figcaption>{caption}</figcaption>"
+    return f'<figure class="curve" tabindex="0">{inside}</figure>'

@@ -18,7 +18,6 @@ from mkdocs.structure.pages import Page
 from pygments.lexers import find_lexer_class_for_filename
 
 from bench.book import directive, glossary
-from bench.book.curve import sweeps
 from bench.book.render import styles
 from bench.host.project import ROOT
 from bench.records.errors import UserError
@@ -123,4 +122,4 @@ def _page_of(name: str) -> str:
 
 @cache
 def _sweeps() -> list[Results]:
-    return sweeps(ROOT / "results")
+    return directive.sweeps(ROOT / "results")

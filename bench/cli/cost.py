@@ -97,7 +97,7 @@ def show(found: Sequence[Difference], chosen: DeclaredStudy, out: Console) -> No
     """Print the figures of both variants, and the expected result."""
     table = Table("<server", "<conditions", "<", "us/request", "calls", "writes", "<")
     for one in found:
-        start = (one.subject, one.conditions.describe())
+        start = (one.usual.subject, one.usual.conditions.describe())
         table.add_row(*start, "unchanged", *one.usual.words(), "")
         table.add_row("", "", chosen.name, *one.other.words(), one.verdict)
     out.print(table)

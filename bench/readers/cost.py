@@ -8,14 +8,15 @@ machine affects both. Runs that are missing or not valid give no figure.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from pydantic import TypeAdapter
 
-from bench.readers.console import Table
+from bench.readers.console import Field, Table
 from bench.records.conditions import CHANGES, OPTIMISATIONS, PLAIN_PREFIX, CellKey, Conditions
-from bench.records.figures import QUIET, CallFigures, Frame, Mode, StackFigures
+from bench.records.figures import QUIET, Frame, Mode, StackFigures
 from bench.records.points import Point, Spread, data_points, ratios
 from bench.records.results import Results
 from bench.records.run import Run
@@ -34,32 +35,25 @@ class ServerCost:
     """The cost of a request of a server under some conditions; None: not measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
-        self._point, baseline = points[key], points[key.baseline]
-        plain = points.get(key._replace(subject=PLAIN_PREFIX + key.subject))
-        sampled = _probed(key, "sampled", points)
         self.subject, self.conditions = key.subject, key.conditions
-        self.cost, self.baseline = (one.of_all("cpu_load") for one in (self._point, baseline))
-        """The CPU time of the server and that of its baseline."""
+        self._point, baseline = points.get(key), points.get(key.baseline)
+        plain = points.get(key._replace(subject=PLAIN_PREFIX + key.subject))
+        self.cost, self.baseline, self.plain = (
+            one.of_all("cpu_load") if one else None for one in (self._point, baseline, plain)
+        )
+        """The CPU time of the server, of its baseline, and of the server without the second
+        storey."""
         self.share = _ratio(baseline, self._point)
         """The baseline's cost divided by the server's."""
-        self.plain = plain.of_all("cpu_load") if plain else None
-        """The cost of the server without the second storey."""
-        self.calls = _calls(key, points)
-        share = next((run.stacks.user_share for run in sampled if run.stacks), None)
+        self.calls = next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
+        stacks = next((run.stacks for run in _probed(key, "sampled", points) if run.stacks), None)
+        share = stacks.user_share if stacks else None
         self.user = None if self.cost is None or share is None else self.cost.median * share
         """Microseconds of it in user space, from samples of perf."""
 
     def get(self, key: str) -> float | None:
         """Return another figure of the server; None if it has no cost."""
-        return self._point.get(key) if self.cost else None
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of two variants that are compared."""
-
-    cost: Spread | None
-    calls: CallFigures | None
+        return self._point.get(key) if self._point and self.cost else None
 
     def words(self) -> tuple[str, str, str]:
         """Return CPU time, system calls and writes to clients per request."""
@@ -71,13 +65,10 @@ class Side:
 class Difference:
     """A server with and without one change."""
 
-    subject: str
-    conditions: Conditions
-    """The runs without the change."""
     name: str
     """The name of the ablation or of the experiment."""
-    usual: Side
-    other: Side
+    usual: ServerCost
+    other: ServerCost
     ratio: Spread | None
     """The cost with the change divided by the cost without it."""
 
@@ -95,14 +86,13 @@ class Difference:
         """Return the difference in words."""
         if self.ratio is None:
             return "no figure"
-        if self.ratio.runs < ENOUGH:
-            return f"too few runs ({percent(self.ratio)})"
         words = percent(self.ratio)
+        if self.ratio.runs < ENOUGH:
+            return f"too few runs ({words})"
         return words if self.apart else f"not significant ({words})"
 
 
-@dataclass(frozen=True)
-class Flame:
+class Flame(NamedTuple):
     """The function stacks of a server under load."""
 
     subject: str
@@ -153,22 +143,14 @@ def differences(results: Results, how: DifferenceKind) -> list[Difference]:
         name = getattr(key.conditions, how)
         if name and key.conditions.rated:
             usual = key._replace(conditions=key.conditions._replace(without="", change=""))
-            unchanged = points.get(usual)
-            costs = unchanged.of_all("cpu_load") if unchanged else None
-            before = Side(costs, _calls(usual, points))
-            after = Side(its.of_all("cpu_load"), _calls(key, points))
-            conditions, ratio = usual.conditions, _ratio(its, unchanged)
-            found.append(Difference(key.subject, conditions, name, before, after, ratio))
+            sides = ServerCost(usual, points), ServerCost(key, points)
+            found.append(Difference(name, *sides, _ratio(its, points.get(usual))))
     return found
 
 
-def _ratio(point: Point, over: Point | None) -> Spread | None:
+def _ratio(point: Point | None, over: Point | None) -> Spread | None:
     found = ratios(point, over, "cpu_load")
     return Spread.of([*found.values()]) if found else None
-
-
-def _calls(key: CellKey, points: Points) -> CallFigures | None:
-    return next((run.calls for run in _probed(key, "traced", points) if run.calls), None)
 
 
 def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
@@ -207,13 +189,10 @@ def headline(results: Results) -> str:
     if not first:
         return "Where the microseconds of a request go"
     best = min(first, key=lambda line: line.cost.median if line.cost else 0.0)
-    assert best.cost
-    words = (
-        f"A {best.conditions.workload} costs {best.subject} {best.cost.median:.1f} µs of CPU time"
-    )
-    if best.share is None or best.baseline is None:
+    words = f"A {best.conditions.workload} costs {best.subject} {_median(best.cost)} µs of CPU time"
+    if best.share is None:
         return words
-    return f"{words}, and the baseline of its architecture {best.baseline.median:.1f} µs"
+    return f"{words}, and the baseline of its architecture {_median(best.baseline)} µs"
 
 
 def cautions(results: Results) -> list[str]:
@@ -260,16 +239,15 @@ def measured(results: Results) -> str:
 Shown = TypeVar("Shown", ServerCost, Flame)
 
 
-def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[Conditions, list[Shown]]]:
-    """Yield each set of conditions with its results."""
+def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[str, list[Shown]]]:
+    """Yield each set of conditions, in words, with its results."""
     for conditions in dict.fromkeys(one.conditions for one in found):
-        yield conditions, [one for one in found if one.conditions == conditions]
+        yield conditions.describe(), [one for one in found if one.conditions == conditions]
 
 
 WITHOUT_OPS = "without ops/"
 """The column of the servers without the second storey, if one was measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
-    "<server": lambda line: line.subject,
     "µs": lambda line: _median(line.cost),
     WITHOUT_OPS: lambda line: _median(line.plain),
     "user": lambda line: _figure(line.user),
@@ -285,33 +263,45 @@ COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
 }
 
 
-def cost_table(found: Sequence[ServerCost]) -> Table:
-    """Return the table of the servers under the same conditions."""
+def cost_table(
+    found: Sequence[ServerCost],
+    name: Callable[[ServerCost], str | Field] = lambda line: line.subject,
+) -> Table:
+    """Return the table of the servers under the same conditions. `name`: makes the first field."""
     without = any(line.plain for line in found)
-    shown = {name: cell for name, cell in COST_COLUMNS.items() if without or name != WITHOUT_OPS}
-    return Table(*shown, rows=[tuple(cell(line) for cell in shown.values()) for line in found])
+    shown = {head: cell for head, cell in COST_COLUMNS.items() if without or head != WITHOUT_OPS}
+    rows = [(name(line), *(cell(line) for cell in shown.values())) for line in found]
+    return Table("<server", *shown, rows=rows)
 
 
 def calls_table(found: Sequence[ServerCost]) -> Table:
     """Return a table: a row for each frequent system call, a column for each server."""
     counted = [(line.subject, line.calls) for line in found if line.calls]
-    often = [dict(calls.often) for _, calls in counted]
-    names = _largest(often, OFTEN)
-    rows = [(name, *(_number(own.get(name)) for own in often)) for name in names]
+    often = [(subject, dict(calls.often)) for subject, calls in counted]
+    table = _by_name("<system call", often, OFTEN, "others", _number)
     if counted:
-        rest = (sum(n for name, n in own.items() if name not in names) for own in often)
-        rows.append(("others", *map(_number, rest)))
-        rows.append(("all", *(_number(calls.total) for _, calls in counted)))
-    return Table("<system call", *(subject for subject, _ in counted), rows=rows)
+        table.add_row("all", *(_number(calls.total) for _, calls in counted))
+    return table
 
 
-def _largest(columns: Sequence[Mapping[str, float]], least: float) -> list[str]:
-    """Return the names whose largest value reaches `least`, the largest first."""
-    most: dict[str, float] = {}
-    for column in columns:
-        for name, value in column.items():
-            most[name] = max(most.get(name, 0.0), value)
-    return sorted((n for n in most if most[n] >= least), key=lambda n: (-most[n], n))
+def _by_name(
+    head: str,
+    columns: Sequence[tuple[str, Mapping[str, float]]],
+    least: float,
+    rest: str,
+    text: Callable[[float], str],
+) -> Table:
+    """Return a table with a row for each name whose largest value reaches `least`, the largest
+    first. The row `rest` has the sums of all other values."""
+    table, values = Table(head, *(subject for subject, _ in columns)), [of for _, of in columns]
+    most = {name: max(of.get(name, 0.0) for of in values) for name in chain(*values)}
+    names = sorted((n for n in most if most[n] >= least and n != rest), key=lambda n: (-most[n], n))
+    for name in names:
+        table.add_row(name, *(text(of.get(name, 0.0)) for of in values))
+    if columns:
+        others = [sum(value for name, value in of.items() if name not in names) for of in values]
+        table.add_row(rest, *map(text, others))
+    return table
 
 
 def difference_table(found: Sequence[Difference]) -> Table:
@@ -332,10 +322,10 @@ def _in_order(found: Sequence[Difference]) -> list[Difference]:
 
 
 def _sides(found: Difference) -> tuple[str, ...]:
-    usual, other = _median(found.usual.cost), _median(found.other.cost)
-    where = f"{found.subject}: {found.conditions.describe()}"
+    costs = _median(found.usual.cost), _median(found.other.cost)
+    where = f"{found.usual.subject}: {found.usual.conditions.describe()}"
     low_high = found.ratio and f"{found.ratio.low - 1:+.0%} to {found.ratio.high - 1:+.0%}"
-    return (found.name, where, usual, other, found.verdict, low_high or "")
+    return (found.name, where, *costs, found.verdict, low_high or "")
 
 
 def brought(found: Sequence[Difference]) -> str:
@@ -347,10 +337,10 @@ def brought(found: Sequence[Difference]) -> str:
     words = []
     if clear:
         _, ratio, best = max(clear, key=lambda one: one[0])
-        where = best.conditions.describe()
+        where = best.usual.conditions.describe()
         words.append(f"`{best.name}` saves most: without it {where} costs {percent(ratio)}.")
     if dear:
-        cases = [f"`{d.name}` ({d.conditions.describe()}: {d.verdict})" for d in dear]
+        cases = [f"`{d.name}` ({d.usual.conditions.describe()}: {d.verdict})" for d in dear]
         words.append(f"Cheaper without: {', '.join(cases)}.")
     if none:
         words.append(f"No significant difference: {', '.join(f'`{name}`' for name in none)}.")
@@ -401,12 +391,8 @@ def _place_of(function: str) -> str:
 
 def place_table(found: Sequence[Flame]) -> Table:
     """Return a row for each place with a large share, a column for each server."""
-    shares = [places(flame.stacks) for flame in found]
-    names = [name for name in _largest(shares, SHOWN) if name != OTHER]
-    rows = [(name, *(_share(own.get(name, 0.0)) for own in shares)) for name in names]
-    rest = (sum(share for name, share in own.items() if name not in names) for own in shares)
-    rows.append((OTHER, *map(_share, rest)))
-    return Table("<for", *(flame.subject for flame in found), rows=rows)
+    shares = [(flame.subject, places(flame.stacks)) for flame in found]
+    return _by_name("<for", shares, SHOWN, OTHER, _share)
 
 
 def _share(value: float) -> str:
@@ -421,5 +407,5 @@ def _median(value: Spread | None) -> str:
     return _figure(value.median if value else None)
 
 
-def _number(value: float | None) -> str:
+def _number(value: float) -> str:
     return f"{value:.2f}" if value else ""

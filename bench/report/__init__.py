@@ -6,10 +6,9 @@ results to the page; each uses only those above it:
 
     study                     servers under test, scenarios, and their data points
     limits                    the host at its limit; the levels that each server passes
-    findings/findings         the titles of the charts, and which server to choose
-    findings/across           effects of a changed condition; cost relative to the baseline; several
-                              instances behind nginx
-    findings/peers            reference servers: published and measured ratios
+    findings                  the titles of the charts, and which server to choose
+    across                    effects of a changed condition; several instances behind nginx
+    peers                     reference servers: published and measured ratios
     charts/                   the charts, as Vega-Lite specifications
     page/                     the page; JSON, CSV, Markdown and the table of figures; all the files
 

@@ -15,6 +15,7 @@ from bench.records.words import (
     number_word,
     percent,
     plural,
+    upper_first,
 )
 from bench.report.study import Row, Study
 
@@ -42,6 +43,24 @@ def label(role: str, name: str) -> str:
 def in_order(hosts: Sequence[HostInfo]) -> list[HostInfo]:
     """Return the hosts in the order in which a request passes them."""
     return sorted(hosts, key=lambda host: ROLES.index(host.role))
+
+
+def hosts_in_a_line(study: Study) -> str:
+    """Return one line: "Two hosts, each with one CPU: load and redis"; empty without hosts."""
+    hosts = study.results.hosts
+    if not hosts:
+        return ""
+    sizes = {_size(host) for host in hosts}
+    each = f", each with {sizes.pop()}" if len(sizes) == 1 else ""
+    many = f"{number_word(len(hosts))} hosts" if len(hosts) > 1 else "one host"
+    return upper_first(f"{many}{each}: {listed([host.name for host in in_order(hosts)])}")
+
+
+def _size(host: HostInfo) -> str:
+    limit = host.cpu_limit
+    if limit is not None and limit != 1:
+        return f"{limit:g} of a CPU" if limit < 1 else f"{limit:g} CPUs"
+    return "one CPU" if limit == 1 or host.cpus == 1 else plural(host.cpus, "CPU")
 
 
 def limit_of(point: Point) -> HostFigures | None:

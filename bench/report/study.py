@@ -59,12 +59,6 @@ class Study:
         return sorted(closed, key=lambda s: s != first)
 
     @cached_property
-    def usual(self) -> Conditions:
-        """Return the conditions in which workloads are compared: a whole core, or the lowest CPU
-        quota."""
-        return Conditions("", quota=min((s.quota for s in self.scenarios), default=0.0))
-
-    @cached_property
     def keys(self) -> dict[Conditions, str]:
         """Return a short name for each scenario: s0, s1, ...; those in the page's menu first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]

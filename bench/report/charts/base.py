@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The parts that all charts share, and a chart with its titles."""
 
+import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,10 @@ import altair as alt
 from altair.utils.schemapi import disable_debug_mode
 
 from bench.records.conditions import Conditions
+from bench.records.metrics import METRICS
 from bench.records.store import Json
 from bench.report.charts import style
-from bench.report.findings.findings import in_its_slice
+from bench.report.findings import in_its_slice
 from bench.report.study import Row, Study, StudySubject, describe
 
 # Altair compares each part of a chart with its schema, which takes most of the time. The charts are
@@ -146,24 +148,11 @@ def point_at(chart: alt.Chart, tooltip: str, **channels: Any) -> alt.Chart:
     return made
 
 
-def range_of(
-    chart: alt.Chart, low: str, high: str, subjects: Sequence[StudySubject], **more: Any
-) -> alt.Chart:
-    """Return the pale bars from the lowest to the highest run."""
-    rule = chart.transform_filter(f"isValid(datum.{low})")
-    rule = rule.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round")
-    y = alt.Y(f"{low}:Q", **more)
-    made: alt.Chart = rule.encode(y=y, y2=f"{high}:Q", color=colour(subjects))
-    return made
-
-
-def dots(
-    points: alt.Chart, subjects: Sequence[StudySubject], lower: str, size: int
-) -> list[alt.Chart]:
+def dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> list[alt.Chart]:
     """Return the measured points. Lower bounds are hollow, with ≥ above."""
     shaped, bounds = points.encode(shape=shape(subjects)), points.transform_filter(lower)
     return [
-        shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=size, opacity=1),
+        shaped.transform_filter(f"!({lower})").mark_point(filled=True, size=55, opacity=1),
         shaped.transform_filter(lower).mark_point(size=70, strokeWidth=2, opacity=1),
         bounds.mark_text(dy=-13, fontSize=12).encode(text=alt.value("≥")),
     ]
@@ -279,6 +268,24 @@ class Catalogue:
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
         """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
         self.exhibits[key] = Exhibit(spec, {"*": in_its_slice(quota, title)})
+
+    def for_script(self) -> str:
+        """Return all charts and their data as JSON, escaped for a script element of the page."""
+        study = self.study
+        chosen = {study.keys[s]: s for s in study.scenarios}
+        content = {
+            "scenario": study.keys[study.scenarios[0]],
+            "levels": {key: study.levels(s) for key, s in chosen.items()},
+            "reference": {key: study.reference(s) for key, s in chosen.items()},
+            "subjects": [{"name": s.name, "kind": s.kind} for s in study.subjects],
+            "metrics": [{"key": m.key, "label": m.label, "unit": m.unit} for m in METRICS],
+            "light": style.tokens(study.subjects, 0),
+            "config": style.config(),
+            "data": self.data,
+            "exhibits": {key: vars(exhibit) for key, exhibit in self.exhibits.items()},
+        }
+        text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " ")
 
     def picture(self, key: str, scenario: Conditions, theme: int = 0) -> Spec | None:
         """Return a chart's complete specification with data, title and width; None if it has

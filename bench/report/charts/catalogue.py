@@ -9,10 +9,9 @@ from pathlib import Path
 import vl_convert
 
 from bench.records.store import load, replace
-from bench.report import limits
+from bench.report import across, findings, limits, peers
 from bench.report.charts import base, kinds, rows
 from bench.report.charts.base import Catalogue
-from bench.report.findings import across, findings, peers
 from bench.report.study import Study
 
 
@@ -41,18 +40,19 @@ def _add_hosts(made: Catalogue) -> None:
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
         made.add_at("hosts", kinds.hosts(subjects, limits.names(study)), limits.finding)
-    made.data["instances"] = found = across.instance_rows(study)
-    counts = sorted({n for row in found if isinstance(n := row["n"], int)})
+    family = [s for scenarios in across.families(study).values() for s in scenarios]
+    found = {s for s in family if study.contenders(s)}
+    counts = sorted({s.instances for s in found})
     for way in ("keep", "close") if len(counts) > 1 else ():
         chart = kinds.scaling(subjects, counts, way)
         made.add_at(f"instances-{way}", chart, partial(across.scaling_finding, way=way))
     if found:
-        chart = kinds.through(subjects, {str(row["way"]) for row in found})
+        chart = kinds.through(subjects, {s.balancer for s in found})
         made.add_at("through", chart, across.through_finding)
 
 
 def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
-    """Add latency, CPU time, context switches and memory, and the ratios to the basekinds."""
+    """Add latency, CPU time, context switches and memory."""
     subjects, study = made.study.subjects, made.study
     line = partial(kinds.over_levels, subjects, levels)
     if study.has("p99"):
@@ -67,12 +67,6 @@ def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
         made.add_at("switches", kinds.switches(subjects), findings.switches)
     if study.has("memory"):
         made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
-    if ratios := across.baseline_rows(study):
-        made.data["baselines"] = ratios
-        chart = kinds.baselines(
-            subjects, list(dict.fromkeys(str(row["workload"]) for row in ratios))
-        )
-        made.add_always("baselines", chart, across.baselines_title(study), study.usual.quota)
 
 
 def _add_comparisons(made: Catalogue) -> None:
@@ -84,11 +78,10 @@ def _add_comparisons(made: Catalogue) -> None:
         quotas = {dot.conditions.quota for dot in dots}
         quota = quotas.pop() if len(quotas) == 1 else 0.0
         made.add_always("standing", kinds.standing(standing), title, quota)
-    names = [s.name for s in subjects if s.kind != "baseline"]
     for found in across.contrasts(study):
         kind, quota = found.kind, found.scenarios[-1].quota
         spec = kinds.over_conditions(subjects, kind.key, found.labels, kind.axis, found.metric)
-        made.add_always(kind.key, spec, across.title(found, names), quota)
+        made.add_always(kind.key, spec, across.title(found), quota)
         made.data[kind.key] = found.rows
     made.add("loops", kinds.loops(), across.loops)
 

@@ -4,7 +4,6 @@ server."""
 
 import json
 from collections.abc import Container, Sequence
-from typing import Any
 
 import altair as alt
 
@@ -24,26 +23,36 @@ def over_levels(
 ) -> base.Spec:
     """Return one kind of figure over connections, with spread, lower bounds and gaps; rates also
     with the curves of 2019, if the reader chooses them."""
-    place: dict[str, Any] = {"x": base.levels_axis(levels), "y": base.value_axis(key, title, kind)}
-    colour = base.colour(subjects)
+    x, y = base.levels_axis(levels), base.value_axis(key, title, kind)
     cells = base.named("cells", base.OF_SCENARIO, base.SHOWN)
-    known = cells.transform_filter(f"isValid(datum.{key})")
-    lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
-    line = cells.mark_line(strokeWidth=2.2, strokeJoin="round")
-    spread = base.range_of(cells, f"{key}_low", f"{key}_high", subjects, title=title)
-    layers = [
-        spread.encode(x=place["x"]),
-        line.encode(**place, color=colour, strokeDash=base.dash(subjects)),
-        *base.dots(known.encode(**place, color=colour), subjects, lower, 55),
-        base.point_at(known, "id:N", **place),
-    ]
+    layers = _curves(cells, subjects, key, x, y)
     if key != "rate":
         return base.finish(alt.layer(*layers))
     then = base.named("paper", "then2019", base.OF_SCENARIO, base.SHOWN)
     then = then.transform_calculate(value="scaled2019 ? datum.scaled : datum.then")
     then = then.mark_line(strokeDash=[3, 4], strokeWidth=1.5, opacity=0.65)
-    y = base.value_axis("value", title)
-    return base.finish(alt.layer(then.encode(x=place["x"], y=y, color=colour), *layers), 430)
+    then = then.encode(x=x, y=base.value_axis("value", title), color=base.colour(subjects))
+    return base.finish(alt.layer(then, *layers), 430)
+
+
+def _curves(
+    rows: alt.Chart, subjects: Sequence[StudySubject], key: str, x: alt.X, y: alt.Y
+) -> list[alt.Chart]:
+    """Return the layers of curves: the pale bars from the lowest to the highest run, the lines, the
+    points, and the marks that react to the pointer."""
+    known, colour = rows.transform_filter(f"isValid(datum.{key})"), base.colour(subjects)
+    lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
+    spread = rows.transform_filter(f"isValid(datum.{key}_low)")
+    low, high = alt.Y(f"{key}_low:Q", title=y["title"]), f"{key}_high:Q"
+    line = rows.mark_line(strokeWidth=2.2, strokeJoin="round")
+    return [
+        spread.mark_rule(strokeWidth=4, opacity=0.25, strokeCap="round").encode(
+            x=x, y=low, y2=high, color=colour
+        ),
+        line.encode(x=x, y=y, color=colour, strokeDash=base.dash(subjects)),
+        *base.dots(known.encode(x=x, y=y, color=colour), subjects, lower),
+        base.point_at(known, "id:N", x=x, y=y),
+    ]
 
 
 def over_conditions(
@@ -68,42 +77,33 @@ def over_conditions(
         color=base.colour(subjects),
     )
     line = chart.mark_line(strokeWidth=2.2).encode(strokeDash=base.dash(subjects))
-    dots = base.dots(chart, subjects, "datum.bound", 55)
+    dots = base.dots(chart, subjects, "datum.bound")
     return base.finish(alt.layer(line, *dots, base.point_at(chart, "said:N")))
 
 
 # ---- Several instances behind nginx, and one instance with and without it ----
 
-OF_FAMILY = "indexof(datum.s, scenario) >= 0"
+OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 
 
 def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> base.Spec:
     """Return rates over instances, with the ideal: n times the rate of one instance."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
-    rows = base.named("instances", *filters)
+    rows = base.named("cells", *filters)
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
     scale = alt.Scale(nice=False, padding=18)
     x = alt.X("n:Q", title="instances of the server", scale=scale, axis=axis)
-    place: dict[str, Any] = {"x": x, "y": base.value_axis("rate", "requests per second")}
     ideal = rows.transform_filter("isValid(datum.ideal)")
     ideal = ideal.mark_line(strokeDash=[2, 4], strokeWidth=1.4, opacity=0.6)
-    coloured = rows.encode(**place, color=base.colour(subjects))
-    return base.finish(
-        alt.layer(
-            ideal.encode(x=x, y=alt.Y("ideal:Q"), color=base.colour(subjects)),
-            base.range_of(rows, "low", "high", subjects).encode(x=x),
-            coloured.mark_line(strokeWidth=2.2),
-            *base.dots(coloured, subjects, "datum.bound", 60),
-            base.point_at(rows, "id:N", **place),
-        ),
-        height=340,
-    )
+    ideal = ideal.encode(x=x, y=alt.Y("ideal:Q"), color=base.colour(subjects))
+    layers = _curves(rows, subjects, "rate", x, base.value_axis("rate", "requests per second"))
+    return base.finish(alt.layer(ideal, *layers), height=340)
 
 
 def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
     """Return the rate of one instance, direct and through nginx with connections kept or not."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
-    rows = base.named("instances", *filters)
+    rows = base.named("cells", *filters)
     scale = alt.Scale(zero=True)
     x = alt.X("rate:Q", title="requests per second", axis=base.bars_axis(), scale=scale)
     said, legend = "way_said:N", base.legend_above(1, 1, "circle")
@@ -342,29 +342,6 @@ def loops() -> base.Spec:
         chart.mark_point(filled=True, size=110, opacity=1).encode(x="p99:Q"),
     )
     return base.finish(alt.layer(*layers), height=alt.Step(20))
-
-
-# ---- The cost of each server relative to its baseline, by workload ----
-
-
-def baselines(subjects: Sequence[StudySubject], labels: Sequence[str]) -> base.Spec:
-    """Return a table of ratios with a column for each workload and a row for each server."""
-    axis = base.bare_axis(
-        labelAngle=0,
-        labelColor="@ink",
-        labelExpr="split(datum.label, ' ')",
-        labelOverlap=False,
-        labelFontSize=base.narrow(10, 12),
-    )
-    x = alt.X("workload:N", sort=list(labels), title=None, axis=axis)
-    cells = base.named("baselines", base.SHOWN).encode(x=x, tooltip="said:N")
-    tiles = cells.mark_rect(color="@baseline", cornerRadius=3, stroke="@paper", strokeWidth=2)
-    scale = alt.Scale(type="log", domain=[1, 8], range=[0.06, 0.6], clamp=True)
-    return base.with_rows(
-        [s for s in subjects if s.kind != "baseline"],
-        tiles.encode(opacity=alt.Opacity("ratio:Q", scale=scale, legend=None)),
-        cells.mark_text(fontSize=13).encode(text="ratio_said:N"),
-    )
 
 
 # ---- What each host did: a column for each, a row for each server, at one level ----

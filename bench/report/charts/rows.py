@@ -10,9 +10,8 @@ from bench.records.figures import HostFigures
 from bench.records.metrics import METRICS
 from bench.records.points import Point
 from bench.records.words import figure, percent
-from bench.report import limits
-from bench.report.findings import across
-from bench.report.findings.findings import all_switches, order_rows
+from bench.report import across, limits
+from bench.report.findings import all_switches, order_rows
 from bench.report.study import Row, Study
 
 
@@ -63,7 +62,7 @@ def cell_row(study: Study, point: Point, number: int) -> Row:
     switches = all_switches(point)
     if switches is not None:
         row |= {"switches": _short(switches), "switches_said": figure(switches)}
-    return row | _baseline_of(study, point)
+    return row | _baseline_of(study, point) | across.family_row(study, point)
 
 
 def _host(host: HostFigures) -> list[str]:

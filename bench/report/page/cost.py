@@ -73,9 +73,8 @@ def document(results: Results) -> Document:
     """Return the report; on the page it has bars and flame graphs."""
     found, flames = words.lines(results), words.flames(results)
     costs, calls = [], []
-    for conditions, own in words.by_conditions(found):
-        where = conditions.describe()
-        costs.append(Section(where, [_with_bars(words.cost_table(own), own)]))
+    for where, own in words.by_conditions(found):
+        costs.append(Section(where, [_with_bars(own)]))
         calls.append(Section(f"System calls: {where}", [words.calls_table(own)]))
     undivided = [UNDIVIDED] if any(line.cost and line.user is None for line in found) else []
     legend = Drawing(drawn("legend", colours=[*BARS, *undivided]))
@@ -116,8 +115,8 @@ def _functions(flames: Sequence[words.Flame]) -> Iterator[Section]:
         return
     about = f"{words.sampled_how(flames)} {words.ABOUT['functions']}"
     places = [
-        Section(f"Where the time is spent: {conditions.describe()}", [words.place_table(own)])
-        for conditions, own in words.by_conditions(flames)
+        Section(f"Where the time is spent: {where}", [words.place_table(own)])
+        for where, own in words.by_conditions(flames)
     ]
     ends = (flames[0], flames[-1])
     drawings = [drawn("flame_graph", one=flame_shown(x), open=x in ends) for x in flames]
@@ -134,15 +133,10 @@ def command(results: Results) -> str:
     return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
 
 
-def _with_bars(table: Table, found: Sequence[words.ServerCost]) -> Table:
-    """Add a bar to each server: its cost, its user part and its baseline."""
+def _with_bars(found: Sequence[words.ServerCost]) -> Table:
+    """Return the table of costs with a bar for each server."""
     most = max((line.cost.median for line in found if line.cost), default=1.0)
-    bars = (_bar(line, most) for line in found)
-    table.rows = [
-        (Field(line.subject, drawing=bar), *row[1:])
-        for line, bar, row in zip(found, bars, table.rows, strict=True)
-    ]
-    return table
+    return words.cost_table(found, lambda line: Field(line.subject, drawing=_bar(line, most)))
 
 
 def _bar(line: words.ServerCost, most: float) -> str:

@@ -14,7 +14,6 @@ from bench.records.points import HOST_FIGURES, Point
 from bench.records.store import LIMITED, csv_of, named
 from bench.records.words import figure, percent
 from bench.report import limits
-from bench.report.charts.base import Catalogue
 from bench.report.charts.rows import status_of
 from bench.report.study import Row, Study, describe
 
@@ -35,21 +34,17 @@ class Column(NamedTuple):
     about: str = ""
 
 
-def part(study: Study, _: Catalogue) -> dict[str, object]:
-    """Return the table, and the exports for download from the page."""
-    files = (
+def files(study: Study) -> list[tuple[str, str, str]]:
+    """Return the label, the name and the address of each export, for download from the page."""
+    found = (
         ("CSV", "report.csv", "text/csv", as_csv(study)),
         ("JSON", "report.json", "application/json", as_json(study)),
         ("a Markdown table", "report.md", "text/markdown", as_markdown(study)),
     )
-    return {
-        "columns": columns(study),
-        "table": rows(study),
-        "files": [
-            {"label": label, "name": name, "href": f"data:{kind};charset=utf-8,{quote(text)}"}
-            for label, name, kind, text in files
-        ],
-    }
+    return [
+        (label, name, f"data:{kind};charset=utf-8,{quote(text)}")
+        for label, name, kind, text in found
+    ]
 
 
 def columns(study: Study) -> list[Column]:

@@ -4,34 +4,20 @@ results, and the machine, versions, settings, limits and commands of the sweep."
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from bench.readers import cost
 from bench.records.results import PeerStudy
-from bench.records.words import connections, figure
-from bench.report.charts.base import Catalogue
-from bench.report.findings import peers
+from bench.report import peers
 from bench.report.limits import NAMES, in_order, label
 from bench.report.page.cost import flame_shown
-from bench.report.study import Study, describe
+from bench.report.study import Study
 
-# ---- Reference servers: published and measured results, a table for each load ----
-
-
-def reference_servers(study: Study, _: Catalogue) -> dict[str, object]:
-    """Return each study of the sweep, and the template's functions that format figures."""
-    return {
-        "peer_studies": [_study(study, asked) for asked in study.results.studies],
-        "peer_facts": study.results.peers,
-        "peers_left_out": study.results.left_out,
-        "load_of": lambda table: f"{describe(table.scenario)}, {connections(table.level)}",
-        "limit_of": limit_of,
-        "ratio": lambda ratio: "–" if ratio is None else f"{ratio:.2f}",
-        "figure": figure,
-    }
+# ---- Reference servers: published and measured results ----
 
 
-def _study(study: Study, asked: PeerStudy) -> dict[str, object]:
+def flames_of(study: Study, asked: PeerStudy) -> tuple[list[dict[str, object]], str]:
+    """Return the flame graphs of one study of the sweep, and how they were sampled."""
     sampled = [
         (subject, conditions._replace(mode="closed"))
         for some in asked.measured
@@ -40,16 +26,7 @@ def _study(study: Study, asked: PeerStudy) -> dict[str, object]:
         if not conditions.rated
     ]
     drawn = [one for one in cost.flames(study.results) if (one.subject, one.conditions) in sampled]
-    return {
-        "said": asked,
-        "tables": peers.tables(study, asked),
-        "flames": [flame_shown(one) for one in drawn],
-        "sampled": cost.sampled_how(drawn),
-        "memory": [
-            (name, figure(bytes_each / 1024, "KB"), f"{number:,}")
-            for name, number, bytes_each in peers.memory(study.results, asked)
-        ],
-    }
+    return [flame_shown(one) for one in drawn], cost.sampled_how(drawn)
 
 
 def limit_of(row: peers.PeerRow) -> str:
@@ -63,20 +40,18 @@ def limit_of(row: peers.PeerRow) -> str:
 GIB = 2**30
 
 
-def how_made(study: Study, charts: Catalogue) -> dict[str, object]:
-    """Return the values of the page's last section."""
-    return {
-        "missing": _missing(study, charts),
-        "command": ".venv/bin/zerohttpd " + _line(study.results.command),
-        "checkout": checkout_command(study),
-        "facts": facts(study),
-        "limits_found": study.results.findings,
-        "commands": [
-            f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
-            for run in study.results.runs
-            if run.ab_command
-        ],
-    }
+def command(study: Study) -> str:
+    """Return the command that repeats the sweep."""
+    return ".venv/bin/zerohttpd " + _line(study.results.command)
+
+
+def commands(study: Study) -> list[str]:
+    """Return the command of each load, with the server and the run."""
+    return [
+        f"# {_plain(run.subject)}, run {run.run}\n{_line(run.ab_command)}"
+        for run in study.results.runs
+        if run.ab_command
+    ]
 
 
 def facts(study: Study) -> dict[str, dict[str, str]]:
@@ -153,7 +128,8 @@ def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
         yield name, {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
-def _missing(study: Study, charts: Catalogue) -> str:
+def missing(study: Study, charts: Container[str]) -> str:
+    """Return the figures and charts that these results do not have."""
     wanted = {
         "latency per request": study.has("p999"),
         "CPU per request": study.has("cpu"),
@@ -162,11 +138,11 @@ def _missing(study: Study, charts: Catalogue) -> str:
         "whether the machine was quiet": study.has("foreign_share"),
         "the bottleneck": any(p.bottleneck for p in study.points),
         "the baselines": any(s.kind == "baseline" for s in study.subjects),
-        "the open loop": "loops" in charts.exhibits,
-        "several workloads": "workloads" in charts.exhibits,
-        "a slowed Redis": "delays" in charts.exhibits,
-        "idle connections": "idles" in charts.exhibits,
-        "several instances behind nginx": "through" in charts.exhibits,
+        "the open loop": "loops" in charts,
+        "several workloads": "workloads" in charts,
+        "a slowed Redis": "delays" in charts,
+        "idle connections": "idles" in charts,
+        "several instances behind nginx": "through" in charts,
         "separate hosts": bool(study.results.hosts),
     }
     return ", ".join(name for name, there in wanted.items() if not there)

@@ -44,6 +44,7 @@ class TortureTexts(BaseModel):
     """The content of torture.toml, which explains it."""
 
     promises: str
+    made: str
     figures: str
     outcomes: dict[str, str]
     verdicts: dict[Verdict, VerdictLook]
@@ -198,17 +199,6 @@ def cautions(record: Record) -> list[str]:
     return found
 
 
-def conditions(record: Record) -> str:
-    """Return the method of the test in two sentences."""
-    said = record.settings
-    return (
-        f"{said.visitors} well-behaved visitors request pages over new connections and wait "
-        f"{1000 * said.think_seconds:.0f} ms after each response. Their load is far below the "
-        "server's capacity, so a lower rate is the server's fault. Each server is restarted "
-        f"for each attack, which lasts {said.attack_seconds} s."
-    )
-
-
 def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
     """Return (server, title of the attack, broken promises) of each failed test."""
     return [(cell.subject, record.facts(cell).title, what) for cell, what in record.broken()]
@@ -264,10 +254,14 @@ def legend(record: Record) -> Table:
 
 def document(record: Record) -> Document:
     """Return the report."""
-    made = (
-        f"Made by `{command(record)}` on {record.started:%Y-%m-%d}, on {heading(record)}. "
-        f"{conditions(record)} Each percentage compares the visitors' rate during the attack "
-        "with that before it. The text below a percentage says which responses they did not get."
+    said = record.settings
+    made = TEXTS.made.format(
+        command=command(record),
+        date=record.started,
+        heading=heading(record),
+        visitors=said.visitors,
+        pause=1000 * said.think_seconds,
+        seconds=said.attack_seconds,
     )
     broken = [(f"✗ {who}, {what}", "; ".join(how)) for who, what, how in promises_broken(record)]
     left_out = [(why, ", ".join(places)) for why, places in reasons(record).items()]

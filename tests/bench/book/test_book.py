@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.book import directive, glossary
-from bench.book.curve import NONE_YET, curve, sweeps
+from bench.book.directive import NONE_YET, curve, sweeps
 from bench.book.expected import SHEETS, sweep_words, table
 from bench.book.render import new_lines, side_by_side, step
 from bench.book.source import NoSuchFunction, function, paragraphs, passages

@@ -15,7 +15,7 @@ from bench.host.signals import SignalWatch
 from bench.records.results import Results
 from bench.records.run import Run
 from bench.records.store import load
-from bench.report.findings import peers
+from bench.report import peers
 from bench.report.study import Study
 from bench.services.redis_server import PrivateRedis
 from bench.studies.study import STUDIES, study

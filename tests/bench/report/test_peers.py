@@ -11,12 +11,11 @@ from bench.records.figures import Frame, MemoryFigures, StackFigures
 from bench.records.points import Point
 from bench.records.results import Measured, Peer, PeerStudy, Published, Results
 from bench.records.run import Reason, Run
-from bench.report.charts.base import Catalogue
+from bench.report import peers
 from bench.report.charts.catalogue import catalogue
-from bench.report.findings import peers
-from bench.report.findings.peers import PeerRow, Then
-from bench.report.page.origin import limit_of, reference_servers
+from bench.report.page.origin import limit_of
 from bench.report.page.page import render
+from bench.report.peers import PeerRow
 from bench.report.study import Study
 
 from .conftest import recorded
@@ -113,7 +112,7 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
     rows = by_name(tables[0])
     assert tables[0].then_level == 500
     assert {
-        name: ([one.ratio for one in row.then], row.ratio, row.carries, row.differs)
+        name: ([ratio for _, ratio in row.then], row.ratio, row.carries, row.differs)
         for name, row in rows.items()
         if row.point
     } == {
@@ -142,8 +141,9 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
 def test_twice_as_much_or_half_is_elsewhere(
     then: list[float | None], now: float | None, differs: bool
 ) -> None:
-    published = tuple(Then("old", 1.0, ratio, "") for ratio in then)
-    assert PeerRow("nginx", published, carries=now).differs == differs
+    published = Published(system="old", subject="nginx", workload="moved", concurrency=1, at=1)
+    pairs = tuple((published, ratio) for ratio in then)
+    assert PeerRow("nginx", pairs, carries=now).differs == differs
 
 
 def test_a_table_names_its_server_and_is_printed_once() -> None:
@@ -166,7 +166,9 @@ def test_a_table_names_its_server_and_is_printed_once() -> None:
         (KEPT, 300): {"prethreading"},
     }
     (caddy,) = (row for row in tables[0].rows if row.subject == "caddy")
-    assert (caddy.then[0].rate, caddy.then[0].ratio) == (None, None), "it did not complete"
+    assert (caddy.then[0][0].requests_per_second, caddy.then[0][1]) == (None, None), (
+        "it did not complete"
+    )
 
 
 def test_no_ratio_of_rates_where_the_reference_is_the_load_generators() -> None:
@@ -206,7 +208,7 @@ def test_another_reference_for_a_workload() -> None:
     study = found.studies[0].model_copy(update={"references": {"redirect": "poll"}})
     row = by_name(peers.tables(Study(found), study)[0])["nginx"]
     assert row.carries == 2.0
-    assert [one.ratio for one in row.then] == [None], "nothing was published of poll"
+    assert [ratio for _, ratio in row.then] == [None], "nothing was published of poll"
 
 
 def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
@@ -300,9 +302,8 @@ def test_no_limit_is_reported_only_if_that_is_known() -> None:
     found = results()
     nginx, _, poll, *_ = found.runs
     nginx.bottleneck, poll.bottleneck = None, "none"
-    study = Study(found)
-    (shown,) = reference_servers(study, Catalogue(study, {}))["peer_studies"]
-    limits = {row.subject: limit_of(row) for row in shown["tables"][0].rows}
+    first, *_ = peers.tables(Study(found), found.studies[0])
+    limits = {row.subject: limit_of(row) for row in first.rows}
     assert limits["nginx"] == limits["threading"] == "–", "not known, and without a figure"
     assert (limits["epoll"], limits["poll"]) == ("load generator", "none")
 
@@ -335,9 +336,9 @@ def test_then_and_now_of_a_study_that_was_measured() -> None:
     assert costs == sorted(costs)
     rows = by_name(one)
     now = rows["nginx-go-kept"]
-    (then,) = now.then
-    figures = (then.rate, then.ratio, now.ratio, now.carries)
+    ((then, ratio),) = now.then
+    figures = (then.requests_per_second, ratio, now.ratio, now.carries)
     # 6 % less then, when nginx had cores of its own; half today, when both share one.
     assert figures == (39991.57, *(pytest.approx(x, abs=0.001) for x in (0.936, 0.49, 0.48)))
     assert {row.subject for row in one.rows if not row.then} == {"epoll", "nginx-epoll", "nginx-go"}
-    assert by_name(every)["go-hello"].then[0].rate == 128402.88
+    assert by_name(every)["go-hello"].then[0][0].requests_per_second == 128402.88

@@ -16,9 +16,9 @@ from bench.records.results import Conditions, Results
 from bench.records.run import Run
 from bench.records.values import toml_of
 from bench.records.words import figure, listed, percent
+from bench.report import across, findings
+from bench.report.across import LoopRow, contrasts
 from bench.report.charts.catalogue import catalogue, pictures
-from bench.report.findings import across, findings
-from bench.report.findings.across import LoopRow, baseline_rows, contrasts
 from bench.report.limits import holdings
 from bench.report.study import WAYS, Study
 
@@ -67,7 +67,7 @@ def test_figures_and_lists(said: str, expected: str) -> None:
 def comparison(study: Study) -> str:
     found = {one.kind.key: one for one in across.contrasts(study)}
     first = found.get("delays") or found.get("workloads") or found["idles"]
-    return across.comparison(first, [s.name for s in study.subjects if s.kind != "baseline"])
+    return across.comparison(first)
 
 
 def levels(study: Study, scenario: Conditions) -> str:
@@ -83,7 +83,6 @@ def advice(study: Study, scenario: Conditions) -> findings.Advice:
 
 SAY: dict[str, Callable[[Study, Conditions], str]] = {
     "rates": findings.rates,
-    "headline": findings.headline,
     "holding": findings.holding,
     "memory": findings.memory,
     "cpu_growth": findings.cpu_growth,
@@ -131,17 +130,16 @@ def test_a_title_says_what_was_measured(told: str, of: str, title: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_the_titles_of_a_page(source: str) -> None:
-    """recorded/titles.toml has the headline and the title of each chart as the page opens."""
-    study = Study(SOURCES[source]())
-    first = findings.headline(study, study.scenarios[0])
-    assert {"headline": first, **catalogue(study).titles()} == OF_PAGES[source]
+    """recorded/titles.toml has the title of each chart as the page opens."""
+    assert catalogue(Study(SOURCES[source]())).titles() == OF_PAGES[source]
 
 
 def test_nothing_is_drawn_as_ideal_from_a_lower_bound() -> None:
     runs = [
         made_run("epoll", rate=10_000, bound=True, balancer="keep", instances=n) for n in (1, 4)
     ]
-    assert not any(row["ideal"] for row in across.instance_rows(study_of(*runs)))
+    study = study_of(*runs)
+    assert not any(across.family_row(study, point)["ideal"] for point in study.points)
 
 
 def test_where_and_why_a_server_stops() -> None:
@@ -351,4 +349,3 @@ def test_figures_under_a_quota_are_compared_too() -> None:
     study = Study(results_of([run_of(name, s, 100) for s in sliced for name in names]))
     (work,) = contrasts(study)
     assert [*work.labels] == ["redirect", "guestbook"]
-    assert [row["workload"] for row in baseline_rows(study)] == ["redirect", "guestbook"]

@@ -2,16 +2,17 @@
 """Comparisons across scenarios, with the titles of their charts. Pure; see `findings`.
 
 One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
-replies, or the number of idle connections during the load. Two more comparisons: the closed and the
-open loop, and the cost of each server relative to its baseline in each workload. Last, several
-instances behind nginx: a family has the scenarios that differ in instances and balancer only.
+replies, or the number of idle connections during the load. One more comparison: the closed and the
+open loop. Last, several instances behind nginx: a family has the scenarios that differ in instances
+and balancer only.
 """
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
-from bench.records.conditions import Conditions, as_typed, conditions_from, way_in_words
+from bench.records.conditions import Conditions, as_typed, way_in_words
 from bench.records.figures import Balancer
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point
@@ -26,7 +27,7 @@ from bench.records.words import (
     times,
     upper_first,
 )
-from bench.report.findings.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR, above_baseline
+from bench.report.findings import AT_LIMIT, EACH_AT_LIMIT, NEAR
 from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
@@ -114,14 +115,14 @@ class Contrast:
         most = max(self.scenarios, key=lambda s: WAITS.get(s.workload, 0))
         return (base, most) if base and WAITS[base.workload] < WAITS.get(most.workload, 0) else None
 
-    def pairs(self, names: Container[str]) -> dict[str, tuple[Point, Point]]:
-        """Return the data points of each of these servers at the two `ends`."""
+    def pairs(self) -> dict[str, tuple[Point, Point]]:
+        """Return the data points of each server at the two `ends`, without baselines."""
+        known = [p for p in self.points if p.kind != "baseline" and p[self.metric]]
         first, last = (
-            {p.subject: p for p in self.points if p.conditions == end and p[self.metric]}
+            {p.subject: p for p in known if p.conditions == end}
             for end in self.ends or (None, None)
         )
-        both = [name for name in first if name in names and name in last]
-        return {name: (first[name], last[name]) for name in both}
+        return {name: (first[name], last[name]) for name in first if name in last}
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
         """Return what the last condition has that the first has not."""
@@ -132,22 +133,27 @@ class Contrast:
 
 def contrasts(study: Study) -> Iterator[Contrast]:
     """Yield rates by workload, sorted by the number of waits for Redis; rates by the delay of
-    Redis' replies; CPU per request (rates if it was not measured) by idle connections."""
-    plain = [s for s in study.scenarios if s._replace(workload="") == study.usual]
+    Redis' replies; CPU per request (rates if it was not measured) by idle connections. Workloads
+    are compared with a whole core, or with the lowest CPU quota."""
+    usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
+    plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))
     for kind in KINDS:
-        scenarios = plain if kind.field == "workload" else _family(study, kind.field)
+        scenarios = plain
+        if kind.field != "workload":
+            largest = max([[], *_alike(study, kind.field).values()], key=len)
+            scenarios = sorted(largest, key=attrgetter(kind.field))
         if found := _compare(kind, study, scenarios):
             yield found
 
 
-def _family(study: Study, name: str) -> list[Conditions]:
-    """Return the largest group of scenarios that differ in this one condition only."""
-    groups: dict[Conditions, list[Conditions]] = {}
+def _alike(study: Study, *names: str) -> dict[Conditions, list[Conditions]]:
+    """Group the scenarios that differ in these conditions only. The key has their defaults."""
+    usual = {name: Conditions._field_defaults[name] for name in names}
+    found: dict[Conditions, list[Conditions]] = {}
     for scenario in study.scenarios:
-        groups.setdefault(conditions_from(scenario._asdict() | {name: 0}), []).append(scenario)
-    best = max(groups.values(), key=len, default=[])
-    return sorted(best, key=lambda s: getattr(s, name))
+        found.setdefault(scenario._replace(**usual), []).append(scenario)
+    return found
 
 
 def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
@@ -165,18 +171,18 @@ def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) 
     return Contrast(kind, there, level, metric, points)
 
 
-def title(found: Contrast, names: Sequence[str]) -> str:
+def title(found: Contrast) -> str:
     """Return the effect of the change from the first condition to the last, and the level; the
     changed condition if there is no effect."""
     label = BY_KEY[found.metric].label
-    title = comparison(found, names) or upper_first(f"{label} by {found.kind.axis}")
+    title = comparison(found) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "
     return f"{title} ({'' if found.kind.field == 'workload' else about}{connections(found.level)})"
 
 
-def comparison(found: Contrast, names: Sequence[str]) -> str:
+def comparison(found: Contrast) -> str:
     """Return the smallest and the largest effect of the change, with their servers."""
-    pairs = found.pairs(names)
+    pairs = found.pairs()
     if found.ends is None or not pairs:
         return ""
     what = found.change_in_words(*found.ends)
@@ -297,63 +303,6 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
     )
 
 
-# ---- The cost of each server relative to its baseline, by workload ----
-
-
-def over_baselines(study: Study) -> list[tuple[Conditions, list[tuple[float, Point]]]]:
-    """Return the workloads with baselines (least waiting first) and the ratio of each server, at
-    the level with the most ratios (the highest such level)."""
-    found = []
-    for scenario in study.scenarios:
-        if scenario._replace(workload="", keep_alive=False) != study.usual:
-            continue
-        by_level = [
-            [(r, p) for p in study.contenders(scenario, level) if (r := study.baseline_ratio(p))]
-            for level in study.levels(scenario)
-        ]
-        if most := max(reversed(by_level), key=len, default=[]):
-            found.append((scenario, most))
-    return sorted(found, key=lambda f: (WAITS.get(f[0].workload, 0), f[0].keep_alive))
-
-
-def column(scenario: Conditions) -> str:
-    """Return the column heading of a workload."""
-    return workload_name(scenario.workload) + (", kept" if scenario.keep_alive else "")
-
-
-def baseline_rows(study: Study) -> list[Row]:
-    """Return a row for each server in each workload."""
-    return [
-        {
-            "subject": point.subject,
-            "workload": column(scenario),
-            "ratio": round(ratio, 3),
-            "ratio_said": f"{ratio:.1f}\N{MULTIPLICATION SIGN}",
-            "said": f"{point.subject}, {column(scenario)}: {figure(point['cpu'], 'µs')} of CPU per "
-            f"request, its baseline {figure(point['cpu'] / ratio, 'µs')}, at "
-            f"{connections(point.level)}",
-        }
-        for scenario, ratios in over_baselines(study)
-        for ratio, point in ratios
-    ]
-
-
-def baselines_title(study: Study) -> str:
-    """Return the lowest and the highest ratio to the baseline, with their workloads."""
-    every = [(ratio, p, s) for s, ratios in over_baselines(study) for ratio, p in ratios]
-    if not every:
-        return ""
-    near, far = min(every, key=lambda e: e[0]), max(every, key=lambda e: e[0])
-    words = f"In CPU per request {_placed(near)}"
-    return words + (f", {_placed(far)}" if far[0] >= NEAR * near[0] else "")
-
-
-def _placed(found: tuple[float, Point, Conditions]) -> str:
-    ratio, point, scenario = found
-    where = f"{column(scenario)}, {connections(point.level)}"
-    return f"{point.subject} is {above_baseline(ratio)} ({where})"
-
-
 # ---- Several instances behind nginx ----
 
 
@@ -364,41 +313,23 @@ def family_of(scenario: Conditions) -> Conditions:
 
 def families(study: Study) -> dict[Conditions, list[Conditions]]:
     """Return the families with a measurement through nginx."""
-    found: dict[Conditions, list[Conditions]] = {}
-    for scenario in study.scenarios:
-        found.setdefault(family_of(scenario), []).append(scenario)
+    found = _alike(study, "instances", "balancer")
     return {k: v for k, v in found.items() if any(s.balancer != "none" for s in v)}
 
 
-def instance_rows(study: Study) -> list[Row]:
-    """Return a row for each valid data point of a family. It has the keys of all scenarios of the
+def family_row(study: Study, point: Point) -> Row:
+    """Return further columns for a valid data point of a family. They name all scenarios of the
     family, because the page shows the whole family for each of them."""
-    number = {id(point): index for index, point in enumerate(study.points)}
-    return [
-        _row(study, point, number[id(point)], [study.keys[s] for s in family])
-        for family in families(study).values()
-        for scenario in family
-        for point in study.of(scenario)
-        if point.held
-    ]
-
-
-def _row(study: Study, point: Point, number: int, keys: list[str]) -> Row:
-    one, spread, way = one_instance(study, point), point.spread("rate"), point.conditions.balancer
-    assert spread
-    count, wide = point.conditions.instances, spread.low < spread.high
+    family = families(study).get(family_of(point.conditions))
+    if family is None or not point.held:
+        return {}
+    one, way = one_instance(study, point), point.conditions.balancer
+    count = point.conditions.instances
     return {
-        "id": number,
-        "s": keys,
-        "subject": point.subject,
-        "level": point.level,
+        "family": [study.keys[s] for s in family],
         "way": way,
         "way_said": way_in_words(way),
         "n": count,
-        "rate": round(spread.median, 1),
-        "bound": point.lower_bound,
-        "low": round(spread.low, 1) if wide else None,
-        "high": round(spread.high, 1) if wide else None,
         "ideal": round(count * one["rate"], 1) if one and not one.lower_bound else None,
     }
 

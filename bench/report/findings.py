@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from bench.readers import order as ranking
 from bench.records.conditions import Conditions
+from bench.records.figures import QUIET
 from bench.records.points import Point, verdict
 from bench.records.words import (
     all_of,
@@ -24,11 +25,12 @@ from bench.records.words import (
     number_word,
     of_a_core,
     percent,
+    plural,
     times,
     upper_first,
 )
 from bench.report.limits import holdings
-from bench.report.study import Row, Study
+from bench.report.study import Row, Study, describe
 
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
@@ -101,29 +103,6 @@ def rates(study: Study, scenario: Conditions) -> str:
     if ratio >= NEAR:
         words += f": {least}{times(ratio)} as many as {rest[-1].subject} at its best"
     return words + (f"; {AT_LIMIT} with {listed(others)}" if others else "")
-
-
-def headline(study: Study, scenario: Conditions) -> str:
-    """Return the page's heading: the best server by rate, CPU and p99."""
-    points = study.contenders(scenario, study.reference(scenario))
-    if len(points) < 2:
-        return rates(study, scenario)
-    by_rate = ranked(points, "rate")[::-1]
-    unknown = any(p.lower_bound for p in by_rate[1:])
-    orders = [] if unknown else [("rate", "served most", by_rate)]
-    orders += [("cpu", "cost least CPU", ranked(points, "cpu"))]
-    orders += [("p99", "had the lowest p99", ranked(points, "p99"))]
-    first: dict[str, list[str]] = {}
-    for key, words, order in orders:
-        equal, rest = told_apart(order, key) if order else ([], [])
-        if rest and len(equal) < MOST_NAMED:
-            first.setdefault(listed(sorted(names_of([order[0], *equal]))), []).append(words)
-    if not first:
-        return rates(study, scenario)
-    texts = "; ".join(f"{name} {listed(words)}" for name, words in first.items())
-    return f"At {connections(points[0].level)} {texts}" + (
-        f"; {FASTEST_UNKNOWN}" if unknown else ""
-    )
 
 
 def holding(study: Study, scenario: Conditions) -> str:
@@ -208,17 +187,10 @@ def cpu(study: Study, scenario: Conditions, level: int) -> str:
     if len(order) > 1:
         words += f", {high.subject} {figure(high.get('cpu'), 'µs')}"
         words += _as_much(order, "cpu", ", ", "as much")
-    near = study.baseline_ratio(low)
-    if near:
-        words += f"; {low.subject} is {above_baseline(near)}"
+    if near := study.baseline_ratio(low):
+        close = "at its baseline, within the accuracy of these runs"
+        words += f"; {low.subject} is {close if near < NEAR else f'at {times(near)} its baseline'}"
     return words
-
-
-def above_baseline(ratio: float) -> str:
-    """Return a server's CPU per request relative to its baseline, as the end of a sentence."""
-    if ratio < NEAR:
-        return "at its baseline, within the accuracy of these runs"
-    return f"at {times(ratio)} its baseline"
 
 
 def cpu_growth(study: Study, scenario: Conditions) -> str:
@@ -275,6 +247,43 @@ def memory(study: Study, scenario: Conditions) -> str:
     if len(order) > 1 and high["memory"] > NEAR * low["memory"]:
         words += f", {high.subject} {figure(high.get('memory'), 'MB')}"
     return words
+
+
+# ---- Cautions ----
+
+
+def cautions(study: Study) -> Iterator[str]:
+    """Yield the cautions at the top of the page."""
+    points = study.points
+    if study.results.state != "complete":
+        yield "The sweep was not completed: the results are partial."
+    if study.single_run:
+        yield "Each data point is a single run: differences below 10 % may be noise."
+    if bad := sum(p.state != "held" for p in points):
+        yield f"{bad:,} of {len(points):,} data points are invalid; the reasons are below."
+    if bounds := sum(p.lower_bound for p in points):
+        yield (
+            f"In {plural(bounds, 'data point')} the load generator was the limit: those rates are "
+            "lower bounds, marked ≥."
+        )
+    if loud := [p for p in points if p.held and p.disturbed]:
+        yield _disturbed(loud, len(points))
+    if outliers := sum(p.outliers for p in points):
+        yield f"{plural(outliers, 'run')} differed much from the others of the data point."
+
+
+def _disturbed(loud: list[Point], cells: int) -> str:
+    worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
+    most = percent(worst.get("foreign_share") or 0)
+    where = f"{worst.subject} at {connections(worst.level)} ({describe(worst.conditions)})"
+    sliced = any(p.conditions.quota for p in loud)
+    slices = ", and it could not use up its CPU quota" if sliced else ""
+    return (
+        f"In {len(loud):,} of {plural(cells, 'data point')} other programs used more than "
+        f"{percent(QUIET)} of the server's CPU in the median run{slices}; the worst is {where}, "
+        f"with {most}. Their rates are too low, and their CPU per request is affected, too; the "
+        "table marks them disturbed. Run make doctor, and measure again on a quiet machine."
+    )
 
 
 # ---- The ranking of one scenario, and the recommended servers ----

@@ -31,23 +31,13 @@ own file."""
 
 
 @dataclass(frozen=True)
-class Then:
-    """A published result of a server."""
-
-    system: str
-    rate: float | None
-    ratio: float | None
-    """Its rate divided by the reference's rate."""
-    note: str
-
-
-@dataclass(frozen=True)
 class PeerRow:
     """A server's published results and today's result."""
 
     subject: str
-    then: tuple[Then, ...]
-    """None, one, or several of one kind (two ways of writing the same)."""
+    then: tuple[tuple[Published, float | None], ...]
+    """The published results, each with the ratio of its rate to the reference's: none, one, or
+    several of one kind (two ways of writing the same)."""
     point: Point | None = None
     """Today's figures; None: there are none."""
     ratio: float | None = None
@@ -64,7 +54,7 @@ class PeerRow:
     @property
     def differs(self) -> bool:
         """Return whether the capacity of a core differs from the published ratio."""
-        then = next((one.ratio for one in self.then if one.ratio), None)
+        then = next((ratio for _, ratio in self.then if ratio), None)
         if then is None or self.carries is None:
             return False
         return not 1 / MANY < self.carries / then < MANY
@@ -123,9 +113,9 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     )
     names |= dict.fromkeys(row.subject for row in published)
     reference = study.find(refers_to, scenario, level)
-    thens = {
-        name: tuple(_then(row, base) for row in published if row.subject == name) for name in names
-    }
+    rates = ((row, row.requests_per_second) for row in published)
+    then = [(row, rate / base if rate and base else None) for row, rate in rates]
+    thens = {name: tuple(one for one in then if one[0].subject == name) for name in names}
     rows = [_row(study, *one, scenario, level, reference) for one in thens.items()]
     return PeersTable(
         scenario,
@@ -136,15 +126,10 @@ def _table(study: Study, asked: PeerStudy, scenario: Conditions, level: int) -> 
     )
 
 
-def _then(row: Published, base: float | None) -> Then:
-    rate = row.requests_per_second
-    return Then(row.system, rate, rate / base if rate and base else None, row.note)
-
-
 def _row(
     study: Study,
     name: str,
-    then: tuple[Then, ...],
+    then: tuple[tuple[Published, float | None], ...],
     scenario: Conditions,
     level: int,
     reference: Point | None,

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""Findings: sentences that summarise the figures."""

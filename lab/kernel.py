@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls for containers that are missing in Python 3.11, and their errors in words."""
+"""System calls for containers that Python 3.11 does not have, and their errors in words."""
 
 import ctypes
 import errno

@@ -58,8 +58,8 @@ class SignalWatch:
         self.check()
 
     def until(self, ready: Callable[[], Found], seconds: float, pause: float = 0.02) -> Found:
-        """Call `ready` until its result is true, at most for so many seconds, with a pause between
-        two calls. Return its last result. May raise Interrupted."""
+        """Call `ready` repeatedly, until its result is true or `seconds` are over. Return its last
+        result. May raise Interrupted."""
         deadline = time.monotonic() + seconds
         while not (found := ready()) and time.monotonic() < deadline:
             self.sleep(pause)

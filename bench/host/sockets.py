@@ -72,9 +72,10 @@ class Socket(NamedTuple):
     remote: int
     """`local` and `remote` are ports."""
     received: int
-    """Bytes that are not read; of a listener: connections in its accept queue."""
+    """Bytes that the program has not read. For a listener: the connections in its accept queue."""
     unsent: int
-    """Bytes that are not acknowledged; of a listener: its queue's size, 0: unknown."""
+    """Bytes that the peer has not acknowledged. For a listener: the size of its accept queue; 0 if
+    it is unknown."""
     inode: int
     """0: no process has it open."""
     traffic: Traffic | None = None

@@ -104,8 +104,8 @@ class Sockets:
 
     @property
     def unread(self) -> int:
-        """Return how many connections are accepted, but their first bytes are not read yet. In 05
-        they wait in its own queue."""
+        """Return the number of connections that are accepted, and of which the server has read
+        nothing. In 05 they wait in its own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 

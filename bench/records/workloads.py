@@ -20,7 +20,7 @@ class Workload(BaseModel):
     """Its name in titles, if it differs from `name`."""
     path: str
     status: int | None = None
-    """The expected status; None: that of the first request, unless it is an error."""
+    """The expected status. None: that of the first response, which must be no error."""
     form: str | None = None
     """The body of a POST; None: a GET."""
     waits: int = 0

@@ -55,7 +55,7 @@ class Serving(BaseModel):
 
 
 class Fetched(BaseModel):
-    """A download of a build from the registry of its language, unless it is already there."""
+    """A build that is downloaded from the registry of its language, unless it is already here."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

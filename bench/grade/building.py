@@ -232,6 +232,11 @@ class SeededSite:
     unusual: list[str]
     """The paths of files, links and folders whose name, size or kind is unusual."""
 
+    @property
+    def first(self) -> str:
+        """Return the path of a small file."""
+        return next(iter(self.small))
+
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
         """Return the request of a file. `fields`: lines of its head."""
         content = self.big[1] if path == self.big[0] else self.small[path]

@@ -1,27 +1,51 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs, and its text."""
+"""The command `zerohttpd grade`, which `make grade` runs: all stages in order, within a time limit,
+and their text."""
 
 import argparse
 import json
+import os
+import random
 import secrets
+import tempfile
 import textwrap
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from bench.grade import sandbox
-from bench.grade.building import folder_of, require_limits
-from bench.grade.exam import Exam
-from bench.grade.stage import CheckOutcome, Grade, StageOutcome
+from bench.grade.building import (
+    ASSEMBLER,
+    Built,
+    NotBuilt,
+    folder_of,
+    make_site,
+    require_limits,
+)
+from bench.grade.findings import (
+    HAS_ASSEMBLER,
+    CheckOutcome,
+    Grade,
+    StageOutcome,
+    build_failure,
+    finding,
+    shortened,
+)
+from bench.grade.scene import Scene
 from bench.grade.stages import STAGES
+from bench.grade.trying import Trial, World, can_trace, own_redis
 from bench.host.kernel import raise_descriptors
 from bench.host.signals import SignalWatch
 from bench.load.ab import AB
 from bench.records.errors import UserError
 from bench.records.values import each_of
-from bench.subjects.subject import said_of
+from bench.subjects.subject import Subject, said_of
 
 NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
+BUDGET_SECONDS = 55.0
+BUILD_POINTS = 3
 
 
 def run(words: Sequence[str]) -> int:
@@ -47,10 +71,80 @@ def run(words: Sequence[str]) -> int:
             print(stage_text(outcome, explained), flush=True)
 
     with SignalWatch() as watch:
-        kind = said_of(source).stalled_by
-        grade = Exam(source, seed, watch, only, told, kind).run()
+        grade = examine(source, seed, watch, only, told)
     print(grade.model_dump_json(indent=2) if options.json else end_text(grade, options.server))
     return 0
+
+
+def examine(
+    source: Path,
+    seed: int,
+    watch: SignalWatch,
+    only: Sequence[str],
+    told: Callable[[StageOutcome], None],
+) -> Grade:
+    """Grade a server. `only`: names of stages; empty: all. `told` is called with the outcome of
+    each stage when it is finished. Raises UserError, Interrupted."""
+    begun = time.monotonic()
+    selected = [stage for stage in STAGES if not only or stage.name in only]
+    stalled_by = said_of(source).stalled_by
+    with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:
+        folder = Path(name)
+        os.umask(0o022)  # the users of the servers read what the compiler's user has written
+        folder.chmod(0o755)
+        (folder / "project").mkdir()
+        built = Built(source, folder / "project")
+        server, outcome = build(built)
+        stages = [outcome]
+        told(outcome)
+        if server is None:
+            stages += [one.outcome(map(Trial.untried, one.checks)) for one in selected]
+        else:
+            with own_redis(watch) as store:
+                dice = random.Random(seed)
+                scene = Scene(
+                    server=server,
+                    site=make_site(folder / "site", dice),
+                    redis=store,
+                    dice=dice,
+                    watch=watch,
+                    folder=folder,
+                    stalled_by=stalled_by,
+                    built=built,
+                    left=lambda: BUDGET_SECONDS - (time.monotonic() - begun),
+                )
+                for outcome in World(scene, seed, can_trace(), selected).outcomes(STAGES):
+                    stages.append(outcome)
+                    told(outcome)
+    checks = [check for stage in stages for check in stage.checks]
+    return Grade(
+        server=built.name,
+        points=sum(check.points for check in checks),
+        of=sum(check.of for check in checks),
+        seed=seed,
+        seconds=round(time.monotonic() - begun, 1),
+        isolation=sandbox.isolation(),
+        stages=stages,
+        faults=list(dict.fromkeys(c.finding.fault for c in checks if c.finding)),
+    )
+
+
+def build(built: Built) -> tuple[Subject | None, StageOutcome]:
+    """Compile a server. Return it, or None, and the outcome of this stage."""
+    server = None
+    check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
+    try:
+        server, remarks = built.make("release")
+        notes = [HAS_ASSEMBLER] if built.mentions(ASSEMBLER) else []
+        if remarks:
+            check.points -= 2
+            warned = [line for line in remarks.splitlines() if "warning:" in line]
+            notes.append("with warnings: " + shortened(warned or remarks.splitlines())[0])
+        check.note = "; ".join(notes)
+    except NotBuilt as error:
+        check.points, check.came = 0, "failed"
+        check.finding = finding(build_failure("does-not-compile", str(error)), ())
+    return server, StageOutcome(stage="builds", title="It compiles", checks=[check])
 
 
 def _parser() -> argparse.ArgumentParser:

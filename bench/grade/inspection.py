@@ -1,28 +1,36 @@
 # SPDX-License-Identifier: MIT
-"""Inspect a server's processes in /proc: the system calls in which their threads wait, how often
-these wake up, and the open descriptors."""
+"""Inspect a server's processes: the system calls in which their threads wait, how often these wake
+up, and the open descriptors; and require the state that a server must have again after each check,
+when its clients have left: nothing is leaked, all workers serve, and the server ends by itself."""
 
 import os
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from itertools import chain, cycle, islice
 from pathlib import Path
 
-from bench.grade.scene import Scene
-from bench.grade.stage import NotHere
+from bench.grade.building import Expected
+from bench.grade.findings import Failed, FaultName, NotHere
+from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, is_zombie
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
 from bench.host.process import task_folders
 from bench.host.programs import call_name
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
+from bench.load.client import request
 
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
 SAME_FILE, MOST_FILES = 3, 68
 """The number of descriptors of one file, and of all files, that a process may have: a server keeps
 64 files open that no client receives (OPEN_FILES, lib/config.h)."""
+SLACK = 4
+"""The allowance for clients that are just leaving, and for workers."""
+QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
+"""How long the server must sleep, and how soon it must use Redis again after a failure."""
 
 
 def busy_others() -> Callable[[], float]:
@@ -140,11 +148,12 @@ def redis_connections(scene: Scene) -> int:
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
     """Yield for each process of the server its descriptors in /proc and their targets."""
-    for paths in scene.entries("fd"):
+    for pid in scene.pids():
         found = []
-        for path in paths:
-            with suppress(OSError):
-                found.append((path, str(path.readlink())))
+        with suppress(OSError):  # it has ended, or cannot be inspected
+            for path in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    found.append((path, str(path.readlink())))
         yield found
 
 
@@ -193,3 +202,124 @@ def channels(scene: Scene) -> set[str]:
                 found.add(name)
         found |= {f"{name} {i}" for name, times in nameless.items() for i in range(times)}
     return found
+
+
+def mappings(scene: Scene) -> int:
+    """Return the number of memory mappings of the server; a thread's stack is one."""
+    count = 0
+    for pid in scene.pids():
+        with suppress(OSError):  # the process has ended, or is another user's
+            count += Path(f"/proc/{pid}/maps").read_text().count("\n")
+    return count
+
+
+def fallen(scene: Scene, before: Collection[int]) -> list[str]:
+    """Return from the trace the ends of the server's processes: of those killed by a signal, and of
+    those in `before` that exited with an error. Without a trace: an entry for each process of
+    `before` that has ended."""
+    if scene.trace is None or not scene.trace.exists():
+        return ["a signal or an exit"] * len(set(before) - set(scene.pids()))
+    killed = scene.traced(r"\+\+\+ killed by SIG\w+")
+    exited = scene.traced(r"\+\+\+ exited with [1-9]\d*")
+    return [line.split()[-1] for line in killed] + [
+        f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
+    ]
+
+
+def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
+    """Raise Failed if a process was killed by a signal, or if one of `before` exited with an error.
+    `what`: what has happened meanwhile."""
+    scene.alive()
+    if died := fallen(scene, before):
+        raise Failed(
+            "sigpipe" if "SIGPIPE" in died else "crash",
+            f"{what}; {len(died)} processes of the server ended meanwhile "
+            f"({', '.join(sorted(set(died)))})",
+        )
+
+
+def require_few(
+    scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
+) -> None:
+    """Raise Failed unless a number falls to `most` in time; `left`: what has happened and what is
+    left, with {} for this number."""
+    if not scene.until(lambda: count() <= most):
+        scene.alive()
+        raise Failed(fault, left.format(count()))
+
+
+def require_closed(
+    scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
+) -> None:
+    """Raise Failed if more than `most` useless descriptors stay open; `seen`: what has happened."""
+    left = f"{seen}; {{}} descriptors {which} are still open"
+    require_few(scene, partial(useless_descriptors, scene), most, "descriptor-leak", left)
+
+
+def require_reaped(scene: Scene, seen: str) -> None:
+    """Raise Failed if the server has zombies; `seen`: what has happened."""
+    left = f"{seen}; {{}} ended child processes are still in the process table (state Z)"
+    require_few(scene, lambda: sum(map(is_zombie, scene.pids())), 0, "zombies", left)
+
+
+def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
+    """Raise Failed unless the server is in the state from before the check, and ends after Ctrl-C.
+    `tasks`: its processes and threads before; `had_pages`: whether it has ever served a page with
+    data from Redis. Return whether it serves such pages."""
+    pages = had_pages
+    seen = "all clients of this check had left"
+    if scene.ended is None and not scene.told:
+        if can_look(scene):
+            # Sockets that a Redis has reset when it was killed may stay open until they are used.
+            require_closed(scene, seen, most=scene.killed)
+            require_reaped(scene, seen)
+        if not scene.until(lambda: scene.tasks() >= tasks):
+            fewer = f"of {tasks} processes and threads {scene.tasks()} were left"
+            raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
+        shown = scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
+        pages = shown or had_pages
+        # A slow Redis would take too long.
+        paths = ["/guestbook"] if pages and not scene.slow else []
+        require_capacity(scene, seen, [*paths, *scene.site.small])
+        scene.require_sleep(QUIET_SECONDS, seen)
+        scene.interrupt()
+    if scene.ended is None and not scene.end_by_itself(IDLE_END_SECONDS):
+        late = f"{IDLE_END_SECONDS:.0f} s after the signal to end the server still runs"
+        raise Failed("deaf", f"{seen}; {late}", sure=False)
+    ended = scene.stop()
+    if ended is None or ended.status != 0:
+        how = ended.describe() if ended else "did not end"
+        raise Failed("bad-status", f"{seen}; after the signal to end it {how}")
+    counted = ended.statistics.requests if ended.statistics else None
+    if (counted or 0) + SLACK < len(scene.answered):
+        raise Failed(
+            "miscounts",
+            f"clients got {len(scene.answered)} responses; its statistics at the end counted "
+            f"{counted}",
+        )
+    return pages
+
+
+def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
+    """As many clients as workers send half a request each, and the last one sends its rest first:
+    it is served only if all workers serve."""
+    with ExitStack() as stack:
+        held = []
+        for path in islice(cycle(paths), WORKERS if scene.several else 1):
+            client = stack.enter_context(scene.client())
+            client.send(request("GET", path, CLOSE)[:-2])
+            held.append((client, path))
+        for number, (client, path) in enumerate(reversed(held), 1):
+            what = f"{seen}; then {len(held)} clients sent half a request each; number {number}"
+            with scene.unanswered("workers-stuck", what, client.port, sure=False):
+                answer = scene.talk(client, b"\r\n")
+            client.close()
+            if answer.status != 200 and path == "/guestbook":
+                lent = redis_connections(scene)
+                raise Failed(
+                    "redis-leak" if lent >= WORKERS else "redis-not-back",
+                    f"{seen}; {path} was answered {answer.status}, with {lent} Redis connections",
+                    client.port,
+                    sure=False,
+                )
+            scene.require(Expected(path, b"", 200, scene.site.small.get(path)), answer)

@@ -15,18 +15,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import psutil
 
 from bench.grade.building import Built, Expected, SeededSite
-from bench.grade.faults import FaultName
+from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
-from bench.grade.stage import Failed, NotHere
-from bench.host.process import StartError, demand_seconds, lines_at_ends
+from bench.host.process import StartError, demand_seconds, lines_at_ends, task_folders
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
-from bench.load.client import Client, NoAnswer, Response, request
+from bench.load.client import Client, NoAnswer, NotHttp, Response, request
 from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
@@ -43,6 +43,7 @@ IDLE_END_SECONDS = 3.0
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"
+INVALID = b"GET / HTTP/1.1\r\nBroken\r\n\r\n"
 SMALL_BUFFER = 16_384
 """The receive buffer of a slow client in bytes."""
 BUSY_SHARE = 0.5
@@ -59,6 +60,7 @@ _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
 """The beginning of a line of strace: process, time."""
 ENDED_BY: dict[int, FaultName] = {signal.SIGPIPE: "sigpipe", signal.SIGSYS: "unlisted-call"}
 """The fault that a signal shows if it terminates the server."""
+Found = TypeVar("Found")
 
 
 @dataclass
@@ -95,7 +97,7 @@ class Scene:
     slow: SlowRedis | None = None
     """A proxy in front of Redis."""
     redis_url: str = ""
-    """The URL of the server's database if it is not that of `redis`."""
+    """The URL of the server's database, in `redis` or through `slow`."""
     environment: Sequence[str] = ()
     """The server's environment variables, NAME=value each."""
     built: Built | None = None
@@ -112,23 +114,23 @@ class Scene:
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server. Raises StartError, Interrupted or NotHere."""
-        plain = self.server.command
-
-        def command(place: Place) -> list[str]:
-            words = [*plain(place), "--root", str(self.site.root), "--workers", str(WORKERS)]
-            self.program = Path(words[0])
-            reads = [self.folder, self.program]
-            words = [*(NOHUP if self.nohup else ()), *words]
-            limited = confined(
-                [*words, *options], self.limits, reads, (), self.environment, self.lane
-            )
-            return [*tracer, *limited]
-
         # Processes of the last server must not count against the limit.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("ended processes still count against the limit: init does not reap them")
-        place = Place(self.redis_url or self.redis.url, self.folder)
-        server = replace(self.server, command=command, start_seconds=START_SECONDS)
+        place = Place(self.redis_url, self.folder)
+        words = [*self.server.command(place), "--root", str(self.site.root)]
+        words += ["--workers", str(WORKERS), *options]
+        self.program = Path(words[0])
+        limited = confined(
+            [*(NOHUP if self.nohup else ()), *words],
+            self.limits,
+            reads=[self.folder, self.program],
+            environment=self.environment,
+            lane=self.lane,
+        )
+        server = replace(
+            self.server, command=lambda _: [*tracer, *limited], start_seconds=START_SECONDS
+        )
         try:
             self.running = RunningServer(server, place, (), self.watch)
         except StartError:
@@ -141,7 +143,7 @@ class Scene:
 
     def require_own_program(self) -> None:
         """Raise Failed if one of its processes executes another file than the compiled server."""
-        for pid in self.pids() if self.running is not None else ():
+        for pid in self.pids():
             with contextlib.suppress(OSError):  # it has ended, or cannot be inspected
                 other = Path(f"/proc/{pid}/exe")
                 if not other.samefile(self.program):
@@ -151,6 +153,15 @@ class Scene:
     def of(self, server: Subject) -> "Scene":
         """Return a copy for another server, which has not been started."""
         return replace(self, server=server, running=None, ended=None, told=False)
+
+    @contextlib.contextmanager
+    def started(self, *options: str) -> Iterator["Scene"]:
+        """Start the server, yield this scene, and stop the server. Raises as `start` does."""
+        try:
+            self.start(options)
+            yield self
+        finally:
+            self.stop()
 
     def stop(self) -> Ended | None:
         """Kill the server and return how it ended. Several threads may call this at once."""
@@ -223,6 +234,11 @@ class Scene:
     # ---- Clients ----
 
     @property
+    def several(self) -> bool:
+        """Return whether the server says that it serves several clients at the same time."""
+        return self.stalled_by != "one"
+
+    @property
     def address(self) -> tuple[str, int]:
         """Return the host and the port on which the server listens."""
         assert self.running is not None
@@ -238,6 +254,15 @@ class Scene:
             raise Failed(
                 "no-answer", f"no connection could be made: {error.strerror or error}", sure=False
             ) from error
+
+    @contextlib.contextmanager
+    def clients(self, count: int, data: bytes = b"") -> Iterator[list[Client]]:
+        """Yield connected clients, each of which has sent these bytes."""
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(self.client()) for _ in range(count)]
+            for client in clients:
+                client.send(data)
+            yield clients
 
     def get(
         self, path: str, *fields: str, method: str = "GET", fault: FaultName = "no-answer"
@@ -259,19 +284,20 @@ class Scene:
             answer = client.ask(data, method)
         except (NoAnswer, OSError) as error:
             self.alive()
-            first = data.split(b"\r\n", 1)[0]
-            is_line = b" HTTP/1." in first  # not the rest of a request
-            asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
-            in_time = isinstance(error, NoAnswer) and error.in_time
-            if isinstance(error, NoAnswer) and (extra := error.received.find(b"HTTP/1.")) > 0:
+            received, in_time = b"", False
+            if isinstance(error, NoAnswer):
+                received, in_time = error.received, error.in_time
+            if (extra := received.find(b"HTTP/1.")) > 0:
                 raise Failed(
                     "wrong-length",
                     f"{extra} bytes more than the Content-Length of the previous response came: "
-                    f"{error.received[: min(extra, 40)]!r}",
+                    f"{received[: min(extra, 40)]!r}",
                     client.port,
                 ) from error
-            if isinstance(error, NoAnswer) and "no HTTP" in str(error):
-                fault = "bad-head"
+            first = data.split(b"\r\n", 1)[0]
+            is_line = b" HTTP/1." in first  # not the rest of a request
+            asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
+            fault = "bad-head" if isinstance(error, NotHttp) else fault
             raise Failed(fault, f"{asked}{error}", client.port, sure=in_time) from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
@@ -280,13 +306,10 @@ class Scene:
             self.answered.append(answer.status)
         return answer
 
-    def file(self, path: str) -> None:
+    def file(self, path: str = "") -> None:
         """Request a small file. Raises Failed unless it arrives complete and correct."""
-        self.same(self.get(path), path)
-
-    def same(self, answer: Response, path: str) -> None:
-        """Raise Failed unless a response is this small file."""
-        self.require(self.site.file(path), answer)
+        path = path or self.site.first
+        self.require(self.site.file(path), self.get(path))
 
     def require(
         self,
@@ -325,7 +348,7 @@ class Scene:
             sure = failed.sure if sure is None else sure
             raise Failed(fault, f"{seen} ({failed.seen})", port, sure=sure) from failed
 
-    def together(self, what: Sequence[Callable[[], object]]) -> list[object]:
+    def together(self, what: Sequence[Callable[[], Found]]) -> list[Found]:
         """Call all functions at once, each in a thread, and return their results in order. Raises
         the first error."""
         with ThreadPoolExecutor(len(what)) as actors:
@@ -341,8 +364,7 @@ class Scene:
 
     def pids(self) -> list[int]:
         """Return the PIDs of all its processes."""
-        assert self.running is not None
-        return self.running.pids()
+        return self.running.pids() if self.running is not None else []
 
     def said(self) -> str:
         """Return all that the server has written to standard error, or to both if `nohup`."""
@@ -376,46 +398,11 @@ class Scene:
     @property
     def redis_port(self) -> int | None:
         """Return the port of its Redis, or of the proxy in front of Redis."""
-        return urlsplit(self.redis_url or self.redis.url).port
-
-    def mappings(self) -> int:
-        """Return the number of memory mappings of its processes; a thread's stack is one."""
-        count = 0
-        for pid in self.pids():
-            with contextlib.suppress(OSError):  # the process has ended, or is another user's
-                count += Path(f"/proc/{pid}/maps").read_text().count("\n")
-        return count
+        return urlsplit(self.redis_url).port
 
     def tasks(self) -> int:
         """Return the number of its processes and threads."""
-        return sum(map(len, self.entries("task")))
-
-    def zombies(self) -> list[int]:
-        """Return its zombies: processes that have ended and that no process has waited for."""
-        return [pid for pid in self.pids() if is_zombie(pid)]
-
-    def fallen(self, before: Collection[int]) -> list[str]:
-        """Return from the trace the ends of its processes: of those killed by a signal, and of
-        those in `before` that exited with an error. Without a trace: an entry for each process of
-        `before` that has ended."""
-        if self.trace is None or not self.trace.exists():
-            return ["a signal or an exit"] * len(set(before) - set(self.pids()))
-        killed = self.traced(r"\+\+\+ killed by SIG\w+")
-        exited = self.traced(r"\+\+\+ exited with [1-9]\d*")
-        return [line.split()[-1] for line in killed] + [
-            f"exit status {line.split()[-1]}" for line in exited if int(line.split()[0]) in before
-        ]
-
-    def require_alive(self, before: Collection[int], what: str) -> None:
-        """Raise Failed if a process was killed by a signal, or if one of `before` exited with an
-        error. `what`: what has happened meanwhile."""
-        self.alive()
-        if died := self.fallen(before):
-            raise Failed(
-                "sigpipe" if "SIGPIPE" in died else "crash",
-                f"{what}; {len(died)} processes of the server ended meanwhile "
-                f"({', '.join(sorted(set(died)))})",
-            )
+        return sum(len(task_folders(pid)) for pid in self.pids())
 
     def traced(self, pattern: str) -> list[str]:
         """Return the beginnings of trace lines that match, after process and time; an empty list
@@ -426,78 +413,69 @@ class Scene:
         found = map(wanted.match, lines_at_ends(self.trace))
         return [line.group() for line in found if line]
 
-    def demand_seconds(self) -> float:
-        """Return the largest CPU demand of its threads: seconds on a CPU or waiting for one."""
-        return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
-
     @property
     def most_share(self) -> float:
         """Return the share of a CPU above which a thread of this server counts as busy."""
         return TRACED_SHARE if self.trace else BUSY_SHARE
 
-    def busy_share(self, seconds: float) -> tuple[float, float]:
-        """Wait; return the share of this time in which one thread ran or waited for a CPU, and the
-        time in seconds."""
-        before, written, begun = self.demand_seconds(), self._traced_bytes(), time.monotonic()
+    def busy_meter(self) -> Callable[[], float]:
+        """Return a function that returns the share of the time since now in which one thread ran or
+        waited for a CPU."""
+
+        def demand() -> float:
+            return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
+
+        def traced_bytes() -> int:
+            return self.trace.stat().st_size if self.trace and self.trace.exists() else 0
+
+        def share() -> float:
+            took = time.monotonic() - begun
+            if traced_bytes() - written > TRACED_BYTES * took:
+                return ALL_CALLS
+            return (demand() - before) / took
+
+        before, written, begun = demand(), traced_bytes(), time.monotonic()
+        return share
+
+    def busy_share(self, seconds: float) -> float:
+        """Wait; return the share of this time in which one thread ran or waited for a CPU."""
+        share = self.busy_meter()
         self.watch.sleep(seconds)
-        took = time.monotonic() - begun
-        if self._traced_bytes() - written > TRACED_BYTES * took:
-            return ALL_CALLS, took
-        return (self.demand_seconds() - before) / took, took
+        return share()
 
-    def _traced_bytes(self) -> int:
-        return self.trace.stat().st_size if self.trace is not None and self.trace.exists() else 0
+    def is_busy(self, seconds: float) -> bool:
+        """Wait; return whether one thread ran or waited for a CPU for most of this time."""
+        return self.busy_share(seconds) > self.most_share
 
-    def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> float:
-        """Wait; return the time in seconds. Raise Failed if one thread runs or waits for a CPU for
-        most of it; `seen`: what happens meanwhile. On a busy machine a thread may wait long before
-        it can go to sleep. Therefore it has SLEEP_ROUNDS times this time to do so, and twice as
-        long if it is traced."""
+    def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:
+        """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time; `seen`:
+        what happens meanwhile. On a busy machine a thread may wait long before it can go to sleep.
+        Therefore it has SLEEP_ROUNDS times this time to do so, and twice as long if it is
+        traced."""
         for _ in range((2 if self.trace else 1) * SLEEP_ROUNDS):
-            share, took = self.busy_share(seconds)
+            share = self.busy_share(seconds)
             self.alive(0)
             if share <= self.most_share:
-                break
-        else:
-            raise Failed("spins", f"{seen}; {in_words(share)}", port, sure)
-        return took
+                return
+        raise Failed("spins", f"{seen}; {in_words(share)}", port, sure)
 
     def until(self, condition: Callable[[], bool], seconds: float | None = None) -> bool:
         """Wait until the condition is true; return whether it became true in time."""
         limit = self.timeout if seconds is None else seconds
         return self.watch.until(condition, limit, LOOK_SECONDS)
 
-    def entries(self, folder: str) -> Iterator[list[Path]]:
-        """Yield the entries of /proc/PID/`folder` for each of its processes; nothing for a process
-        that has just ended, or whose /proc cannot be read."""
-        for pid in self.pids():
-            found = None
-            with contextlib.suppress(OSError):
-                found = list(Path(f"/proc/{pid}/{folder}").iterdir())
-            if found is not None:
-                yield found
-
     # ---- Memory ----
 
-    @contextlib.contextmanager
-    def guarded(self) -> Iterator[None]:
+    def guarded(self) -> AbstractContextManager[None]:
         """Kill the server meanwhile if it uses more memory than MEMORY, or if the examination's
         time is over; failures after the end of the time are not reported."""
-        over = threading.Event()
 
         def look() -> None:
-            while not over.wait(0.1):
-                if self.running is not None and (self.memory() > MEMORY or self.left() <= 0):
-                    self.died = "takes-memory"
-                    self._kill()
+            if self.memory() > MEMORY or self.left() <= 0:
+                self.died = "takes-memory"
+                self._kill()
 
-        watcher = threading.Thread(target=look)
-        watcher.start()
-        try:
-            yield
-        finally:
-            over.set()
-            watcher.join()
+        return meanwhile(look, 0.1)
 
     def memory(self) -> int:
         """Return roughly the bytes that its processes use without sharing them."""
@@ -507,6 +485,25 @@ class Scene:
                 held = psutil.Process(pid).memory_info()
                 total += held.rss - held.shared
         return total
+
+
+@contextlib.contextmanager
+def meanwhile(act: Callable[[], object], pause: float) -> Iterator[None]:
+    """Call a function again and again in a thread, with a pause in seconds before each call. Raise
+    its error at the end."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(pause):
+            act()
+
+    with ThreadPoolExecutor(1) as actor:
+        acting = actor.submit(repeat)
+        try:
+            yield
+        finally:
+            over.set()
+        acting.result()
 
 
 def listens_here(url: str) -> bool:

@@ -17,22 +17,21 @@ from typing import NamedTuple
 
 import redis
 
-from bench.grade.afterwards import require_restored
-from bench.grade.faults import FILE, FaultName
-from bench.grade.inspection import busy_others, kept_lock
-from bench.grade.sandbox import REDIS_LIMITS, Limits, apart
-from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
-from bench.grade.stage import (
+from bench.grade.findings import (
+    FILE,
     OVER,
     TRACE,
     CheckOutcome,
     Failed,
+    FaultName,
     NotHere,
     StageOutcome,
     excerpt,
     finding,
-    shortened,
 )
+from bench.grade.inspection import busy_others, kept_lock, require_restored
+from bench.grade.sandbox import REDIS_LIMITS, Limits, apart
+from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
 from bench.host.process import StartError
 from bench.host.programs import call_name
 from bench.host.signals import SignalWatch
@@ -126,10 +125,10 @@ class World:
     """The scene that each check copies."""
     seed: int
     can_trace: bool
-    together: Sequence[tuple[Stage, Trial]] = ()
-    """The selected checks that are run at the same time."""
+    selected: Sequence[Stage] = ()
+    """The stages that are reported."""
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
-    """Their first attempts."""
+    """The first attempts of the checks that are run at the same time."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
     """Outcomes that were found before the turn of their check."""
     _traces: Iterator[int] = field(default_factory=count)
@@ -148,40 +147,51 @@ class World:
     _found: list[FaultName] = field(default_factory=list)
     """Names of the faults so far, without consequences."""
 
-    def check(self, stage: Stage, check: Trial) -> CheckOutcome:
-        """Return the outcome of a check. The first of `together` starts all of them."""
-        if not (self._first or self._closed) and (stage, check) in self.together and apart():
+    def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
+        """Run the checks of these stages; yield the outcomes of the selected stages. The gates of
+        the others run without a report, because later checks need them."""
+        for stage in stages:
+            wanted = stage in self.selected
+            came = [self.check(one) for one in stage.checks if wanted or one.gate]
+            if wanted:
+                yield stage.outcome(came)
+
+    def check(self, check: Trial) -> CheckOutcome:
+        """Return the outcome of a check. The first after the gates starts all that can run at the
+        same time."""
+        if not (check.gate or self._first or self._closed) and apart():
             self._run_together()
-        return self._early.pop(check, None) or self._outcome(stage, check)
+        return self._early.pop(check, None) or self._outcome(check)
 
     def _run_together(self) -> None:
         """Make the first attempts. Faults that may cause many others are judged first, so that the
         others are their consequences, in whatever order the report has them."""
-        longest_first = sorted(self.together, key=lambda one: -one[1].seconds)
+        every = [one for stage in self.selected for one in stage.checks]
+        together = [one for one in every if not (one.gate or one.alone)]
+        longest_first = sorted(together, key=lambda one: -one.seconds)
         with ThreadPoolExecutor(AT_ONCE) as lanes:
             begun = {
-                one: lanes.submit(self._attempt, of, one, again=False, lane=LANES * number)
-                for number, (of, one) in enumerate(longest_first, 1)
+                one: lanes.submit(self._attempt, one, again=False, lane=LANES * number)
+                for number, one in enumerate(longest_first, 1)
             }
         self._first = {one: attempt.result() for one, attempt in begun.items()}
         bury_orphans()
-        for of, one in self.together:
+        for one in together:
             first = self._first[one]
             if first and first.failed and FILE.breaks_service(first.failed.fault):
-                self._early[one] = self._outcome(of, one)
+                self._early[one] = self._outcome(one)
 
-    def _outcome(self, stage: Stage, check: Trial) -> CheckOutcome:
+    def _outcome(self, check: Trial) -> CheckOutcome:
         """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
         machine as the cause and to trace a proof."""
         outcome = check.untried(self._closed)
         if self._closed and not (check.also_closed and self._served):
             return outcome
-        first = (
-            self._first[check] if check in self._first else self._attempt(stage, check, again=False)
-        )
-        again = first is not None and first.failed is not None and not self._is_plain(first.failed)
-        second = self._attempt(stage, check, again=True) if again else None
-        attempts = [one for one in (first, second) if one is not None]
+        first = self._first[check] if check in self._first else self._attempt(check, again=False)
+        attempts = [first] if first else []
+        if first and first.failed and not self._is_plain(first.failed):
+            second = self._attempt(check, again=True)
+            attempts += [second] if second else []
         if reason := next((one.not_here for one in attempts if one.not_here), ""):
             outcome.note, outcome.of = reason, 0
             return outcome
@@ -196,19 +206,17 @@ class World:
         proof = next((one.proof for one in reversed(attempts) if one.proof), ())
         return self._judged(outcome, check, failures, proof)
 
-    def _attempt(self, stage: Stage, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
+    def _attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
         """Run a check once. Return None if there is no time for it, or if the time was over when it
         failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
         if check.injected and not self.can_trace:
             return Attempt(not_here="strace does not work here")
-        whole = again and self.can_trace and check.starts_server
-        wanted = whole or (check.traced and self.can_trace) or check.injected
-        trace = self._file() if wanted else None
+        trace, tracer = self._tracer(check, again)
         begun = time.monotonic()
         try:
-            return Attempt(self._once(stage, check, trace, whole, lane) or "")
+            return Attempt(self._once(check, trace, tracer, lane) or "")
         except NotHere as reason:
             return Attempt(not_here=str(reason))
         except Failed as failed:
@@ -219,6 +227,19 @@ class World:
             self._took.append((time.monotonic() - begun, check))
             if not lane:  # it would also reap the children of other lanes
                 bury_orphans()
+
+    def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
+        """Return the file of a check's trace and the command line that writes it; neither without a
+        trace. At the second attempt the trace is a proof."""
+        proves = again and check.starts_server
+        if not (self.can_trace and (proves or check.traced or check.injected)):
+            return None, ()
+        file = self.scene.folder / f"{next(self._traces)}.trace"
+        calls: Sequence[str] = ("-e", f"trace={TRACED}") if proves else CLOSES_ONLY
+        if check.injected:
+            failing = ",".join(one.partition(":")[0] for one in check.injected)
+            calls = [*CALLS_ONLY, f"trace={failing}", *(f"--inject={x}" for x in check.injected)]
+        return file, (*STRACE, *calls, "-o", str(file))
 
     def _too_slow(self) -> Failed:
         """Return the failure of a server that has used the time of all checks without a fault."""
@@ -271,9 +292,7 @@ class World:
         return known or bool(self._cause_of(failed))
 
     @contextlib.contextmanager
-    def _prepared(
-        self, stage: Stage, check: Trial, trace: Path | None, lane: int
-    ) -> Iterator[Scene]:
+    def _prepared(self, check: Trial, trace: Path | None, lane: int) -> Iterator[Scene]:
         """Yield the scene of a check; its server is stopped afterwards."""
         with ExitStack() as stack:
             store, slow = self.scene.redis, None
@@ -286,12 +305,12 @@ class World:
             scene = replace(
                 self.scene,
                 redis=store,
-                dice=random.Random(f"{self.seed} {stage.name} {check.name}"),
+                dice=random.Random(f"{self.seed} {check.name}"),
                 trace=trace,
                 limits=check.limits,
                 nohup=check.nohup,
                 slow=slow,
-                redis_url=slow.url if slow else "",
+                redis_url=slow.url if slow else store.url,
                 answered=[],
                 lane=lane,
                 stopping=RLock(),
@@ -305,30 +324,24 @@ class World:
                 raise
 
     def _once(
-        self, stage: Stage, check: Trial, trace: Path | None, whole: bool, lane: int
+        self, check: Trial, trace: Path | None, tracer: Sequence[str], lane: int
     ) -> str | None:
         """Start the server and run a check once. Raises Failed, Interrupted, UserError."""
-        calls: Sequence[str] = ("-e", f"trace={TRACED}") if whole else CLOSES_ONLY
-        if check.injected:
-            failing = ",".join(one.partition(":")[0] for one in check.injected)
-            calls = [*CALLS_ONLY, f"trace={failing}", *(f"--inject={x}" for x in check.injected)]
-        tracer = (*STRACE, *calls, "-o", str(trace)) if trace else ()
-        with self._prepared(stage, check, trace, lane) as scene:
+        with self._prepared(check, trace, lane) as scene:
             try:
                 scene.redis.prepare()
-                tasks = 0
                 if check.starts_server:
                     scene.start(check.options, tracer)
                     self._served = True
-                    tasks = scene.tasks()
+                tasks = scene.tasks()
                 note = check.run(scene)
                 if check.gate:
                     self._waits_idle = bool(kept_lock(scene.pids()))
                 scene.require_own_program()
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)
-                if check.starts_server and not check.gate:
-                    self._pages = require_restored(scene, tasks, self._pages)
+                    if not check.gate:
+                        self._pages = require_restored(scene, tasks, self._pages)
                 return note
             except ConnectionError as error:
                 scene.alive()
@@ -341,9 +354,6 @@ class World:
                 raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
                 raise NotHere(f"the grader's Redis did not answer: {error}") from error
-
-    def _file(self) -> Path:
-        return self.scene.folder / f"{next(self._traces)}.trace"
 
 
 def own_redis(watch: SignalWatch) -> PrivateRedis:
@@ -365,10 +375,9 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
     if failed.proof or failed.fault == "by-nature":
         return failed
-    looked_at = scene.pids() if scene.running is not None and not waits_idle else []
-    if locked := kept_lock(looked_at):
+    if locked := kept_lock([] if waits_idle else scene.pids()):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
-        return Failed("lock-kept", seen, proof=shortened(locked), proof_kind=PROC)
+        return Failed("lock-kept", seen, proof=(PROC, locked))
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}
     if "futex" in refused and waits_for_redis(scene):
         seen = (
@@ -376,7 +385,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
             "uses no lock: only redis_pool_borrow() calls futex(2) then, when all connections "
             "are lent and none is returned"
         )
-        return Failed("redis-leak", seen, proof=[refused["futex"]], proof_kind="standard error")
+        return Failed("redis-leak", seen, proof=("standard error", [refused["futex"]]))
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
     died = scene.traced(KILLED)
     # The C library ends the process with SIGABRT if a call that it needs is refused.
@@ -384,11 +393,11 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
         fault: FaultName = "sigpipe" if how == "SIGPIPE" else "crash"
-        return Failed(fault, seen, proof=shortened(died), proof_kind=TRACE)
+        return Failed(fault, seen, proof=(TRACE, died))
     if unlisted:
         name = unlisted[0]
         seen = f"the server reported that the system call {name} is not in its list; {failed}"
-        return Failed("unlisted-call", seen, proof=[refused[name]], proof_kind="standard error")
+        return Failed("unlisted-call", seen, proof=("standard error", [refused[name]]))
     if refused:
         failed.seen += f" (it was also refused {', '.join(refused)}, which is not in its list)"
     return failed
@@ -397,8 +406,8 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
 def waits_for_redis(scene: Scene) -> bool:
     """Return whether a futex(2) of the server must be a wait for a connection to Redis, because the
     server has no threads and no locks."""
-    threads = scene.tasks() > len(scene.pids()) if scene.running is not None else True
-    return not threads and scene.built is not None and not scene.built.mentions(LOCKS)
+    alone = 0 < scene.tasks() == len(scene.pids())
+    return alone and scene.built is not None and not scene.built.mentions(LOCKS)
 
 
 def bury_orphans() -> None:

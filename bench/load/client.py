@@ -28,6 +28,10 @@ class NoAnswer(Exception):
         self.received, self.in_time = bytes(received), in_time
 
 
+class NotHttp(NoAnswer):
+    """The first line that came is not that of an HTTP response."""
+
+
 @dataclass(frozen=True)
 class Response:
     """A response as received."""
@@ -140,7 +144,7 @@ class Client:
         self._take(len(b"\r\n\r\n"))
         first = head.split(b"\r\n", 1)[0].split(b" ")
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not _STATUS.fullmatch(first[1]):
-            raise NoAnswer("something that is no HTTP came", head, True)
+            raise NotHttp("something that is no HTTP came", head, True)
         answer = Response(int(first[1]), head, b"")
         length = answer.field("Content-Length")
         if method == "HEAD" or answer.status in (204, 304) or length is None:

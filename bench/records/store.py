@@ -169,14 +169,14 @@ def save(results: Results, folder: Path) -> None:
 
 @contextlib.contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Lock the folder of a sweep; the kernel releases the lock even if the sweep is killed. Raises
+    """Lock a folder of results; the kernel releases the lock even if this process is killed. Raises
     UserError if another process has the lock."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"the sweep in {folder} is running in another process") from None
+            raise UserError(f"another process writes into {folder}; wait for its end") from None
         except OSError:
             pass  # a file system without locks
         yield

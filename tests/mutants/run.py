@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.grade.stage import Grade
+from bench.grade.findings import Grade
 from bench.host.project import ROOT
 
 from .corpus import KINDS, Mutant, mutants

@@ -3,8 +3,7 @@
 
 command     the command line of grade-all
 submissions finds the submissions; copies and unpacks them within limits
-run         grades one submission after another
-record      the runs of a class and all its grades, on the disk
+run         grades one submission after another, and records the runs of a class and all its grades
 similar     finds submissions that share code
 pages       the CSV, Moodle's worksheet and the pages
 """

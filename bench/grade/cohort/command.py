@@ -4,12 +4,12 @@
 import argparse
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench.grade.building import require_limits
 from bench.grade.cohort.pages import worksheet, write
-from bench.grade.cohort.record import ClassRecord
-from bench.grade.cohort.run import ClassGrading, Prepared, work_folder
+from bench.grade.cohort.run import ClassGrading, Graded, open_record, work_folder
 from bench.grade.cohort.similar import Similarity, compare
 from bench.grade.cohort.submissions import Submission, submissions
 from bench.grade.command import NAMES, add_only
@@ -18,6 +18,8 @@ from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
 from bench.records.values import each_of
+
+_say = partial(print, flush=True)
 
 
 def run(words: Sequence[str]) -> int:
@@ -32,7 +34,7 @@ def run(words: Sequence[str]) -> int:
     AB.require()
     require_limits()
     command = shlex.join(["zerohttpd", "grade-all", *words])
-    with SignalWatch() as watch, ClassRecord(output) as record, work_folder(output) as work:
+    with SignalWatch() as watch, open_record(output) as record, work_folder(output) as work:
         this = record.begin(options.seed)
         _say(f"{len(found)} submissions, run {this.number}, seed {this.seed}, into {output}")
         grading = ClassGrading(record, this, work, watch, _say, only, options.again)
@@ -79,17 +81,13 @@ def _text_of(file: Path) -> str:
         raise UserError(f"--moodle: {file} cannot be read: {error}") from error
 
 
-def _similar(prepared: Sequence[Prepared], work: Path, watch: SignalWatch) -> Similarity:
+def _similar(prepared: Sequence[Graded], work: Path, watch: SignalWatch) -> Similarity:
     """Compare the submissions. If several have the same files, only the first is compared."""
     servers = {one.key: one for one in reversed(prepared) if one.server}
     first = sorted(servers.values(), key=lambda one: one.student)
     room = work / "similar"
     room.mkdir()
     return compare({one.student: one.server for one in first if one.server}, room, watch)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

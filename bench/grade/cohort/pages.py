@@ -5,14 +5,14 @@ import csv
 import hashlib
 import io
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from bench.grade.cohort.record import ClassRecord, Graded
+from bench.grade.cohort.run import ClassRecord, Graded
 from bench.grade.cohort.similar import Similarity
+from bench.grade.findings import FaultFound
 from bench.records.errors import UserError
-from bench.records.store import replace
+from bench.records.store import csv_of, replace
 from bench.report.page.look import look, template_of
 
 COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
@@ -20,25 +20,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
 STEPS = tuple(range(0, 101, 10))
 """Lower limits of the classes of the distribution, in per cent; the last has only 100."""
-
-
-@dataclass(frozen=True)
-class FaultCount:
-    """A fault, and the students whose servers have it."""
-
-    name: str
-    title: str
-    students: list[str]
-
-
-@dataclass(frozen=True)
-class PointsBar:
-    """A class of the distribution of points."""
-
-    label: str
-    count: int
-    share: int
-    """The length of its bar, in per cent of the longest."""
 
 
 def write(
@@ -75,16 +56,20 @@ def write(
 def table(grades: Sequence[Graded]) -> str:
     """Return the CSV. A text that a spreadsheet would take for a formula begins with an apostrophe.
     A student without a grade has no points."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(COLUMNS)
+    rows = []
     for one in grades:
-        points = (one.grade.points, one.grade.of) if one.grade else ("", "")
-        faults = " ".join(found.fault for found in one.findings)
-        state = f"same files as {one.same_as}" if one.same_as else one.state
-        texts = [safe(text) for text in (one.student, faults, state, one.reason)]
-        writer.writerow([texts[0], *points, texts[1], one.seconds, *texts[2:]])
-    return out.getvalue()
+        texts = {
+            "id": one.student,
+            "faults": " ".join(found.fault for found in one.findings),
+            "state": f"same files as {one.same_as}" if one.same_as else one.state,
+            "reason": one.reason,
+        }
+        row: dict[str, str | float] = {name: safe(text) for name, text in texts.items()}
+        row["seconds"] = one.seconds
+        if one.grade:
+            row |= {"points": one.grade.points, "of": one.grade.of}
+        rows.append(row)
+    return csv_of(COLUMNS, rows)
 
 
 def safe(text: str) -> str:
@@ -107,11 +92,7 @@ def worksheet(text: str, grades: Sequence[Graded]) -> str:
         if percent is not None:
             most = float(row.get("Maximum grade") or 100)
             row["Grade"] = f"{percent * most / 100:.2f}"
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns)
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    return csv_of(columns, rows)
 
 
 def _number(name: str, pattern: str) -> str:
@@ -126,26 +107,17 @@ def page_name(student: str) -> str:
     return f"{plain}-{hashlib.sha256(student.encode()).hexdigest()[:8]}.html"
 
 
-def faults(grades: Sequence[Graded]) -> list[FaultCount]:
-    """Return all faults that were found, the most frequent first. Consequences of another fault are
-    not counted."""
-    found: dict[str, FaultCount] = {}
+def faults(grades: Sequence[Graded]) -> list[tuple[FaultFound, list[str]]]:
+    """Return all faults that were found, the most frequent first, and the students whose servers
+    have them. Consequences of another fault are not counted."""
+    found: dict[str, tuple[FaultFound, list[str]]] = {}
     for one in grades:
         for finding in one.findings:
-            new = FaultCount(finding.fault, finding.title, [])
-            found.setdefault(finding.fault, new).students.append(one.student)
-    return sorted(found.values(), key=lambda fault: (-len(fault.students), fault.name))
+            found.setdefault(finding.fault, (finding, []))[1].append(one.student)
+    return sorted(found.values(), key=lambda pair: (-len(pair[1]), pair[0].fault))
 
 
-def distribution(grades: Sequence[Graded]) -> list[PointsBar]:
+def distribution(grades: Sequence[Graded]) -> dict[str, int]:
     """Return how many students have how many per cent of the points."""
-    counts: dict[int, int] = defaultdict(int)
-    for one in grades:
-        if one.percent is not None:
-            counts[one.percent // 10 * 10] += 1
-    most = max(counts.values(), default=1)
-    labels = [f"{low} to {low + 9}" if low < STEPS[-1] else str(low) for low in STEPS]
-    return [
-        PointsBar(label, counts[low], round(100 * counts[low] / most))
-        for label, low in zip(labels, STEPS, strict=True)
-    ]
+    counts = Counter(one.percent // 10 * 10 for one in grades if one.percent is not None)
+    return {f"{low} to {low + 9}" if low < STEPS[-1] else str(low): counts[low] for low in STEPS}

@@ -1,30 +1,39 @@
 # SPDX-License-Identifier: MIT
 """Grade a class: one submission after another, each by `zerohttpd grade` in a process of its own.
+The record, a folder, has the runs of a class and each grade that a student has had.
 
 A submission that cannot be graded has a line with its reason and stops nothing. Submissions that
-have not changed since their last grade are not graded again.
+have not changed since their last grade are not graded again. Grades are appended to a file, one
+line each, so that a run that is killed loses only the grade that it was working on. `runs.json` is
+replaced as a whole.
 """
 
+import contextlib
 import hashlib
+import os
+import secrets
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
-from bench.grade.cohort.record import GRADED, ClassRecord, ClassRun, Graded, now
 from bench.grade.cohort.submissions import NotGraded, Submission, collect, digest, printable
-from bench.grade.stage import Grade
-from bench.host.process import Child
+from bench.grade.findings import FaultFound, Grade
+from bench.host.process import Child, last_line
 from bench.host.project import ROOT, source_digest
 from bench.host.signals import SignalWatch
+from bench.records.errors import UserError
+from bench.records.store import alone, record, replace
 
+GRADED = "graded"
 MOST_SECONDS = 170.0
 """The time limit of a grading: its own limit is 55 s, and that of each of its compilers 30 s."""
 USUAL_SECONDS = 25.0
@@ -32,15 +41,129 @@ USUAL_SECONDS = 25.0
 PREFIX = "zerohttpd-class-"
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A submission whose server has been copied, or the reason why there is none."""
+def now() -> datetime:
+    """Return the time, without fractions of a second."""
+    return datetime.now(timezone.utc).replace(microsecond=0)
+
+
+class ClassRun(BaseModel):
+    """A run over all submissions, which are graded with the same seed."""
+
+    number: int
+    seed: int
+    started: datetime
+    finished: datetime | None = None
+    """None: it was interrupted, and the next run continues it."""
+
+
+class ClassRuns(BaseModel):
+    """The content of runs.json."""
+
+    schema_version: int = 1
+    runs: list[ClassRun] = []
+
+
+class Graded(BaseModel):
+    """The grade of a student in one run, or the reason why there is none."""
 
     student: str
-    server: Path | None
+    run: int
+    seed: int
+    when: datetime = Field(default_factory=now)
     key: str = ""
+    """A hash of the submission, the grader and the selected stages; empty: it has no server."""
     state: str = GRADED
+    """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
+    """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
+    seconds: float = 0
+    same_as: str = ""
+    """The student with the same files, whose grade this is; empty: it was graded itself."""
+    grade: Grade | None = None
+    server: Path | None = Field(None, exclude=True)
+    """The copy of the server during a run; None if the submission has none."""
+
+    @property
+    def findings(self) -> list[FaultFound]:
+        """Return the findings that are not a consequence of another, one for each fault."""
+        checks = (
+            [check for stage in self.grade.stages for check in stage.checks] if self.grade else []
+        )
+        found = [c.finding for c in checks if c.finding and not c.finding.follows]
+        return list({one.fault: one for one in found}.values())
+
+    @property
+    def percent(self) -> int | None:
+        """Return the points as a percentage of those that this machine can give."""
+        return round(100 * self.grade.points / self.grade.of) if self.grade else None
+
+
+@contextlib.contextmanager
+def open_record(folder: Path) -> Iterator["ClassRecord"]:
+    """Yield the record in a folder, which is created if it does not exist. Raises UserError, also
+    if another command writes into it."""
+    with contextlib.ExitStack() as stack:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(alone(folder))
+        except OSError as error:  # e.g. the folder of an earlier run as root
+            raise UserError(f"cannot write results: {error}; --into names a folder") from error
+        yield ClassRecord(folder)
+
+
+class ClassRecord:
+    """The record in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read both files. An incomplete line is from a run that was killed. Raises UserError."""
+        self.folder = folder
+        self.students: dict[str, list[Graded]] = defaultdict(list)
+        """All grades of each student, the oldest first."""
+        self.runs: list[ClassRun] = []
+        self._lines = folder / "grades.jsonl"
+        self._runs_file = folder / "runs.json"
+        if self._runs_file.exists():
+            what = "list of the runs of a class"
+            self.runs = record(ClassRuns, self._runs_file, what, newest=1).runs
+        lines = self._lines.read_bytes().split(b"\n") if self._lines.exists() else []
+        for line in lines:
+            with contextlib.suppress(ValidationError):
+                found = Graded.model_validate_json(line)
+                self.students[found.student].append(found)
+
+    def begin(self, seed: int | None = None) -> ClassRun:
+        """Return the run that was interrupted, or a new one with a new seed."""
+        if self.runs and self.runs[-1].finished is None and seed in (None, self.runs[-1].seed):
+            return self.runs[-1]
+        drawn = secrets.randbelow(10**9) if seed is None else seed
+        self.runs.append(ClassRun(number=len(self.runs) + 1, seed=drawn, started=now()))
+        self._save_runs()
+        return self.runs[-1]
+
+    def finish(self) -> None:
+        """Record that the last run has graded all submissions."""
+        self.runs[-1].finished = now()
+        self._save_runs()
+
+    def add(self, graded: Graded) -> None:
+        """Append a grade; it is on the disk when this returns."""
+        self.students[graded.student].append(graded)
+        with self._lines.open("ab") as file:
+            # A line of a run that was killed may have no end.
+            file.write(b"\n" + graded.model_dump_json().encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def latest(self, students: Sequence[str]) -> list[Graded]:
+        """Return the last grade of each of these students who has one."""
+        return [self.students[name][-1] for name in students if self.students.get(name)]
+
+    def history(self, student: str) -> Iterator[Graded]:
+        """Return the grades of a student with points, the oldest first."""
+        return (one for one in self.students[student] if one.grade)
+
+    def _save_runs(self) -> None:
+        replace(self._runs_file, ClassRuns(runs=self.runs).model_dump_json(indent=2) + "\n")
 
 
 @dataclass
@@ -58,32 +181,36 @@ class ClassGrading:
     """Grade also what has not changed since an earlier run."""
     _seconds: list[float] = field(default_factory=list)
 
-    def prepare(self, submissions: Sequence[Submission]) -> list[Prepared]:
-        """Copy the server of each submission. Raises Interrupted."""
+    def prepare(self, submissions: Sequence[Submission]) -> list[Graded]:
+        """Copy the server of each submission. Return the grades, still without points. Raises
+        Interrupted."""
         grader = f"{source_digest()} {' '.join(self.only)}"
         found = []
         for number, submission in enumerate(submissions):
             self.watch.check()
+            found.append(
+                Graded(student=submission.student, run=self.run.number, seed=self.run.seed)
+            )
             try:
                 server = collect(submission, self.folder / "servers" / str(number))
                 key = hashlib.sha256(f"{digest(server)} {grader}".encode()).hexdigest()[:16]
-                found.append(Prepared(submission.student, server, key))
+                found[-1].server, found[-1].key = server, key
             except NotGraded as no:
-                found.append(Prepared(submission.student, None, "", no.state, str(no)))
+                found[-1].state, found[-1].reason = no.state, str(no)
         return found
 
-    def grade(self, submissions: Sequence[Prepared]) -> None:
+    def grade(self, submissions: Sequence[Graded]) -> None:
         """Grade what is missing or changed. Raises Interrupted; all earlier grades are recorded."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")
         for number, one in enumerate(todo, 1):
-            graded = self._grade(one)
-            self.record.add(graded)
+            self._grade(one)
+            self.record.add(one)
             left = [other for other in todo[number:] if other.server]
-            self.say(f"[{number:>3}/{len(todo)}] {_line(graded)}{self._left(len(left))}")
+            self.say(f"[{number:>3}/{len(todo)}] {_line(one)}{self._left(len(left))}")
 
-    def _is_done(self, one: Prepared) -> bool:
+    def _is_done(self, one: Graded) -> bool:
         """Return whether the last grade of this student is for these files."""
         last = next(iter(self.record.latest([one.student])), None)
         if last is None or (self.again and last.run != self.run.number):
@@ -92,26 +219,24 @@ class ClassGrading:
             return (last.state, last.reason) == (one.state, one.reason)
         return last.state == GRADED and last.key == one.key
 
-    def _grade(self, one: Prepared) -> Graded:
-        head = Graded(
-            student=one.student, run=self.run.number, seed=self.run.seed, when=now(), key=one.key
-        )
-        if one.server is None:
-            return head.model_copy(update={"state": one.state, "reason": one.reason})
+    def _grade(self, one: Graded) -> None:
+        """Fill in the grade, which is the same for the same files."""
+        one.when = now()
         every = (grades[-1] for grades in self.record.students.values() if grades)
         same_files = (g for g in every if g.key == one.key and g.run == self.run.number)
+        if one.server is None:
+            return
         if twin := next((g for g in same_files if g.state == GRADED), None):
-            same = twin.same_as or twin.student
-            update = {"grade": twin.grade, "same_as": same, "reason": twin.reason}
-            return head.model_copy(update=update)
+            one.grade, one.reason = twin.grade, twin.reason
+            one.same_as = twin.same_as or twin.student
+            return
         begin = time.monotonic()
-        fields = self._graded_by_child(one.server)
-        seconds = round(time.monotonic() - begin, 1)
-        self._seconds.append(seconds)
-        return head.model_copy(update={**fields, "seconds": seconds})
+        self._grade_in_child(one, one.server)
+        one.seconds = round(time.monotonic() - begin, 1)
+        self._seconds.append(one.seconds)
 
-    def _graded_by_child(self, server: Path) -> dict[str, object]:
-        """Run `zerohttpd grade`; return the fields of Graded that it determines."""
+    def _grade_in_child(self, one: Graded, server: Path) -> None:
+        """Run `zerohttpd grade` and fill in what it determines."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
         # Other users may pass through this folder, as the graded program does.
@@ -122,19 +247,20 @@ class ClassGrading:
                 in_time = child.wait(MOST_SECONDS, self.watch)
             finally:
                 child.end(0)  # the processes of its namespace are killed with it
-        status = child.exit_status
         if not in_time:
-            return {"state": "stopped", "reason": f"not graded within {MOST_SECONDS:.0f} s"}
+            one.state, one.reason = "stopped", f"not graded within {MOST_SECONDS:.0f} s"
+            return
+        why = last_line(child.stderr)
         try:
-            if status == 0:
-                grade = Grade.model_validate_json(child.stdout)
-                return {"grade": grade, "reason": grade.remarks}
-            why = child.stderr.strip().splitlines()[-1:]
+            if child.exit_status == 0:
+                one.grade = Grade.model_validate_json(child.stdout)
+                one.reason = one.grade.remarks
+                return
         except ValidationError:
-            why = ["the grader printed no valid result"]
-        said = " ".join(why).removeprefix("grade: ")
-        reason = printable(said.replace(f"{server}/", "").replace(str(server), "the folder"))
-        return {"state": "not graded", "reason": reason[:300] or f"exit status {status}"}
+            why = "the grader printed no valid result"
+        said = why.removeprefix("grade: ").replace(f"{server}/", "")
+        reason = printable(said.replace(str(server), "the folder"))[:300]
+        one.state, one.reason = "not graded", reason or f"exit status {child.exit_status}"
 
     def _left(self, count: int) -> str:
         """Return the words for the time that this many submissions still take."""
@@ -153,7 +279,7 @@ def _line(graded: Graded) -> str:
     return ", ".join(text for text in (points, how, graded.reason) if text)
 
 
-@contextmanager
+@contextlib.contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
     """Return a temporary folder. It first removes the folder of a killed run, whose path is in the
     output folder."""

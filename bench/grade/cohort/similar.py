@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from bench.grade.fence import fenced
-from bench.host.process import Child
+from bench.host.process import Child, last_line
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 
@@ -51,19 +51,12 @@ class SimilarPair(BaseModel):
         return self.share_of_one, self.share_of_other
 
 
-class OwnShare(BaseModel):
-    """The share of a submission, in per cent, that is not the project's own code."""
-
-    student: str
-    share: int
-
-
 class Similarity(BaseModel):
     """The pairs above the threshold, and a sentence on how they were found, or why not."""
 
     pairs: list[SimilarPair] = []
-    little: list[OwnShare] = []
-    """The submissions with little code of their own."""
+    little: dict[str, int] = {}
+    """The submissions with little code of their own: its share in per cent, by student."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "
@@ -105,7 +98,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
         found = Similarity.model_validate_json(child.stdout if in_time else "")
     except ValidationError:
         late = f"the comparison did not end within {SECONDS:.0f} s"
-        last = (child.stderr.strip().splitlines() or ["no output"])[-1] if in_time else late
+        last = last_line(child.stderr) or "no output" if in_time else late
         return Similarity(about=f"The submissions were not compared: {last}.")
     if left_out:
         found.about += f" Not compared, because they are too long: {', '.join(left_out)}."
@@ -167,7 +160,7 @@ def main(folder: Path) -> None:
     }
     similar = [pair for pair in pairs.values() if max(pair.shares) >= 100 * THRESHOLD]
     few = sorted((number, share) for number, share in own.items() if share < LITTLE)
-    little = [OwnShare(student=names[number], share=round(100 * share)) for number, share in few]
+    little = {names[number]: round(100 * share) for number, share in few}
     similar.sort(key=lambda pair: -max(pair.shares))
     print(Similarity(pairs=similar, little=little).model_dump_json())
 

@@ -215,12 +215,10 @@ def _write(source: Readable, target: Path, allowance: Allowance) -> None:
 def unpack(archive: Path, folder: Path, allowance: Allowance) -> None:
     """Unpack the regular files of an archive into a new folder. Raises NotGraded."""
     try:
-        name = archive.name.lower()
-        if name.endswith(".zip"):
-            _unpack_zip(archive, folder, allowance)
-        else:
-            opener = next(opener for ending, opener in OPENED_BY.items() if name.endswith(ending))
-            _unpack_tar(cast(IO[bytes], opener(archive)), folder, allowance)
+        for name, source in _members(archive, allowance):
+            target = _inside(folder, name)
+            if source is not None:
+                _write(source, target, allowance)
     except NotGraded:
         raise
     except Exception as error:  # a malformed archive can cause any exception of its library
@@ -230,26 +228,24 @@ def unpack(archive: Path, folder: Path, allowance: Allowance) -> None:
         raise NotGraded("refused", f"its archive cannot be unpacked: {what}") from error
 
 
-def _unpack_zip(archive: Path, folder: Path, allowance: Allowance) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        for member in opened.infolist():
-            target = _inside(folder, member.filename)
-            if not member.is_dir() and not stat.S_ISLNK(member.external_attr >> 16):
-                with opened.open(member) as source:
-                    _write(Limited(source, allowance), target, allowance)
-
-
-def _unpack_tar(file: IO[bytes], folder: Path, allowance: Allowance) -> None:
-    # As a stream: the allowance also limits the bytes of headers and of skipped members.
-    limited = cast(IO[bytes], Limited(file, allowance))
-    with file, tarfile.open(fileobj=limited, mode="r|") as opened:
-        for member in opened:
-            target = _inside(folder, member.name)
-            if member.issparse():  # its zeros are not in the stream, which the allowance limits
-                raise NotGraded("refused", "its archive has a sparse file")
-            source = opened.extractfile(member) if member.isreg() else None
-            if source is not None:
-                _write(source, target, allowance)
+def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readable | None]]:
+    """Yield the name of each member of an archive, and its content if it is a regular file."""
+    name = archive.name.lower()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(archive) as zipped:
+            for one in zipped.infolist():
+                is_file = not one.is_dir() and not stat.S_ISLNK(one.external_attr >> 16)
+                yield one.filename, Limited(zipped.open(one), allowance) if is_file else None
+        return
+    opener = next(opener for ending, opener in OPENED_BY.items() if name.endswith(ending))
+    with cast(IO[bytes], opener(archive)) as file:
+        # As a stream: the allowance also limits the bytes of headers and of skipped members.
+        limited = cast(IO[bytes], Limited(file, allowance))
+        with tarfile.open(fileobj=limited, mode="r|") as opened:
+            for member in opened:
+                if member.issparse():  # its zeros are not in the stream, which is limited
+                    raise NotGraded("refused", "its archive has a sparse file")
+                yield member.name, opened.extractfile(member) if member.isreg() else None
 
 
 def _inside(folder: Path, name: str) -> Path:

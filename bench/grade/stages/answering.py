@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The server serves files and pages."""
+"""The server answers requests: for files and pages, in pieces, several in a packet, and invalid
+ones; clients leave."""
 
+import contextlib
 import os
+import socket
 from functools import partial
 
-from bench.grade.afterwards import QUIET_SECONDS
 from bench.grade.building import word
-from bench.grade.inspection import in_accept
-from bench.grade.scene import CLOSE, Scene
-from bench.grade.stage import MOST_LINES, Failed
-from bench.grade.stages.comparing import same_bytes
-from bench.grade.stages.holding import burst, slowly
-from bench.grade.stages.situations import play
-from bench.grade.trying import Stage, Trial
+from bench.grade.findings import Failed
+from bench.grade.inspection import QUIET_SECONDS, in_accept, require_alive
+from bench.grade.scene import CLOSE, SMALL_BUFFER, Scene, in_words
+from bench.grade.stages.clients import slowly
+from bench.grade.stages.comparing import in_pieces, packets
 from bench.load.client import NoAnswer, request
 
 SOON_SECONDS = 0.4
 CHILDREN = 6
+RESETS, LEAVE_SECONDS = 12, 0.03
+LEAVERS = 3
+FRUITLESS = r"(?:recv|read).* = 0 "
+MANY = 30
+"""FRUITLESS calls of recv above which the server ignores the end of a connection."""
+FEW, UNREAD = 30, 300
 
 
 def files(scene: Scene) -> None:
@@ -33,7 +39,7 @@ def files(scene: Scene) -> None:
         body = answers[paths[0]].body[:40]
         raise Failed("fixed-answer", f"three different files were requested, and all were {body!r}")
     for path, answer in answers.items():
-        scene.same(answer, path)
+        scene.require(scene.site.file(path), answer)
 
 
 def announced(scene: Scene, path: str) -> None:
@@ -78,13 +84,12 @@ def closes(scene: Scene) -> None:
 
 def children_end(scene: Scene) -> None:
     """Raise Failed if child processes that have served a client wait in accept."""
-    path = next(iter(scene.site.small))
     before: set[int] = set()
     while before != (now := set(scene.pids())):  # until all first processes have started
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
-        scene.get(path)
+        scene.get(scene.site.first)
 
     def left() -> list[int]:
         return in_accept([pid for pid in scene.pids() if pid not in before])
@@ -98,8 +103,10 @@ def children_end(scene: Scene) -> None:
             f"{CHILDREN} clients were served, one after another; now {len(processes)} new "
             "processes wait in accept()",
             sure=False,
-            proof=[f"{pid} accept4( <has not returned>" for pid in processes][:MOST_LINES],
-            proof_kind="/proc/PID/syscall: process, call",
+            proof=(
+                "/proc/PID/syscall: process, call",
+                [f"{pid} accept4( <has not returned>" for pid in processes],
+            ),
         )
 
 
@@ -142,16 +149,72 @@ def shortened(scene: Scene) -> None:
         )
 
 
-SERVES = Stage(
-    "serves",
-    "It serves",
-    (
-        Trial("files", 4, files, gate=True),
-        Trial("the guestbook", 2, partial(play, check="guestbook")),
-        Trial("the same bytes as a reference server", 2, same_bytes, seconds=2),
-        Trial("unusual situations", 2, partial(play, check="usual"), nohup=True, seconds=2),
-        Trial("the connection ends", 3, closes, seconds=1),
-        Trial("many clients at the same time", 2, burst, seconds=2),
-        Trial("a big file", 2, big),
-    ),
-)
+def pieces(scene: Scene) -> None:
+    """The server answers requests that arrive in pieces, and notices clients that leave."""
+    in_pieces(scene)
+    ends_of_requests(scene)
+
+
+def pipelined(scene: Scene) -> str | None:
+    """The server answers several requests in one packet, and many that are as short as possible."""
+    note = packets(scene)
+    if note is None:
+        unread(scene)
+    return note
+
+
+def unread(scene: Scene) -> None:
+    """A client sends many requests and reads their responses later: more than the socket buffers
+    can hold, so that the server waits in the middle of a response with requests in its buffer."""
+    paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=UNREAD)
+    batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:FEW])]
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(b"".join(one.data for one in batch))
+        scene.watch.sleep(SOON_SECONDS)
+        for number, one in enumerate(batch):
+            answer = scene.talk(client, b"", fault="loses-pipelined" if number else "no-answer")
+            scene.require(one, answer, "loses-pipelined", client.port)
+            if answer.closes:
+                return
+
+
+def ends_of_requests(scene: Scene) -> None:
+    """End clients' sides (FIN) in the middle of a head. Raises Failed if a thread then uses the CPU
+    continuously."""
+    with scene.clients(LEAVERS, b"GET /half") as clients:
+        for client in clients:
+            client.socket.shutdown(socket.SHUT_WR)
+        scene.watch.sleep(SOON_SECONDS)
+        share = scene.busy_share(SOON_SECONDS)
+        # strace slows each call down, so calls are counted, too.
+        busy = share > scene.most_share or len(scene.traced(FRUITLESS)) > MANY
+        if busy and not all(scene.let_go(client.port) for client in clients):
+            raise Failed(
+                "ignores-end",
+                f"{LEAVERS} clients sent half a request and ended their side (FIN); {SOON_SECONDS} "
+                f"s later {in_words(share)}",
+                sure=False,
+            )
+
+
+def resets(scene: Scene) -> None:
+    """No process of the server ends when clients leave in the middle of their response."""
+    path, _ = scene.site.big
+    scene.get(scene.site.first)
+    scene.watch.sleep(0.2)
+    before = scene.pids()
+    for number in range(RESETS):
+        # A process that dies resets its clients; the code below looks for it.
+        with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
+            client.send(request("GET", path))
+            client.socket.recv(100)
+            scene.watch.sleep(LEAVE_SECONDS)  # until the server's send sleeps
+            if number % 3 == 1:  # a FIN before the reset
+                client.socket.shutdown(socket.SHUT_WR)
+                scene.watch.sleep(LEAVE_SECONDS)
+            if number % 3:
+                client.reset()
+    # The server may notice only later that clients have left.
+    scene.until(lambda: scene.running is None or not scene.running.running(), 0.5)
+    require_alive(scene, before, f"{RESETS} clients left in the middle of a response")
+    scene.file()

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
-from bench.grade.faults import FaultName
+from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.scene import FORM, Scene
-from bench.grade.stage import Failed, NotHere
 from bench.host.project import ROOT
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import RunRedis
@@ -115,21 +114,88 @@ class Sent(NamedTuple):
         return f"{len(self.parts)} requests on a connection, {how}: {named}"
 
 
+class Requests:
+    """The requests of requests.txt, with the names that this examination's files have."""
+
+    def __init__(self, scene: Scene) -> None:
+        """Request a file of the server: its response has some of the names."""
+        self._dice, self._site = scene.dice, scene.site
+        path = scene.site.first
+        answer = scene.ask(request("GET", path))
+        self.kept = scene.several and not answer.closes
+        """Whether the server keeps a connection open."""
+        self._names = {
+            "{page}": "GET /guestbook HTTP/1.1|Host: a||",
+            "{link}": "GET /go/odd HTTP/1.1|Host: a||",
+            "{file}": "GET {small} HTTP/1.1|Host: a||",
+            "{remark}": "POST /guestbook HTTP/1.1|Host: a|{form}|Content-Length: 28||"
+            "guest-name=a&guest-remarks=b",
+            "{small}": path,
+            "{size}": str(len(scene.site.small[path])),
+            "{big}": scene.site.big[0],
+            **scene.site.others,
+            "{moved}": next(iter(scene.site.moved)),
+            "{own}": f"/{own_folder(scene).name}",
+            "{etag}": answer.field("ETag") or "",
+            "{date}": answer.field("Last-Modified") or "",
+            "{form}": FORM,
+            "|": "\r\n",
+        }
+
+    def in_bytes(self, text: str) -> list[bytes]:
+        """Return the lines of a text in the form of requests.txt."""
+        for name, value in self._names.items():
+            text = text.replace(name, value)
+        found = []
+        for line in text.replace("\r\n", "\\r\\n").splitlines():
+            data = line.encode().decode("unicode_escape").encode("latin-1")
+            found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
+        return found
+
+    def lines(self, section: str) -> list[bytes]:
+        """Return the lines of a section of the file."""
+        text = REQUESTS.read_text().partition(f"\n[{section}]\n")[2]
+        return self.in_bytes(text.partition("\n[")[0])
+
+    def of(self, section: str) -> list[bytes]:
+        """Return the requests of a section of the file."""
+        return self._closing(self.lines(section))
+
+    def composed(self) -> list[bytes]:
+        """Return requests of random parts: each method and each target occurs."""
+        dice = self._dice
+        methods, targets, fields, bodies = map(self.lines, ("method", "target", "field", "body"))
+        targets += [path.encode() for path in self._site.unusual]
+        pairs = [(dice.choice(methods), target) for target in targets for _ in range(2)]
+        pairs += [(method, dice.choice(targets)) for method in set(methods) for _ in range(2)]
+        found = []
+        for method, target in dice.sample(pairs, len(pairs)):
+            line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)
+            some = [b"Host: a", *dice.sample(fields, dice.randrange(MOST_FIELDS))]
+            found.append(b"\r\n".join([line, *some, b"", dice.choice(bodies)]))
+        return self._closing(found)
+
+    def _closing(self, found: Sequence[bytes]) -> list[bytes]:
+        """Return the requests, with "Connection: close" if the server keeps no connection."""
+        field = b"\r\n" if self.kept else b"\r\nConnection: close\r\n"
+        return [data.replace(b"\r\n", field, 1) for data in found]
+
+
 @dataclass
 class Pair:
     """The graded server and the reference server. Each has a database of its own in Redis."""
 
     mine: Scene
     its: Scene
-    kept: bool
-    """Whether the graded server keeps connections: then the field Connection must be the same."""
-    times: dict[str, list[float]] = field(default_factory=lambda: {"mine": [], "its": []})
-    """The seconds of each connection without pauses."""
+    requests: Requests
+    """If the graded server keeps connections, the field Connection must be the same."""
+    times: list[tuple[float, float]] = field(default_factory=list)
+    """The seconds of both servers for each connection without pauses."""
 
     def prepare(self) -> None:
         """Write the usual data into both databases."""
         for scene in (self.mine, self.its):
-            with RunRedis(database_of(scene), private=True) as store:
+            with RunRedis(scene.redis_url, private=True) as store:
                 store.prepare()
 
     def responses(self, sent: Sent) -> tuple[bytes, bytes]:
@@ -139,8 +205,7 @@ class Pair:
         between = time.monotonic()
         mine = responses(self.mine, sent)
         if not sent.cuts:
-            self.times["its"].append(between - begun)
-            self.times["mine"].append(time.monotonic() - between)
+            self.times.append((time.monotonic() - between, between - begun))
         elif len(sent.parts) > 1:
             # It may have closed before the last request came, and a body may have come late.
             mine, its = (one.removesuffix(BROKEN).replace(CONTINUE, b"") for one in (mine, its))
@@ -148,7 +213,7 @@ class Pair:
 
     def same(self, mine: bytes, its: bytes) -> bool:
         """Return whether the responses are the same."""
-        if not self.kept:
+        if not self.requests.kept:
             mine, its = (KEPT.sub(b"", one) for one in (mine, its))
         found = (one.status for one in map(Response.of, (mine, its)) if one)
         return mine == its or {*found} == UNAVAILABLE
@@ -165,127 +230,50 @@ class Pair:
             again = self.responses(simpler)
             if not self.same(*again):
                 failed = simpler.difference(*again)
-                if failed.fault == "ignores-end" and not self._is_busy():
+                # Only a busy server reads the end of a connection again and again.
+                if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
                     failed.fault = "never-closes"
                 raise failed
         raise sent.difference(mine, its, sure=False)
 
-    def _is_busy(self) -> bool:
-        """Return whether the graded server reads the end of a connection again and again."""
-        return self.mine.busy_share(BUSY_SECONDS)[0] > self.mine.most_share
 
-    def require_no_delay(self) -> None:
-        """Raise Failed if most responses come much later than those of the reference server."""
-        mine, its = (statistics.median(self.times[one]) for one in ("mine", "its"))
-        if mine > DELAY_SECONDS + DELAY_RATIO * its:
-            told = f"{mine * 1000:.0f} ms, of the reference server after {its * 1000:.0f} ms"
-            count = len(self.times["mine"])
-            raise Failed("delays", f"half of {count} responses came after {told}", sure=False)
+def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
+    """Raise Failed if most responses come much later than those of the reference server. `times`:
+    the seconds of both; `what`: the responses; `port`: that of the client, if there is only one."""
+    mine, its = map(statistics.median, zip(*times, strict=True))
+    if mine > DELAY_SECONDS + DELAY_RATIO * its:
+        told = f"{mine * 1000:.0f} ms, of the reference server after {its * 1000:.0f} ms"
+        raise Failed("delays", f"half of {len(times)} {what} came after {told}", port, sure=False)
 
 
-def database_of(scene: Scene) -> str:
-    """Return the URL of a server's database."""
-    return scene.redis_url or scene.redis.url
+def of_project(scene: Scene, name: str) -> Scene:
+    """Return a scene of a server of the project. It runs a copy of the program, because its user
+    may have no access to this project's folder."""
+    copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
+    return scene.of(server_subject(name, Path(copy)))
 
 
 @contextlib.contextmanager
 def beside_reference(scene: Scene) -> Iterator[Pair]:
     """Start the reference server, and stop it afterwards. Raises NotHere if it is not built."""
-    program = ROOT / REFERENCE
-    if not program.exists():
+    if not (ROOT / REFERENCE).exists():
         raise NotHere(f"{REFERENCE} is not built; use `make grade`, which builds it first")
-    # A copy, because the server's user may have no access to this project's folder.
-    copy = Path(shutil.copy(program, scene.folder / f"reference{scene.lane}"))
     own = urlunsplit(urlsplit(scene.redis.url)._replace(path=f"/{OWN_DATABASE}"))
-    its = replace(
-        scene.of(server_subject(REFERENCE, copy)),
-        lane=scene.lane + 1,
-        redis_url=own,
-        trace=None,
-        answered=[],
-    )
-    pair = Pair(scene, its, keeps(scene))
+    reference = of_project(scene, REFERENCE)
+    its = replace(reference, lane=scene.lane + 1, redis_url=own, trace=None, answered=[])
     try:
-        its.start()
-        keeps(its)  # so that both have got the same requests
-        pair.prepare()
-        yield pair
+        with its.started():
+            pair = Pair(scene, its, Requests(scene))
+            Requests(its)  # so that both have got the same requests
+            pair.prepare()
+            yield pair
     finally:
-        its.stop()
         scene.redis.prepare()
 
 
 def own_folder(scene: Scene) -> Path:
     """Return the folder of the files that this check's situations create."""
     return scene.site.root / "public" / f"own{scene.lane}"
-
-
-def keeps(scene: Scene) -> bool:
-    """Return whether the server keeps a connection open."""
-    path = next(iter(scene.site.small))
-    return scene.stalled_by != "one" and not scene.ask(request("GET", path)).closes
-
-
-def in_bytes(scene: Scene, text: str) -> list[bytes]:
-    """Return the lines of a text in the form of requests.txt, with this examination's names."""
-    path = next(iter(scene.site.small))
-    answer = scene.get(path)
-    names = {
-        "{page}": "GET /guestbook HTTP/1.1|Host: a||",
-        "{link}": "GET /go/odd HTTP/1.1|Host: a||",
-        "{file}": "GET {small} HTTP/1.1|Host: a||",
-        "{remark}": "POST /guestbook HTTP/1.1|Host: a|{form}|Content-Length: 28||"
-        "guest-name=a&guest-remarks=b",
-        "{small}": path,
-        "{size}": str(len(scene.site.small[path])),
-        "{big}": scene.site.big[0],
-        **scene.site.others,
-        "{moved}": next(iter(scene.site.moved)),
-        "{own}": f"/{own_folder(scene).name}",
-        "{etag}": answer.field("ETag") or "",
-        "{date}": answer.field("Last-Modified") or "",
-        "{form}": FORM,
-        "|": "\r\n",
-    }
-    for name, value in names.items():
-        text = text.replace(name, value)
-    found = []
-    for line in text.replace("\r\n", "\\r\\n").splitlines():
-        data = line.encode().decode("unicode_escape").encode("latin-1")
-        found.append(REPEATED.sub(lambda one: one[1] * int(one[2]), data))
-    return found
-
-
-def lines_of(scene: Scene, section: str) -> list[bytes]:
-    """Return the lines of a section of the file."""
-    text = REQUESTS.read_text().partition(f"\n[{section}]\n")[2]
-    return in_bytes(scene, text.partition("\n[")[0])
-
-
-def requests(scene: Scene, section: str) -> list[bytes]:
-    """Return the requests of a section of the file."""
-    return closing(scene, lines_of(scene, section))
-
-
-def closing(scene: Scene, found: Sequence[bytes]) -> list[bytes]:
-    """Return the requests, with "Connection: close" if the server keeps no connection."""
-    field = b"\r\n" if keeps(scene) else b"\r\nConnection: close\r\n"
-    return [data.replace(b"\r\n", field, 1) for data in found]
-
-
-def composed(scene: Scene) -> list[bytes]:
-    """Return requests of random parts: each method and each target occurs."""
-    names, dice = ("method", "target", "field", "body"), scene.dice
-    methods, targets, fields, bodies = (lines_of(scene, name) for name in names)
-    targets += [path.encode() for path in scene.site.unusual]
-    pairs = [(dice.choice(methods), target) for target in targets for _ in range(2)]
-    pairs += [(method, dice.choice(targets)) for method in set(methods) for _ in range(2)]
-    found = []
-    for method, target in dice.sample(pairs, len(pairs)):
-        line = b"%s %s HTTP/1.%d" % (method, target, dice.random() < NEWER)
-        some = [b"Host: a", *dice.sample(fields, dice.randrange(MOST_FIELDS))]
-        found.append(b"\r\n".join([line, *some, b"", dice.choice(bodies)]))
-    return closing(scene, found)
 
 
 def responses(scene: Scene, sent: Sent) -> bytes:
@@ -361,12 +349,12 @@ def cause(data: bytes, mine: bytes, its: bytes) -> FaultName:
 def same_bytes(scene: Scene) -> None:
     """Valid requests are answered as the reference server answers them, also to several clients at
     the same time."""
-    valid = [Sent([data]) for data in requests(scene, "valid")]
     with beside_reference(scene) as pair:
+        valid = [Sent([data]) for data in pair.requests.of("valid")]
         right = [pair.require_same(one) for one in valid]
-        for data in composed(scene):
+        for data in pair.requests.composed():
             pair.require_same(Sent([data]))
-        pair.require_no_delay()
+        require_no_delay("responses", pair.times)
         files = [
             (one, its)
             for one, its in zip(valid, right, strict=True)
@@ -387,54 +375,57 @@ def same_bytes(scene: Scene) -> None:
 def in_pieces(scene: Scene) -> None:
     """Valid requests that arrive in pieces are answered like whole ones: the first request cut at
     each offset, the others at random offsets."""
-    whole = [data for data in requests(scene, "valid") if b"Expect" not in data]
-    batches = [Sent([whole[0]], [cut], "one-recv") for cut in range(1, len(whole[0]))]
-    for data in whole:
-        cuts = sorted(scene.dice.sample(range(1, len(data)), CUTS))
-        batches.append(Sent([data], cuts, "one-recv"))
-    batches += [Sent([data], [len(data) - 1], "one-recv") for data in whole[-TOGETHER:]]
     with beside_reference(scene) as pair:
-        for batch in batches:
-            pair.require_same(batch)
+        whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
+        cut = [(whole[0], [place]) for place in range(1, len(whole[0]))]
+        cut += [(one, sorted(scene.dice.sample(range(1, len(one)), CUTS))) for one in whole]
+        cut += [(one, [len(one) - 1]) for one in whole[-TOGETHER:]]
+        for data, places in cut:
+            pair.require_same(Sent([data], places, "one-recv"))
 
 
 def defects(scene: Scene) -> None:
     """Invalid requests are answered as the reference server answers them: those of the file, with
     each kind of byte at each place, with random defects, with letters of the other case, and cut
     off; also if a body comes after its head was rejected."""
-    found, dice = requests(scene, "invalid"), scene.dice
-    heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
-    later = [Sent([data], [end], "one-recv") for data, end in heads if 4 <= end < len(data)]
-    large = (b"Expect", scene.site.big[0].encode(), scene.site.others["{huge}"].encode())
-    valid = [one for one in requests(scene, "valid") if not any(name in one for name in large)]
-    short = [one for one in valid if len(one) < SHORT]
-    for place in requests(scene, "byte"):
-        for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
-            found.append(place.replace(b"{byte}", bytes([byte])))
-    for data in dice.choices(short, k=DEFECTS):
-        start = dice.randrange(len(data))
-        end = start + dice.randint(0, 2)
-        found.append(data[:start] + dice.choice(REPLACED) + data[end:])
-    for data in short:
-        line, *fields = data.split(b"\r\n")
-        fields = [dice.choice((bytes.upper, bytes.lower, bytes))(one) for one in fields]
-        found.append(b"\r\n".join([line, *fields]))
-    found += [data[: dice.randrange(1, len(data))] for data in short]
     with beside_reference(scene) as pair:
+        found, dice = pair.requests.of("invalid"), scene.dice
+        heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]
+        later = [Sent([data], [end], "one-recv") for data, end in heads if 4 <= end < len(data)]
+        large = (b"Expect", scene.site.big[0].encode(), scene.site.others["{huge}"].encode())
+        valid = pair.requests.of("valid")
+        short = [
+            one for one in valid if len(one) < SHORT and not any(name in one for name in large)
+        ]
+        for place in pair.requests.of("byte"):
+            for byte in (*dice.sample(EDGES, OF_EACH), dice.randrange(256)):
+                found.append(place.replace(b"{byte}", bytes([byte])))
+        for data in dice.choices(short, k=DEFECTS):
+            start = dice.randrange(len(data))
+            end = start + dice.randint(0, 2)
+            found.append(data[:start] + dice.choice(REPLACED) + data[end:])
+        for data in short:
+            line, *fields = data.split(b"\r\n")
+            fields = [dice.choice((bytes.upper, bytes.lower, bytes))(one) for one in fields]
+            found.append(b"\r\n".join([line, *fields]))
+        found += [data[: dice.randrange(1, len(data))] for data in short]
         for one in [*(Sent([data]) for data in found), *later]:
             pair.require_same(one)
 
 
-def packets(scene: Scene) -> None:
+def packets(scene: Scene) -> str | None:
     """Several requests on a connection, in one packet, one after another or in pieces, are answered
-    as the reference server answers them."""
-    listed = [*requests(scene, "valid"), *requests(scene, "invalid")]
-    scene.dice.shuffle(listed)
-    groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]
+    as the reference server answers them. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
+        if not pair.requests.kept:
+            return "it keeps no connection open"
+        listed = [*pair.requests.of("valid"), *pair.requests.of("invalid")]
+        scene.dice.shuffle(listed)
+        groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]
         for group in groups:
             pair.require_same(group._replace(fault="loses-pipelined"))
             pair.require_same(group.one_by_one())
             cuts = sorted(scene.dice.sample(range(1, len(group.data)), TOGETHER))
             pair.require_same(Sent(group.parts, cuts, "one-recv"))
         pair.require_same(Sent([SHORTEST * (KEEP_ALIVE + TOGETHER)]))
+    return None

@@ -1,23 +1,41 @@
 # SPDX-License-Identifier: MIT
-"""Leaks after clients have left."""
+"""Leaks after clients have left, and the server with more clients than it may have processes,
+threads or descriptors."""
 
+import time
 from contextlib import ExitStack
+from functools import partial
+from http import HTTPStatus
 from itertools import pairwise
 
-from bench.grade.afterwards import SLACK, require_closed, require_reaped
-from bench.grade.faults import FaultName
-from bench.grade.inspection import channels, must_look, redis_connections, useless_descriptors
-from bench.grade.scene import CLOSE, FORM, WORKERS, Scene
-from bench.grade.stage import TRACE, Failed, shortened
-from bench.grade.stages.holding import SETTLE_SECONDS, hold
-from bench.grade.stages.limits import ACCEPT_WITHOUT_CLIENT, AT_DESCRIPTOR_LIMIT, AT_PROCESS_LIMIT
-from bench.grade.stages.mixing import INJECTED, interrupted, leave
+from bench.grade.findings import TRACE, Failed, FaultName, NotHere
+from bench.grade.inspection import (
+    SLACK,
+    channels,
+    mappings,
+    must_look,
+    redis_connections,
+    require_alive,
+    require_closed,
+    require_few,
+    require_reaped,
+    useless_descriptors,
+)
+from bench.grade.sandbox import Limits, user
+from bench.grade.scene import CLOSE, FORM, INVALID, WORKERS, Scene, in_words
+from bench.grade.stages.clients import (
+    SETTLE_SECONDS,
+    WATCHED_SECONDS,
+    crowd,
+    hold,
+    leave,
+)
 from bench.grade.stages.redis import redis_gone, returns
 from bench.grade.stages.situations import cut_redis
-from bench.grade.trying import Stage, Trial
-from bench.load.client import Response, request
+from bench.host.sockets import accept_queue
+from bench.load.client import Client, NoAnswer, request
 
-HALF, BROKEN = b"GET / HT", b"GET / HTTP/1.1\r\nBroken\r\n\r\n"
+HALF = b"GET / HT"
 HALF_BODY = request("POST", "/guestbook", FORM, body=b"guest-name=")[:-5]
 CLOSED_TWICE = r"close(?:\(\d| resumed).* = -1 EBADF.*"
 """Calls of close that failed, without close(-1)."""
@@ -40,28 +58,17 @@ each of its threads has served some clients."""
 QUIET_SECONDS = 0.5
 OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
 """More than a second: Redis is tried again every 250 ms (REDIS_RETRY)."""
-
-
-class OneClient:
-    """A client that stays on one connection while the server keeps it open. The requests then reach
-    one process, whose leaks add up."""
-
-    def __init__(self, scene: Scene) -> None:
-        self._scene, self._client = scene, scene.client()
-
-    def ask(self, data: bytes, method: str = "GET", fault: FaultName = "no-answer") -> Response:
-        """Return the response. Raises Failed; `fault`: the fault if no response arrives."""
-        answer = self._scene.talk(self._client, data, method, fault)
-        if answer.closes:
-            self._client.close()
-            self._client = self._scene.client()
-        return answer
-
-    def __enter__(self) -> "OneClient":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._client.close()
+FEW_TASKS = Limits(tasks=40, others=0)
+"""The limit of processes and threads: more than the workers, fewer than the clients."""
+CROWD = 70
+ACCEPTED_IN = 1.0
+"""The time in seconds for a server to accept the crowd, or as many as it can."""
+FEW_DESCRIPTORS, MORE = Limits(descriptors=100), 140
+"""The allowed descriptors, and the number of clients."""
+ACCEPTS = 150
+"""More than the clients for which FEW_DESCRIPTORS suffice."""
+STAY_SECONDS = 3.0
+"""Less than the time for which a server keeps an idle connection (IDLE_TIMEOUT, lib/config.h)."""
 
 
 def visit(scene: Scene, count: int) -> None:
@@ -70,7 +77,7 @@ def visit(scene: Scene, count: int) -> None:
     for number in range(0, count, 5):
         for path in (paths[number % len(paths)], paths[-1 - number % len(paths)]):
             scene.get(path)
-        scene.ask(BROKEN)
+        scene.ask(INVALID)
         with scene.client() as client:
             client.send(HALF)
         leave(scene, request("GET", scene.site.big[0]))
@@ -83,28 +90,25 @@ def reset(scene: Scene) -> None:
     leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
     seen = f"{RESETS} clients reset their connections in a head or a body"
     require_closed(scene, seen)
-    scene.require_alive(before, seen)
+    require_alive(scene, before, seen)
 
 
 def descriptors(scene: Scene) -> None:
     """No descriptor stays open, and none is closed twice."""
     must_look(scene)
     begun = len(scene.traced(CLOSED_TWICE))
-    failed = None
+    failed: Failed | ConnectionError | None = None
     try:
         left_open(scene)
-    except Failed as error:
+    except (Failed, ConnectionError) as error:
         failed = error
-    except ConnectionError as error:
-        failed = Failed("no-answer", f"a client's connection broke: {error}", sure=False)
     twice = scene.traced(CLOSED_TWICE)[begun:]
-    if twice and (failed is None or failed.fault == "no-answer"):
+    if twice and not (isinstance(failed, Failed) and failed.fault != "no-answer"):
         raise Failed(
             "closes-twice",
             f"{len(twice)} calls of close() failed with EBADF, because the descriptor was not open"
-            + (f"; a client got no response: {failed.seen}" if failed else ""),
-            proof=shortened(twice),
-            proof_kind=TRACE,
+            + (f"; a client got no response: {failed}" if failed else ""),
+            proof=(TRACE, twice),
         )
     if failed is not None:
         raise failed
@@ -122,12 +126,9 @@ def left_open(scene: Scene) -> None:
         more = EACH_WORKER * max(0, scene.tasks() - workers)
         return max(0, len(channels(scene) - old) - more)
 
-    if not scene.until(lambda: new() <= SLACK):
-        raise Failed(
-            "descriptor-leak",
-            f"{count} clients came and went; {new()} pipes, socket pairs or event descriptors "
-            "created meanwhile are still open",
-        )
+    left = f"{count} clients came and went; {{}} pipes, socket pairs or event descriptors "
+    left += "created meanwhile are still open"
+    require_few(scene, new, SLACK, "descriptor-leak", left)
     redis(scene)
 
 
@@ -144,19 +145,17 @@ def redis(scene: Scene) -> None:
     except Failed as failed:
         unanswered = failed
 
-    def require_few(what: str) -> None:
-        if not scene.until(lambda: redis_connections(scene) <= WORKERS + SLACK):
-            now = f"now {redis_connections(scene)} connections to Redis are open"
-            raise Failed("redis-leak", f"{what}; {now}")
-
-    require_few(f"{read} clients read the guestbook, one after another")
+    now, few = "; now {} connections to Redis are open", WORKERS + SLACK
+    count = partial(redis_connections, scene)
+    seen = f"{read} clients read the guestbook, one after another"
+    require_few(scene, count, few, "redis-leak", seen + now)
     if unanswered is not None:
         raise unanswered
     for _ in range(CUTS):
         cut_redis(scene)
         scene.get("/guestbook")
     seen = f"{CUTS} times Redis closed all connections, and a client read the guestbook"
-    require_few(seen)
+    require_few(scene, count, few, "redis-leak", seen + now)
     require_closed(scene, seen, "of connections to Redis that broke")
 
 
@@ -193,7 +192,7 @@ def end_together(scene: Scene) -> None:
 def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
     """Serve `count` clients. Return the failure if tasks or mappings increased and do not decrease
     within `seconds`, otherwise None. Raises Failed if there are zombies."""
-    before, mapped = scene.tasks(), scene.mappings()
+    before, mapped = scene.tasks(), mappings(scene)
     visit(scene, count)
     require_reaped(scene, f"{count} clients came and went")
     rounds = f"in each of {GROWTH_ROUNDS} rounds {count} clients came and went"
@@ -204,11 +203,11 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
             f"it has {scene.tasks()}",
         )
     # Each thread has a stack and its guard page; the threads' heaps are fewer.
-    if not scene.until(lambda: scene.mappings() < mapped + count, seconds):
+    if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         return Failed(
             "not-joined",
             f"{rounds}, and their processes and threads ended; but before the last round there "
-            f"were {mapped} memory mappings, now there are {scene.mappings()}",
+            f"were {mapped} memory mappings, now there are {mappings(scene)}",
         )
     return None
 
@@ -225,19 +224,16 @@ def workers_die(scene: Scene) -> None:
         scene.kill(killed)
     if not killed:
         return
-    if not scene.until(lambda: not killed & set(scene.pids())):
-        raise Failed(
-            "zombies",
-            f"{len(killed)} processes were killed; {scene.timeout:.0f} s later "
-            f"{len(killed & set(scene.pids()))} are still in the process table",
-        )
+    left = f"{len(killed)} processes were killed; {scene.timeout:.0f} s later {{}} are still in "
+    left += "the process table"
+    require_few(scene, lambda: len(killed & set(scene.pids())), 0, "zombies", left)
     with scene.unanswered(
         "worker-not-replaced",
         f"all {len(killed)} processes but the first were killed; the next client got no response "
         f"within {scene.timeout:.0f} s",
         sure=True,
     ):
-        scene.file(next(iter(scene.site.small)))
+        scene.file()
 
 
 def memory(scene: Scene) -> None:
@@ -258,22 +254,25 @@ def memory(scene: Scene) -> None:
 def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
-    path = next(iter(scene.site.small))
+    path = scene.site.first
+    # On one connection, while the server keeps it: they reach one process, whose leaks add up.
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
         ("HEAD", request("HEAD", path)),
         ("POST", request("POST", "/guestbook", FORM, body=b"guest-name=&guest-remarks=")),
     ]
     sizes: list[int] = []
-    with OneClient(scene) as client:
-        tasks = scene.tasks()
+    tasks = scene.tasks()
+    with ExitStack() as stack:
+        client = stack.enter_context(scene.client())
         while len(sizes) < WARM_ROUNDS + ROUNDS:
-            for _ in range(OF_EACH_KIND):
-                for method, data in kept:
-                    client.ask(data, method, fault)
+            for method, data in kept * OF_EACH_KIND:
+                if scene.talk(client, data, method, fault).closes:
+                    client.close()
+                    client = stack.enter_context(scene.client())
             for _ in range(ALONE):
                 scene.ask(request("GET", path, CLOSE), fault=fault)
-                scene.ask(BROKEN, fault=fault)
+                scene.ask(INVALID, fault=fault)
                 leave(scene, HALF, HALF_BODY, request("GET", scene.site.big[0]))
             scene.until(lambda: scene.tasks() <= tasks + 1, QUIET_SECONDS)
             sizes.append(scene.memory())
@@ -289,16 +288,73 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     )
 
 
-LEAVES_NOTHING = Stage(
-    "leaves-nothing",
-    "No leaks, and correct at its limits",
-    (
-        Trial("descriptors", 3, descriptors, traced=True),
-        Trial("processes and threads", 4, processes),
-        Trial("memory", 2, memory, seconds=6),
-        Trial("calls that fail for a moment", 1, interrupted, injected=INJECTED, seconds=4),
-        ACCEPT_WITHOUT_CLIENT,
-        AT_PROCESS_LIMIT,
-        AT_DESCRIPTOR_LIMIT,
-    ),
-)
+def limit(scene: Scene) -> None:
+    """More clients at once than processes and threads are allowed: all are served in the end."""
+    if user() is None:
+        raise NotHere("only root can limit the server's processes without limiting the grader's")
+    data = request("GET", scene.site.first, CLOSE)
+    # The longer timeout separates a client without a response from a slow response.
+    scene.timeout *= 3
+    scene.gives_up = "dies-at-limit"
+
+    def rest(client: Client) -> str:
+        try:
+            return str(client.ask(data[-2:]).status)
+        except NoAnswer as error:
+            return "dropped" if error.in_time else "late"
+        except OSError:
+            return "dropped"
+
+    with scene.clients(CROWD, data[:-2]) as clients:
+        # Wait until all are accepted: later ones would find free threads and processes.
+        busy, begun = scene.busy_meter(), time.monotonic()
+        scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
+        share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
+        came = scene.together([partial(rest, client) for client in clients])
+    scene.alive()
+    if came.count("200") < CROWD:
+        raise Failed(
+            "dies-at-limit",
+            f"{CROWD} clients came at once, and {FEW_TASKS.tasks} processes and threads are "
+            f"allowed; {came.count('dropped')} clients were disconnected, and "
+            f"{came.count('late')} got no response within {scene.timeout:.0f} s",
+        )
+    few = f"{CROWD} clients came at once, and few processes and threads were allowed"
+    if share > scene.most_share:
+        raise Failed("spins", f"{few}; while some clients waited, {in_words(share)}", sure=False)
+
+
+def at_descriptor_limit(scene: Scene) -> None:
+    """More clients than descriptors are allowed, each with half a request: the server waits without
+    using the CPU, and answers all of them. A file needs a descriptor, too."""
+    scene.gives_up = "dies-at-limit"
+    crowd(scene, MORE, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
+    scene.file()
+    # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
+    if scene.stalled_by == "none" and scene.tasks() == 1:
+        stay(scene)
+
+
+def stay(scene: Scene) -> None:
+    """More clients than the server can have send a request each and stay: all are answered soon,
+    because the server keeps no connection while others wait."""
+    scene.timeout = STAY_SECONDS
+    with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
+        for number, client in enumerate(held, 1):
+            seen = f"of {MORE} clients that sent a request and stayed, number {number} got no "
+            seen += f"response within {STAY_SECONDS:.0f} s"
+            with scene.unanswered("keeps-too-long", seen, client.port, sure=False):
+                scene.talk(client, b"")
+
+
+def accepts(scene: Scene) -> None:
+    """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
+    processes go on, and each client is served."""
+    seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"
+    before = set(scene.pids())
+    with scene.unanswered("interrupted-call", seen, sure=False):
+        for _ in range(ACCEPTS):
+            scene.file()
+    if ended := before - set(scene.pids()):
+        what = f"{len(ended)} of {len(before)} processes ended"
+        raise Failed("interrupted-call", f"{seen}; {what}")

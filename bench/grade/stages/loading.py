@@ -8,19 +8,17 @@ sweep reads the server's CPU time during the load from a cgroup, which not every
 Therefore the CPU time from start to end of each server is compared.
 """
 
-import shutil
 import statistics
 from http import HTTPStatus
-from pathlib import Path
 
+from bench.grade.findings import Failed
 from bench.grade.scene import Scene
-from bench.grade.stage import Failed
-from bench.grade.trying import Stage, Trial
+from bench.grade.stages.comparing import of_project
 from bench.host.accounting import rusage_of_reaped
 from bench.host.project import ROOT
 from bench.load.ab import AB
 from bench.load.outcome import Load, Outcome
-from bench.subjects.subject import discover, server_subject
+from bench.subjects.subject import discover
 from bench.sweep.checks import Evidence, first_failure, judge
 
 REQUESTS, CLIENTS = 1000, 30
@@ -37,12 +35,8 @@ def load(scene: Scene) -> str:
     comparison comes before the time limit of ab: on a busy machine a server that uses much CPU
     time also exceeds the limit, and its CPU time is the cause."""
     cost, late = _loaded(scene)
-    others = {}
-    for name in discover(ROOT)[:7]:
-        if (ROOT / name).exists():
-            # A copy, because the server's user may have no access to this project's folder.
-            server = server_subject(name, Path(shutil.copy(ROOT / name, scene.folder / name)))
-            others[name], _ = _loaded(scene.of(server))
+    seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
+    others = {name: _loaded(of_project(scene, name))[0] for name in seven}
     place = 1 + sum(other < cost for other in others.values())
     dearest = max(others, key=lambda name: others[name])
     middle = statistics.median(others.values())
@@ -60,12 +54,11 @@ def load(scene: Scene) -> str:
 def _loaded(scene: Scene) -> tuple[float, Failed | None]:
     """Return the CPU time a request in microseconds, and a failure if ab reached its time limit
     although each response was right. Raises Failed if a request fails."""
-    scene.start()
-    assert scene.running is not None
     path, content = next(iter(scene.site.small.items()))
-    order = Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
-    before = scene.tasks()
-    try:
+    with scene.started():
+        assert scene.running is not None
+        order = Load(f"{scene.running.url}{path[1:]}", REQUESTS, CLIENTS, AB_SECONDS)
+        before = scene.tasks()
         came = AB.run(order, (), scene.watch)
         scene.alive()
         failure, answered = _failure(came, len(content))
@@ -81,14 +74,12 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
         used = rusage_of_reaped().total
         scene.end_by_itself(END_SECONDS)
         ended = scene.stop()
-        counted = ended and ended.statistics and ended.statistics.requests
-        if counted not in (None, REQUESTS) and failure is None:
-            seen = f"{REQUESTS} requests from {CLIENTS} concurrent clients were answered"
-            raise Failed("miscounts", f"{seen}; its statistics at the end counted {counted}")
         took = rusage_of_reaped().total - used
-        return took / (answered or REQUESTS), failure
-    finally:
-        scene.stop()
+    counted = ended and ended.statistics and ended.statistics.requests
+    if counted not in (None, REQUESTS) and failure is None:
+        seen = f"{REQUESTS} requests from {CLIENTS} concurrent clients were answered"
+        raise Failed("miscounts", f"{seen}; its statistics at the end counted {counted}")
+    return took / (answered or REQUESTS), failure
 
 
 def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
@@ -114,10 +105,3 @@ def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
     only_late = came.timed_out and came.figures and not some_failed
     answered = came.completed if only_late else 0
     return Failed("fails-under-load", f"{asked}: {failure.detail}"), answered or 0
-
-
-UNDER_LOAD = Stage(
-    "load",
-    "Under load, compared with the seven servers",
-    (Trial("load", 10, load, starts_server=False, alone=True, seconds=8),),
-)

@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from bench.grade.building import COMPILE_SECONDS, NotBuilt, can_build
+from bench.grade.findings import SANITIZER, Failed, FaultName, NotHere, build_failure
 from bench.grade.sandbox import Limits
-from bench.grade.scene import ENDED_BY, FORM, SMALL_BUFFER, Scene
-from bench.grade.stage import SANITIZER, Failed, NotHere, build_failure, shortened
-from bench.grade.stages.comparing import Sent, requests, responses
-from bench.grade.stages.holding import hold
-from bench.grade.stages.mixing import leave, mixture
+from bench.grade.scene import ENDED_BY, FORM, INVALID, SMALL_BUFFER, Scene
+from bench.grade.stages.clients import hold, leave, mixture
+from bench.grade.stages.comparing import Requests, Sent, responses
 from bench.grade.stages.redis import redis_gone, redis_silent, spoil_guestbook
 from bench.grade.stages.situations import play
-from bench.grade.trying import Stage, Trial
 from bench.host.process import StartError
 from bench.load.client import request
 
@@ -77,11 +75,9 @@ OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 def sanitized(scene: Scene) -> str:
     """Run the server under load, built with the thread sanitizer if it has threads, and otherwise
     with those for addresses and undefined behaviour. Return a note."""
-    scene.start()
-    with ExitStack() as stack:
+    with scene.started(), ExitStack() as stack:
         hold(scene, stack, 3)
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
-    scene.stop()
     assert scene.built is not None
     try:
         server, _ = scene.built.make(
@@ -113,7 +109,8 @@ def sanitized(scene: Scene) -> str:
             _leave_while_redis_works(slow)
             if not _BEGUN.search(slow.said()):
                 mixture(slow)
-                listed = [*requests(slow, "valid"), *requests(slow, "invalid")]
+                requests = Requests(slow)
+                listed = [*requests.of("valid"), *requests.of("invalid")]
                 shares = [listed[number::CLIENTS] for number in range(CLIENTS)]
                 slow.together([partial(_ask_all, slow, share) for share in shares])
                 play(slow, "usual")
@@ -131,16 +128,13 @@ def sanitized(scene: Scene) -> str:
     slow.stop()
     if found := sanitizer.summary.search(said):
         kind, place, function, line, text, leaked = (*found.groups(), None, None, None)[:6]
+        fault: FaultName = "data-race" if kind == "data race" else "sanitizer-error"
+        seen = f"{kind} {place} in {function}" if kind else f"{line}: {text}"
+        seen = f"{sanitizer.name} reported: {seen[:200]}"
         if leaked:
+            fault = "memory-leak"
             seen = f"when it ended, {sanitizer.name} reported that {leaked} were never freed"
-            raise Failed("memory-leak", seen, proof=_pieces(said), proof_kind=SANITIZER)
-        raise Failed(
-            "data-race" if kind == "data race" else "sanitizer-error",
-            f"{sanitizer.name} reported: "
-            + (f"{kind} {place} in {function}" if kind else f"{line}: {text}")[:200],
-            proof=_pieces(said),
-            proof_kind=SANITIZER,
-        )
+        raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
     # If the grader had to kill it, it did not end in time: another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
@@ -162,7 +156,7 @@ def _ask_all(scene: Scene, listed: Sequence[bytes]) -> None:
 
 def _race(scene: Scene) -> None:
     """Send requests of all kinds, some of them invalid, and let clients leave early."""
-    small, big = next(iter(scene.site.small)), scene.site.big[0]
+    small, big = scene.site.first, scene.site.big[0]
     body = b"guest-name=a&guest-remarks=" + LONG_REMARK * b"b"
     remark = request("POST", "/guestbook", FORM, body=body)
     for _ in range(ROUNDS):
@@ -174,7 +168,7 @@ def _race(scene: Scene) -> None:
                     break
         scene.get("/missing")
         scene.get(small, method="HEAD")
-        scene.ask(b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
+        scene.ask(INVALID)
         halves = (b"GET / HT", remark[:-5], request("GET", big))
         leave(scene, *halves, pause=SETTLE_SECONDS, buffer=SMALL_BUFFER)
         # Perhaps before Redis has replied:
@@ -184,14 +178,9 @@ def _race(scene: Scene) -> None:
 def _leave_while_redis_works(scene: Scene) -> None:
     """Clients leave while their pages wait for Redis, which replies afterwards. Their connections
     have been used before."""
-    small = next(iter(scene.site.small))
-    with ExitStack() as stack:
-        clients = [
-            stack.enter_context(scene.client())
-            for _ in range(1 if scene.stalled_by == "one" else LEAVERS)
-        ]
+    with scene.clients(LEAVERS if scene.several else 1) as clients:
         for client in clients:
-            scene.talk(client, request("GET", small))
+            scene.talk(client, request("GET", scene.site.first))
         with redis_silent(scene):
             for client in clients:
                 client.send(request("GET", "/guestbook"))
@@ -223,11 +212,4 @@ def _pieces(said: str) -> list[str]:
     lines = [line.strip() for line in report.partition("SUMMARY")[0].splitlines()]
     frame = re.compile(r"(#\d+) (?:0x\w+ in )?(\w+) .*?((?:\d\d_\w+|lib|ops)/\S+\.c:\d+).*")
     found = (frame.sub(r"\1 \2 \3", one) for one in lines if wanted.search(one))
-    return shortened(list(dict.fromkeys(found)))  # several processes may report the same
-
-
-RACES = Stage(
-    "races",
-    "Sanitizers find no race and no misuse of memory",
-    (Trial("sanitizers", 5, sanitized, starts_server=False, seconds=6, also_closed=True),),
-)
+    return list(dict.fromkeys(found))  # several processes may report the same

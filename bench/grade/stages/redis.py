@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from bench.grade.afterwards import QUIET_SECONDS
 from bench.grade.building import Expected, word
-from bench.grade.inspection import redis_connections
+from bench.grade.findings import Failed
+from bench.grade.inspection import QUIET_SECONDS, redis_connections
 from bench.grade.scene import CLOSE, Scene
-from bench.grade.stage import Failed
-from bench.grade.stages.comparing import UNAVAILABLE
-from bench.grade.stages.mixing import (
+from bench.grade.stages.clients import (
     FEW,
-    Manner,
+    PAGE,
+    Faults,
     ask,
     exchange,
     leave,
@@ -24,8 +23,8 @@ from bench.grade.stages.mixing import (
     page,
     require_saved,
 )
-from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, play, small_buffers
-from bench.grade.trying import Stage, Trial
+from bench.grade.stages.comparing import UNAVAILABLE
+from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, small_buffers
 from bench.load.client import request
 from bench.services.redis_proxy import MISMATCHED
 from bench.services.redis_server import connect
@@ -41,7 +40,7 @@ DELAY_MS = 40.0
 UNUSED_SECONDS = 0.1
 """After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
-STOPS = Manner(silent="redis-stops-all", wrong="redis-stops-all")
+STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
 SERIAL_SHARE = 0.7
@@ -91,7 +90,7 @@ def rejected(scene: Scene) -> None:
 
         client.config_set("maxclients", 1)  # this connection
         client.client_kill_filter(_type="normal", skipme=True)
-        scene.together([accept_again, *[partial(ask, scene, one, how=STOPS)] * AT_ONCE])
+        scene.together([accept_again, *[lambda: ask(scene, one, STOPS)] * AT_ONCE])
     returns(scene, "rejected connections for a moment")
 
 
@@ -101,18 +100,17 @@ def stopped(scene: Scene) -> None:
     links = make_links(scene)
     first = next(iter(links))
     scene.timeout = REPLY_SECONDS
-    several = 1 if scene.stalled_by == "one" else STUCK
     name = f"/go/{first}, requested while Redis does not reply,"
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
     with redis_silent(scene):
-        if scene.stalled_by != "one":
+        if scene.several:
             with scene.client() as client:
-                scene.talk(client, scene.site.file(next(iter(scene.site.small))).data)
+                scene.talk(client, scene.site.file(scene.site.first).data)
                 client.send(one.data)
                 scene.watch.sleep(LEAVE_SECONDS)
             seen = "a client requested a page while Redis did not reply, and left"
             scene.require_sleep(QUIET_SECONDS, seen)
-        scene.together([partial(ask, scene, one, how=STOPS)] * several)
+        scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
 
     def is_served(name: str) -> bool:
         target = scene.get(f"/go/{name}").field("Location")
@@ -145,22 +143,21 @@ def back(scene: Scene) -> None:
 
 def remark_after_cut(scene: Scene) -> None:
     """Redis closes its connections, and a remark that comes at once is saved. Raises Failed."""
-    how = Manner(wrong="redis-not-back")
+    faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)
     # On one connection, so that one worker asks Redis for both.
     with scene.client() as client:
-        first = Expected("the guestbook", request("GET", "/guestbook"), 200)
-        (answer,) = exchange(scene, client, [first], how)
+        (answer,) = exchange(scene, client, [PAGE], faults)
         cut_redis(scene)
         # An event loop closes its connection when it sees the end. On a busy machine it may see
         # the remark at the same time, and may send it on the connection that has ended.
         if scene.stalled_by == "none" and scene.tasks() == 1:
             scene.until(lambda: redis_connections(scene) == 0)
         if not answer.closes:
-            exchange(scene, client, [remark], how)
+            exchange(scene, client, [remark], faults)
     if answer.closes:
-        ask(scene, remark, how=how)
+        ask(scene, remark, faults)
 
 
 def returns(scene: Scene, what: str) -> None:
@@ -188,7 +185,7 @@ def at_once(scene: Scene) -> str | None:
     took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:
         raise Failed(
-            "by-nature" if scene.stalled_by == "one" else "one-redis-question",
+            "one-redis-question" if scene.several else "by-nature",
             f"each reply of Redis came {SLOW_MS:.0f} ms late; one client got its page after "
             f"{alone:.2f} s, {AT_ONCE} clients at once got theirs after {took:.2f} s",
             sure=False,
@@ -239,7 +236,7 @@ def false_replies(scene: Scene) -> None:
     scene.watch.sleep(LEAVE_SECONDS)
 
     def ask_twice() -> None:
-        for one in (new_remark(site, dice), Expected("", request("GET", "/guestbook"), 200)):
+        for one in (new_remark(site, dice), PAGE):
             status = scene.ask(one.data, fault="redis-stops-all").status
             if status not in UNAVAILABLE:
                 seen = f"Redis sent a false reply; {one.method} /guestbook was answered {status}"
@@ -294,7 +291,7 @@ def mixed(scene: Scene) -> None:
         cut_redis(scene)  # a new connection has a small buffer, too
         scene.until(lambda: redis_connections(scene) == 0, UNUSED_SECONDS)
         mixture(scene, requests=FEW)
-        if scene.stalled_by != "one":
+        if scene.several:
             crowded(scene)
     mixture(scene, lambda: cut_redis(scene))
 
@@ -303,8 +300,7 @@ def crowded(scene: Scene) -> None:
     """Many clients send a remark while Redis reads nothing: more than its connection can take."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(scene.client()) for _ in batch]
+    with scene.clients(len(batch)) as clients:
         with redis_silent(scene):
             for client, one in zip(clients, batch, strict=True):
                 client.send(one.data)
@@ -316,16 +312,3 @@ def crowded(scene: Scene) -> None:
             posted[one.remark] = answer.status
             client.close()
     require_saved(scene, posted, "redis-stops-all")
-
-
-REDIS = Stage(
-    "redis",
-    "Redis fails and returns",
-    (
-        Trial("many requests at once", 2, at_once, redis_delay_ms=SLOW_MS, seconds=3),
-        Trial("each client gets its own reply", 2, own_replies, redis_delay_ms=DELAY_MS),
-        Trial("Redis is down", 3, partial(play, check="without Redis"), seconds=4),
-        Trial("Redis is back", 2, back, seconds=4),
-        Trial("a random mix of requests", 1, mixed, alone=True),
-    ),
-)

@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal
@@ -19,21 +19,17 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from redis import Redis
 
-from bench.grade.afterwards import require_closed
-from bench.grade.faults import FaultName
-from bench.grade.inspection import can_look, useless_descriptors
+from bench.grade.findings import Failed, FaultName
+from bench.grade.inspection import can_look, require_closed, useless_descriptors
 from bench.grade.sandbox import REDIS_PASSWORD, apart, confined
 from bench.grade.scene import SMALL_BUFFER, Scene
-from bench.grade.stage import Failed
 from bench.grade.stages.comparing import (
     DATE,
     OPEN,
     Pair,
     beside_reference,
     cause,
-    database_of,
     difference,
-    in_bytes,
     own_folder,
     rest,
 )
@@ -80,14 +76,12 @@ class SituationFile(BaseModel):
     situation: tuple[Situation, ...]
 
 
-@cache
-def declared() -> SituationFile:
-    """Return the content of the file. Raises UserError."""
-    return declaration(SituationFile, FILE)
+DECLARED = declaration(SituationFile, FILE)
 
 
 class Actor:
-    """A server in a situation, and its clients."""
+    """A server in a situation, and its clients. The method `_send` takes the step `send`, and so
+    on: it gets the first word and the others, and returns what a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -95,52 +89,38 @@ class Actor:
         self._methods: dict[bytes, str] = {}
         """The method of each client's last request."""
         self._before = 0
-        self._steps: dict[bytes, Callable[[bytes, bytes], bytes]] = {
-            b"send": self._send,
-            b"slow": partial(self._send, buffer=SMALL_BUFFER),
-            b"read": self._read,
-            b"ask": self._ask,
-            b"end": self._end,
-            b"reset": self._reset,
-            b"redis": self._redis,
-            b"signal": self._signal,
-            b"count": self._count,
-            b"counted": self._counted,
-        }
 
-    def takes(self, verb: bytes) -> bool:
-        """Return whether a step concerns one server."""
-        return verb in self._steps
-
-    def step(self, verb: bytes, first: bytes, others: bytes) -> bytes:
-        """Take a step; return the bytes that a client has received. Raises Failed."""
-        return self._steps[verb](first, others)
+    def step(self, verb: str) -> Callable[[bytes, bytes], bytes | None] | None:
+        """Return the method that takes a step; None if the step concerns both servers."""
+        found: Callable[[bytes, bytes], bytes | None] | None = getattr(self, f"_{verb}", None)
+        return found
 
     def close(self) -> None:
         """Close all clients."""
         for client in self._clients.values():
             client.close()
-        self._clients.clear()
 
-    def _send(self, name: bytes, data: bytes, buffer: int = 0) -> bytes:
+    def _send(self, name: bytes, data: bytes, buffer: int = 0) -> None:
         if name not in self._clients:
             self._clients[name] = self._scene.client(buffer)
         self._methods[name] = data.partition(b" ")[0].decode("latin-1")
         with contextlib.suppress(OSError):  # the next step reads no response
             self._clients[name].send(data)
-        return b""
+
+    def _slow(self, name: bytes, data: bytes) -> None:
+        self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
         if name not in self._clients:  # its last response has announced the end
             return b""
         try:
             answer = self._clients[name].answer(self._methods[name])
+            over, received = answer.closes, answer.head + b"\r\n\r\n" + answer.body
         except NoAnswer as error:
+            over, received = True, error.received + (b"" if error.in_time else OPEN)
+        if over:
             self._clients.pop(name).close()
-            return error.received + (b"" if error.in_time else OPEN)
-        if answer.closes:
-            self._clients.pop(name).close()
-        return DATE.sub(b"", answer.head) + b"\r\n\r\n" + answer.body
+        return DATE.sub(b"", received)
 
     def _ask(self, name: bytes, data: bytes) -> bytes:
         self._send(name, data)
@@ -150,31 +130,26 @@ class Actor:
         with self._clients.pop(name) as client:
             return rest(client)
 
-    def _reset(self, name: bytes, _: bytes) -> bytes:
+    def _reset(self, name: bytes, _: bytes) -> None:
         self._clients.pop(name).reset()
-        return b""
 
-    def _redis(self, name: bytes, words: bytes) -> bytes:
-        with connect(database_of(self._scene)) as client:
+    def _redis(self, name: bytes, words: bytes) -> None:
+        with connect(self._scene.redis_url) as client:
             client.execute_command(name, *(one.replace(b"~", b" ") for one in words.split(b" ")))
-        return b""
 
-    def _signal(self, name: bytes, _: bytes) -> bytes:
+    def _signal(self, name: bytes, _: bytes) -> None:
         # The process that writes the log has a session of its own, and gets no signals.
         own = os.getsid(self._scene.pid)
         pids = [pid for pid in self._scene.pids() if os.getsid(pid) == own]
         self._scene.kill(pids, signal.Signals[name.decode()])
-        return b""
 
-    def _count(self, *_: bytes) -> bytes:
+    def _count(self, *_: bytes) -> None:
         self._before = useless_descriptors(self._scene)
-        return b""
 
-    def _counted(self, *_: bytes) -> bytes:
+    def _counted(self, *_: bytes) -> None:
         if can_look(self._scene):
             seen = f"{self._before} descriptors were open before"
             require_closed(self._scene, seen, "of clients, Redis or files", self._before)
-        return b""
 
 
 def as_grader(scene: Scene) -> Redis:
@@ -238,30 +213,27 @@ def play(scene: Scene, check: str) -> None:
     """Play all situations of a check on both servers. Raises Failed if they differ."""
     chosen = [
         one
-        for one in declared().situation
+        for one in DECLARED.situation
         if one.check == check
-        and not (one.several and scene.stalled_by == "one")
+        and not (one.several and not scene.several)
         and not (one.nohup and not scene.nohup)
     ]
     with beside_reference(scene) as pair:
-        texts = [in_bytes(scene, one.steps) for one in chosen]
-        for _ in texts:  # as many requests as in_bytes() has sent
-            pair.its.get(next(iter(scene.site.small)))
-        for one, lines in zip(chosen, texts, strict=True):
-            act(pair, one, lines)
+        for one in chosen:
+            act(pair, one)
         if scene.nohup:
             require_same_output(pair)
             require_same_messages(pair)
 
 
-def act(pair: Pair, situation: Situation, lines: Sequence[bytes]) -> None:
+def act(pair: Pair, situation: Situation) -> None:
     """Play a situation. Raises Failed."""
     pair.prepare()
     shutil.rmtree(own_folder(pair.mine), ignore_errors=True)
     own_folder(pair.mine).mkdir()
     actors = Actor(pair.mine), Actor(pair.its)
     try:
-        for line in lines:
+        for line in pair.requests.in_bytes(situation.steps):
             found = TIMES.fullmatch(line)
             for number in range(int(found[1]) if found else 1):
                 steps = found[2].replace(b"{n}", b"%d" % number).split(b" ; ") if found else [line]
@@ -272,7 +244,7 @@ def act(pair: Pair, situation: Situation, lines: Sequence[bytes]) -> None:
         if "redis-dies" in situation.steps:
             pair.mine.redis.start_again()
         if situation.fault and failed.fault != "descriptor-leak":
-            raise Failed(situation.fault, failed.seen, sure=failed.sure) from failed
+            failed.fault = situation.fault
         raise
     finally:
         for actor in actors:
@@ -292,20 +264,21 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     """Take a step. Raises Failed if the servers send different bytes."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
-    if not actors[0].takes(verb):
+    its, mine = (actor.step(verb.decode()) for actor in reversed(actors))
+    if its is None or mine is None:
         stage_steps(pair.mine, first.decode(), others)[verb]()
         return
-    its, mine = (actor.step(verb, first, others) for actor in reversed(actors))
-    if not pair.same(mine, its):
+    right, here = its(first, others) or b"", mine(first, others) or b""
+    if not pair.same(here, right):
         pair.mine.alive()
         step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
-        raise difference(step, cause(words, mine, its), mine, its)
+        raise difference(step, cause(words, here, right), here, right)
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:
     """Return by key the data of the guestbook."""
     found = {}
-    with connect(database_of(scene)) as client:
+    with connect(scene.redis_url) as client:
         for key in KEYS:
             is_list = client.type(key) == b"list"
             found[key] = repr(client.lrange(key, 0, -1) if is_list else client.get(key))
@@ -335,7 +308,7 @@ def require_same_output(pair: Pair) -> None:
     if extra != missing:
         told = f"the access log has {extra!r}; that of the reference server has {missing!r}"
         raise Failed("wrong-log", f"{seen}; {told}")
-    same_bytes = pair.kept and sorted(here) == sorted(right)
+    same_bytes = pair.requests.kept and sorted(here) == sorted(right)
     for name in ("requests", "responses", *(["bytes_sent"] if same_bytes else [])):
         counts = [getattr(one, name, None) for one in (mine, its)]
         if counts[0] != counts[1]:
@@ -346,8 +319,8 @@ def require_same_output(pair: Pair) -> None:
 def require_same_messages(pair: Pair) -> None:
     """Start both servers with each command line and with each file of redirects. Raises Failed
     unless they end with the same messages and exit status, except for their names."""
-    lines = list(declared().command_lines)
-    for number, text in enumerate(declared().redirects):
+    lines = list(DECLARED.command_lines)
+    for number, text in enumerate(DECLARED.redirects):
         root = pair.mine.folder / f"root{number}"
         (root / "public").mkdir(parents=True, exist_ok=True)
         shutil.copytree(pair.mine.site.root / "templates", root / "templates", dirs_exist_ok=True)

@@ -4,22 +4,27 @@ earlier."""
 
 import contextlib
 import itertools
-import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from http import HTTPStatus
-from operator import itemgetter
 
 from bench.grade.building import Expected
-from bench.grade.faults import FaultName
+from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import wake_ups
-from bench.grade.scene import CLOSE, FORM, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
-from bench.grade.stage import Failed
-from bench.grade.stages.holding import SETTLE_SECONDS, WATCHED_SECONDS, hold, others, slowly
-from bench.grade.stages.mixing import Manner, exchange
-from bench.grade.trying import Stage, Trial
+from bench.grade.scene import CLOSE, FORM, INVALID, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.stages.clients import (
+    SETTLE_SECONDS,
+    WATCHED_SECONDS,
+    Faults,
+    Half,
+    complete,
+    exchange,
+    hold,
+    slowly,
+)
+from bench.grade.stages.comparing import beside_reference, require_no_delay
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import REMARKS_SHOWN, connect
 
@@ -55,40 +60,43 @@ SIPPED = (
 )
 LARGE_REMARK = '"' * 15_000
 """Each character becomes six. A page of such remarks is larger than a send buffer."""
-LATE_SECONDS = 0.1
-"""Less than the 200 ms for which the kernel holds back a part of a packet (MSG_MORE)."""
 MANY_WAKE_UPS = 100
 """Wake-ups of a thread per second above which it counts as busy although nothing happens."""
 
 
 def kept(scene: Scene) -> None:
-    """A single client sends several requests on one connection."""
+    """A single client sends several requests on one connection; no response comes late."""
     paths = scene.dice.choices(list(scene.site.small), k=scene.dice.randint(3, 5))
-    fault: FaultName = "by-nature" if scene.stalled_by == "one" else "not-kept"
-    took = []
     with scene.client() as client:
-        for number, path in enumerate(paths):
-            begun = time.monotonic()
-            # The first head is longer than the others: its old bytes must not be used again.
-            fields = () if number else (f"X-Padding: {'a' * 700}",)
-            how = Manner(silent=fault if number else "no-answer")
-            (answer,) = exchange(scene, client, [scene.site.file(path, *fields)], how)
-            took.append(time.monotonic() - begun)
-            if answer.closes:
-                raise Failed(
-                    fault,
-                    f"no other client was connected, and response {number + 1} of {len(paths)} on "
-                    "a connection said Connection: close",
-                    client.port,
-                )
-    if (late := statistics.median(took)) > LATE_SECONDS:
-        seen = (
-            f"half of {len(paths)} responses on a kept connection came after {late * 1000:.0f} ms"
-        )
-        raise Failed("delays", seen, client.port, sure=False)
-    if scene.stalled_by != "one":
+        took = seconds_of_each(scene, client, paths)
+    with beside_reference(scene) as pair, pair.its.client() as other:
+        its = seconds_of_each(pair.its, other, paths)
+    times = list(zip(took, its, strict=True))
+    require_no_delay("responses on a kept connection", times, client.port)
+    if scene.several:
         released(scene)
         idle_again(scene)
+
+
+def seconds_of_each(scene: Scene, client: Client, paths: Sequence[str]) -> list[float]:
+    """Return the seconds of each response. Raises Failed if the connection is not kept."""
+    fault: FaultName = "not-kept" if scene.several else "by-nature"
+    took = []
+    for number, path in enumerate(paths):
+        begun = time.monotonic()
+        # The first head is longer than the others: its old bytes must not be used again.
+        fields = () if number else (f"X-Padding: {'a' * 700}",)
+        faults: Faults = (fault if number else "no-answer", "wrong-answer")
+        (answer,) = exchange(scene, client, [scene.site.file(path, *fields)], faults)
+        took.append(time.monotonic() - begun)
+        if answer.closes:
+            raise Failed(
+                fault,
+                f"no other client was connected, and response {number + 1} of {len(paths)} on "
+                "a connection said Connection: close",
+                client.port,
+            )
+    return took
 
 
 def idle_again(scene: Scene) -> None:
@@ -103,35 +111,28 @@ def idle_again(scene: Scene) -> None:
 def released(scene: Scene) -> None:
     """Each worker has a client that keeps its connection. A further client waits, and the others
     send one more request: one of these connections is closed, and the further client is served."""
-    path = next(iter(scene.site.small))
-    data = request("GET", path)
-    with ExitStack() as stack:
-        clients = [stack.enter_context(scene.client()) for _ in range(WORKERS)]
-        if any(scene.talk(client, data).closes for client in clients):
+    one = scene.site.file(scene.site.first)
+    with scene.clients(WORKERS) as clients:
+        if any(scene.talk(client, one.data).closes for client in clients):
             return
-        further = stack.enter_context(scene.client())
-        further.send(data)
-        scene.watch.sleep(SETTLE_SECONDS)
-        for client in clients:
-            with contextlib.suppress(OSError):  # it may have been closed for the further client
-                client.send(data)
-        with scene.unanswered(
-            "keeps-too-long",
-            f"{WORKERS} clients kept their connections open, another one came, and each of the "
-            f"{WORKERS} sent one more request; the other client got no response within "
-            f"{scene.timeout:.0f} s",
-            further.port,
-            sure=False,
-        ):
-            scene.same(scene.talk(further, b""), path)
+        with scene.clients(1, one.data) as (further,):
+            scene.watch.sleep(SETTLE_SECONDS)
+            for client in clients:
+                with contextlib.suppress(OSError):  # it may have been closed for the further client
+                    client.send(one.data)
+            seen = (
+                f"{WORKERS} clients kept their connections open, another one came, and each of the "
+                f"{WORKERS} sent one more request; the other client got no response within "
+                f"{scene.timeout:.0f} s"
+            )
+            complete(scene, Half(further, one, b""), "keeps-too-long", seen, "wrong-answer")
 
 
 def wordless(scene: Scene) -> None:
     """Clients connect and send nothing. The server gets such a connection only some time later
     (TCP_DEFER_ACCEPT)."""
     count, paths = scene.dice.randint(7, 9), list(scene.site.small)
-    with ExitStack() as stack:
-        silent = [stack.enter_context(scene.client()) for _ in range(count)]
+    with scene.clients(count) as silent:
         begun = time.monotonic()
         with scene.unanswered(
             "one-stops-all",
@@ -172,50 +173,37 @@ def disconnected(
 
 def cut_off(scene: Scene) -> str | None:
     """A client that is silent beyond its timeout is disconnected; a faster client is served."""
-    one = scene.site.file(next(iter(scene.site.small)))
-    several = scene.stalled_by != "one"
+    one = scene.site.file(scene.site.first)
     with ExitStack() as stack:
-        pausing, idle, refused = (stack.enter_context(scene.client()) for _ in range(3))
-        if several:
-            pausing.send(one.data[:20])
-        else:
-            pausing.close()
+        pausing = stack.enter_context(scene.clients(int(scene.several), one.data[:20]))
+        idle, refused = stack.enter_context(scene.clients(2))
         scene.talk(idle, one.data)
-        scene.talk(refused, b"GET / HTTP/1.1\r\nBroken\r\n\r\n")
+        scene.talk(refused, INVALID)
         begun, number = time.monotonic(), itertools.count(1)
         held = hold(scene, stack, 1)[0].client
-        if several:
+        for client in pausing:
             scene.watch.sleep(HALF_SECONDS - SETTLE_SECONDS)
             seen = f"a client paused for {HALF_SECONDS} s in its request and was not answered"
-            with scene.unanswered("no-answer", seen, pausing.port, sure=False):
-                answer = scene.talk(pausing, one.data[20:])
-            scene.require(one, answer)
+            complete(scene, Half(client, one, one.data[20:]), "no-answer", seen, "wrong-answer")
 
         def ended() -> bool:
-            if several:  # other clients come and go, or are silent for less time
+            if scene.several:  # other clients come and go, or are silent for less time
                 scene.file(one.path)
                 if next(number) % NEXT_SILENT == 0:
                     hold(scene, stack, 1)
-            last[:], over = [held.rest(OTHERS_SECONDS)[0]], held.ends(0.001)
-            return over
+            return held.ends(OTHERS_SECONDS)
 
-        last: list[bytes] = []
         note = disconnected(scene, held, "no-timeout", "sent half a request", ended, begun)
-        if not last[0].startswith(b"HTTP/1.1 408 "):
-            seen = f"a client that sent half a request got {last[0][:40]!r} after its timeout"
+        received, _ = held.rest(LOOK_SECONDS)
+        if not received.startswith(b"HTTP/1.1 408 "):
+            seen = f"a client that sent half a request got {received[:40]!r} after its timeout"
             raise Failed("no-408", f"{seen}, not status 408", held.port)
-        for client, what in (
+        for client, did in (
             (held, "sent half a request"),
             (idle, "received its response"),
             (refused, "sent invalid HTTP"),
         ):
-            if not scene.until(partial(scene.let_go, client.port)):
-                raise Failed(
-                    "no-timeout",
-                    f"with --time-scale {TIME_SCALE}, a client {what}, was silent and did not "
-                    f"close; {scene.timeout:.0f} s later the server still had its descriptor",
-                    client.port,
-                )
+            require_let_go(scene, client, f"a client {did}, was silent and did not close")
     idle_alone(scene)
     return note
 
@@ -223,17 +211,21 @@ def cut_off(scene: Scene) -> str | None:
 def idle_alone(scene: Scene) -> None:
     """The only client is disconnected, although nothing else happens at the server."""
     with scene.client() as client:
-        scene.talk(client, request("GET", next(iter(scene.site.small))))
-        if not scene.until(partial(scene.let_go, client.port)):
-            seen = f"with --time-scale {TIME_SCALE}, the only client was idle after its response"
-            late = f"{scene.timeout:.0f} s later the server still had its descriptor"
-            raise Failed("no-timeout", f"{seen}; {late}", client.port)
+        scene.talk(client, request("GET", scene.site.first))
+        require_let_go(scene, client, "the only client was idle after its response")
+
+
+def require_let_go(scene: Scene, client: Client, did: str) -> None:
+    """Raise Failed if the server keeps the descriptor of a client; `did`: what the client did."""
+    if not scene.until(partial(scene.let_go, client.port)):
+        seen = f"with --time-scale {TIME_SCALE}, {did}"
+        late = f"{scene.timeout:.0f} s later the server still had its descriptor"
+        raise Failed("no-timeout", f"{seen}; {late}", client.port)
 
 
 def in_use(scene: Scene) -> None:
     """A connection on which requests come one after another is kept, for longer than an idle one
     is. Each response has the date of its own request."""
-    path = next(iter(scene.site.small))
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
@@ -241,7 +233,7 @@ def in_use(scene: Scene) -> None:
             fault: FaultName = "not-kept" if number else "no-answer"
             sent = int(time.time() - CLOCK_SECONDS)
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
-                answer = scene.talk(client, request("GET", path))
+                answer = scene.talk(client, request("GET", scene.site.first))
             if answer.date is None or not sent <= answer.date <= time.time():
                 old = f"{seen} was answered with Date: {answer.field('Date')}"
                 now = time.strftime("%H:%M:%S", time.gmtime(sent))
@@ -254,34 +246,28 @@ def in_use(scene: Scene) -> None:
 def early(scene: Scene) -> None:
     """No client is disconnected before its timeout if it pauses in a head, in a body or between two
     requests, or if it does not read."""
-    one, big = scene.site.file(next(iter(scene.site.small))), scene.site.big[0]
+    one, big = scene.site.file(scene.site.first), scene.site.big[0]
     form = request("POST", "/guestbook", CLOSE, FORM, body=b"guest-name=&guest-remarks=")
+    empty = Expected("an empty form", form, 400)
+    between, within = PAUSE_SECONDS
     cases = [
-        ("paused in the head of a request", one.data[:20], one.data[20:], one, PAUSE_SECONDS[1]),
-        (
-            "paused in a form",
-            form[:-5],
-            form[-5:],
-            Expected("an empty form", form, 400),
-            PAUSE_SECONDS[1],
-        ),
-        ("read nothing", request("GET", big), b"", scene.site.file(big), PAUSE_SECONDS[1]),
-        ("kept its connection and sent nothing", b"", one.data, one, PAUSE_SECONDS[0]),
+        (between, "kept its connection and sent nothing", b"", one.data, one),
+        (within, "paused in the head of a request", one.data[:20], one.data[20:], one),
+        (within, "paused in a form", form[:-5], form[-5:], empty),
+        (within, "read nothing", request("GET", big), b"", scene.site.file(big)),
     ]
     with ExitStack() as stack:
         waiting = []
-        for what, first, rest, right, pause in cases[: 1 if scene.stalled_by == "one" else None]:
+        for pause, did, first, rest, right in cases if scene.several else cases[1:2]:
             client = stack.enter_context(scene.client(SMALL_BUFFER))
             client.send(first)
             if first or not scene.talk(client, one.data).closes:
-                waiting.append((pause, what, client, rest, right))
+                waiting.append((pause, did, Half(client, right, rest)))
         begun = time.monotonic()
-        for pause, what, client, rest, right in sorted(waiting, key=itemgetter(0)):
+        for pause, did, half in waiting:
             scene.watch.sleep(max(0.0, begun + pause - time.monotonic()))
-            seen = f"a client {what} for {pause} s, less than its timeout, and got no response"
-            with scene.unanswered("cuts-early", seen, client.port, sure=False):
-                answer = scene.talk(client, rest)
-            scene.require(right, answer, "cuts-early", client.port, sure=False)
+            seen = f"a client {did} for {pause} s, less than its timeout, and got no response"
+            complete(scene, half, "cuts-early", seen, "cuts-early")
 
 
 def drips(scene: Scene) -> str | None:
@@ -291,7 +277,7 @@ def drips(scene: Scene) -> str | None:
     cases = [
         ("its request", b"", request("GET", "/", "X-Padding: " + "a" * 200)),
         ("its form", form[:-200], form[-200:]),
-        ("data after an invalid request", b"GET / HTTP/1.1\r\nBroken\r\n\r\n", 200 * b"a"),
+        ("data after an invalid request", INVALID, 200 * b"a"),
     ]
     note = ""
     for what, first, later in cases:
@@ -323,13 +309,12 @@ def reads_slowly(scene: Scene) -> None:
     in_use(scene)
     path, content = scene.site.big
     paths = [path]
-    if scene.stalled_by != "one":
+    if scene.several:
         with connect(scene.redis.url) as redis:
             redis.rpush("guestbook_remarks", *[LARGE_REMARK] * REMARKS_SHOWN)
         paths += [path, "/guestbook"]
-    received: dict[int, tuple[str, bytes]] = {}
-    scene.together([partial(_sip, scene, path, received) for path in paths])
-    for port, (asked, data) in received.items():
+    received = scene.together([partial(_sip, scene, path) for path in paths])
+    for asked, (port, data) in zip(paths, received, strict=True):
         answer = Response.of(data)
         there = len(answer.body) if answer else 0
         if asked == path and answer and not content.startswith(answer.body):
@@ -345,9 +330,9 @@ def reads_slowly(scene: Scene) -> None:
             raise Failed("short-write", f"{late} {got}", port, sure=False)
 
 
-def _sip(scene: Scene, path: str, all_received: dict[int, tuple[str, bytes]]) -> None:
-    """Wait, then read a response, a file slowly but steadily. Store its path and its bytes by the
-    client's port."""
+def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
+    """Wait, then read a response, a file slowly but steadily. Return the client's port and all
+    bytes."""
     received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
@@ -359,7 +344,7 @@ def _sip(scene: Scene, path: str, all_received: dict[int, tuple[str, bytes]]) ->
                 ahead = len(received) / SIP * SIP_SECONDS - (time.monotonic() - begun)
                 if ahead > 0 and time.monotonic() - begun < until:
                     scene.watch.sleep(ahead)
-    all_received[client.port] = path, bytes(received)
+    return client.port, bytes(received)
 
 
 def sleeps(scene: Scene) -> None:
@@ -368,28 +353,11 @@ def sleeps(scene: Scene) -> None:
         idle = stack.enter_context(scene.client())
         scene.talk(idle, request("GET", "/guestbook"))  # so that it is connected to Redis
         held = hold(scene, stack, scene.dice.randint(2, 4))
-        woken = wake_ups(scene.pids())
+        woken, begun = wake_ups(scene.pids()), time.monotonic()
         seen = f"all clients were silent for {WATCHED_SECONDS} s"
-        took = scene.require_sleep(WATCHED_SECONDS, seen, held[0].client.port, sure=True)
-        now = wake_ups(scene.pids())
+        scene.require_sleep(WATCHED_SECONDS, seen, held[0].client.port, sure=True)
+        now, took = wake_ups(scene.pids()), time.monotonic() - begun
     scene.alive()
     woke = max((n - woken.get(task, n) for task, n in now.items()), default=0)
     if woke > MANY_WAKE_UPS * took:
         raise Failed("spins", f"{seen}, and one thread woke up {woke} times", sure=False)
-
-
-SILENT = Stage(
-    "silent",
-    "Silent clients do not block others",
-    (
-        Trial("other clients are served", 5, others),
-        Trial("no client is disconnected early", 1, early, seconds=7),
-        Trial("a connection is kept open", 2, kept, seconds=1),
-        Trial("clients that send nothing at all", 1, wordless, QUICKLY, seconds=5),
-        Trial("a timeout for half a request", 2, cut_off, QUICKLY),
-        Trial("a timeout for single bytes", 1, drips, QUICKLY),
-        Trial("a timeout for a client that reads nothing", 1, takes_nothing, QUICKLY),
-        Trial("a slow reader gets all", 1, reads_slowly, QUICKLY, seconds=4),
-        Trial("no busy waiting", 1, sleeps, seconds=2),
-    ),
-)

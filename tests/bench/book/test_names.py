@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.grade.faults import FAULTS
+from bench.grade.findings import FAULTS
 from bench.host.project import ROOT
 
 TEXTS = [

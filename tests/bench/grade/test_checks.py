@@ -22,16 +22,15 @@ import redis
 
 from bench.grade import trying
 from bench.grade.building import Expected, make_site
-from bench.grade.exam import BUILD_POINTS
-from bench.grade.faults import FAULTS, TEXTS, FaultFile
+from bench.grade.command import BUILD_POINTS
+from bench.grade.findings import FAULTS, OVER, TEXTS, Failed, FaultFile, Grade
 from bench.grade.scene import TIMEOUT, Scene
-from bench.grade.stage import OVER, Failed, Grade
 from bench.grade.stages import STAGES, comparing
-from bench.grade.stages.comparing import OPEN, Pair, Sent, cause, composed, in_bytes, lines_of
-from bench.grade.stages.mixing import exchange, require_saved
+from bench.grade.stages.clients import exchange, require_saved
+from bench.grade.stages.comparing import OPEN, Pair, Requests, Sent, cause
 from bench.grade.stages.racing import MORE_TIMEOUT
+from bench.grade.stages.situations import DECLARED, TIMES, Actor, stage_steps
 from bench.grade.stages.situations import FILE as SITUATIONS
-from bench.grade.stages.situations import TIMES, Actor, declared, stage_steps
 from bench.grade.trying import Stage, Trial, World, own_redis
 from bench.host.project import ROOT, declaration
 from bench.host.signals import SignalWatch
@@ -46,7 +45,7 @@ from .conftest import LOAD
 
 def test_each_fault_is_named_in_the_code() -> None:
     """mypy proves the reverse: each name in the code is a FaultName, and so in faults.toml."""
-    files = set((ROOT / "bench" / "grade").rglob("*.py")) - {TEXTS.with_suffix(".py")}
+    files = set((ROOT / "bench" / "grade").rglob("*.py")) - {TEXTS.with_name("findings.py")}
     code = "".join(file.read_text() for file in (*files, SITUATIONS))
     assert [name for name in FAULTS if f'"{name}"' not in code] == []
 
@@ -148,7 +147,7 @@ def test_no_points_are_lost_without_a_reason(
     seconds = iter((10.0, 0.0))
     scene = SimpleNamespace(left=lambda: next(seconds))
     world = World(scene, 1, can_trace=False, others_busy=lambda: busy, _found=earlier)  # type: ignore[arg-type]
-    outcome = world.check(STAGES[0], STAGES[0].checks[0])
+    outcome = world.check(STAGES[0].checks[0])
     assert (outcome.came, outcome.note, outcome.points) == (came, OVER, 0)
     assert (outcome.finding and outcome.finding.fault) == fault
 
@@ -162,7 +161,7 @@ def together_world(
     stage = Stage("together", "They run together", trials)
     together = threading.Barrier(len(ways) if apart else 1)
 
-    def once(_: World, __: Stage, check: Trial, *___: object) -> str | None:
+    def once(_: World, check: Trial, *__: object) -> str | None:
         if check.name not in tried:
             together.wait(5)
         tried.append(check.name)
@@ -176,7 +175,7 @@ def together_world(
     monkeypatch.setattr(trying, "apart", lambda: apart)
     monkeypatch.setattr(trying, "AT_ONCE", len(ways))
     scene = SimpleNamespace(left=lambda: 50.0)
-    return World(scene, 1, False, [(stage, one) for one in trials])  # type: ignore[arg-type]
+    return World(scene, 1, False, [stage])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -193,7 +192,7 @@ def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: boo
         "known": [Failed("deaf", "3", sure=False)],
     }
     world = together_world(monkeypatch, ways, apart)
-    came = [world.check(stage, check) for stage, check in world.together]
+    came = [world.check(check) for check in world.selected[0].checks]
     assert [(one.came, one.points) for one in came] == [
         ("right", 2),
         ("right", 2),
@@ -212,10 +211,10 @@ def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPat
     """A check that comes earlier in the report failed because of it: it costs no points."""
     ways: dict[str, list[object]] = {
         "earlier": [Failed("no-answer", "late", sure=False)],
-        "cause": [Failed("closes-twice", "EBADF", proof=["close(7) = -1 EBADF"])],
+        "cause": [Failed("closes-twice", "EBADF", proof=("", ["close(7) = -1 EBADF"]))],
     }
     world = together_world(monkeypatch, ways, apart=True)
-    came = [world.check(stage, check) for stage, check in world.together]
+    came = [world.check(check) for check in world.selected[0].checks]
     assert [(one.came, one.points) for one in came] == [("follows", 2), ("failed", 0)]
     assert came[0].finding.follows == "closes-twice"
 
@@ -226,11 +225,8 @@ def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None
     with own_redis(watch) as store:
         shared = Scene(None, None, store, random.Random(), watch, tmp_path)  # type: ignore[arg-type]
         world, check = World(shared, 1, False), Trial("a check", 1, lambda scene: None)
-        stage = Stage("together", "They run together", [check])
         with contextlib.ExitStack() as stack:
-            scenes = [
-                stack.enter_context(world._prepared(stage, check, None, lane)) for lane in (0, 2, 4)
-            ]
+            scenes = [stack.enter_context(world._prepared(check, None, lane)) for lane in (0, 2, 4)]
             assert scenes[0].redis is store
             assert len({one.redis.url for one in scenes}) == len(scenes)
             own = scenes[1].redis
@@ -365,7 +361,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool])
     mine: Any = SimpleNamespace(alive=lambda: None)
     monkeypatch.setattr(comparing, "responses", respond)
     monkeypatch.setattr(Pair, "prepare", lambda _: None)
-    return Pair(mine, cast(Any, None), kept=True)
+    return Pair(mine, cast(Any, None), cast(Any, SimpleNamespace(kept=True)))
 
 
 @pytest.mark.parametrize(
@@ -391,39 +387,38 @@ def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     assert found.value.seen.startswith(shown)
 
 
-def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
-    """Each step is one of a client, of Redis or of files, and each name occurs once."""
+def answered_scene(folder: Path) -> Any:
+    """Return a scene with a site, and with a server that answers each request in the same way."""
     dice = random.Random(1)
-    scene: Any = SimpleNamespace(
-        site=make_site(tmp_path, dice),
-        get=lambda _: Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b""),
+    return SimpleNamespace(
+        site=make_site(folder, dice),
+        dice=dice,
+        ask=lambda _: Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b""),
+        several=True,
         lane=0,
         redis=SimpleNamespace(stop=None, go_on=None, start_again=None),
     )
-    names = [one.name for one in declared().situation]
+
+
+def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
+    """Each step is one of a client, of Redis or of files, and each name occurs once."""
+    scene = answered_scene(tmp_path)
+    names = [one.name for one in DECLARED.situation]
     assert len(names) == len({*names}) > 15
-    for one in declared().situation:
-        for line in in_bytes(scene, one.steps):
+    for one in DECLARED.situation:
+        for line in Requests(scene).in_bytes(one.steps):
             found = TIMES.fullmatch(line)
             for step in found[2].split(b" ; ") if found else [line]:
                 verb = step.partition(b" ")[0]
-                assert Actor(scene).takes(verb) or verb in stage_steps(scene, "1", b"1"), step
+                assert Actor(scene).step(verb.decode()) or verb in stage_steps(scene, "1", b"1")
 
 
 def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:
     """The site has folders, links and files of unusual names; half a second."""
-    dice = random.Random(1)
-    answer = Response(200, b'HTTP/1.1 200 OK\r\nETag: "a"', b"")
-    scene: Any = SimpleNamespace(
-        site=make_site(tmp_path, dice),
-        dice=dice,
-        get=lambda _: answer,
-        ask=lambda _: answer,
-        stalled_by="none",
-        lane=0,
-    )
-    words = [data.split(b"\r\n", 1)[0].split(b" ") for data in composed(scene)]
+    scene = answered_scene(tmp_path)
+    requests = Requests(scene)
+    words = [data.split(b"\r\n", 1)[0].split(b" ") for data in requests.composed()]
     assert {len(three) for three in words} == {3}
     targets = {target.decode() for _, target, _ in words}
-    assert targets >= {*scene.site.unusual} | {one.decode() for one in lines_of(scene, "target")}
-    assert {method for method, _, _ in words} == {*lines_of(scene, "method")}
+    assert targets >= {*scene.site.unusual} | {one.decode() for one in requests.lines("target")}
+    assert {method for method, _, _ in words} == {*requests.lines("method")}

@@ -24,10 +24,9 @@ from bench.grade.cohort.pages import (
     worksheet,
     write,
 )
-from bench.grade.cohort.record import ClassRecord, Graded, now
-from bench.grade.cohort.run import ClassGrading, Prepared
+from bench.grade.cohort.run import ClassGrading, ClassRecord, Graded, now, open_record
 from bench.grade.cohort.similar import SOLUTION, Similarity, SimilarPair, compare
-from bench.grade.stage import HAS_ASSEMBLER, OVER, CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.findings import HAS_ASSEMBLER, OVER, CheckOutcome, FaultFound, Grade, StageOutcome
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.records.errors import UserError
@@ -65,8 +64,7 @@ def rows(results: Path) -> dict[str, dict[str, str]]:
 
 def recorded(results: Path) -> ClassRecord:
     """Return the record as a later run reads it."""
-    with ClassRecord(results) as record:
-        return record
+    return ClassRecord(results)
 
 
 def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: Path) -> None:
@@ -145,19 +143,23 @@ def processes() -> str:
 
 def test_a_line_that_was_not_written_whole_is_not_read(tmp_path: Path) -> None:
     one = Graded(student="ada", run=1, seed=1, when=now())
-    with ClassRecord(tmp_path) as record:
+    with open_record(tmp_path) as record:
         record.begin(1)
         record.add(one)
     with (tmp_path / "grades.jsonl").open("a") as file:
         file.write(one.model_dump_json()[:40])
-    with ClassRecord(tmp_path) as record:
+    with open_record(tmp_path) as record:
         record.add(one)
     assert recorded(tmp_path).students == {"ada": [one, one]}
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
-    with ClassRecord(tmp_path), pytest.raises(UserError, match="another run"):
-        ClassRecord(tmp_path).__enter__()
+    with (
+        open_record(tmp_path),
+        pytest.raises(UserError, match="another process"),
+        open_record(tmp_path),
+    ):
+        pass
 
 
 def test_checks_that_the_time_limit_left_out_are_named(
@@ -174,9 +176,10 @@ def test_checks_that_the_time_limit_left_out_are_named(
     grader.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(grader))
     said: list[str] = []
-    with SignalWatch() as watch, ClassRecord(tmp_path / "results") as record:
+    with SignalWatch() as watch, open_record(tmp_path / "results") as record:
         grading = ClassGrading(record, record.begin(1), tmp_path, watch, said.append)
-        grading.grade([Prepared("ada", tmp_path, "key"), Prepared("ben", tmp_path, "key")])
+        same = {"run": 1, "seed": 1, "key": "key", "server": tmp_path}
+        grading.grade([Graded(student=name, **same) for name in ("ada", "ben")])
         for one in record.latest(["ada", "ben"]):
             late_words = "the time limit was reached before checks for 14 points"
             assert one.reason == f"{late_words}; {HAS_ASSEMBLER}"
@@ -188,8 +191,8 @@ def test_results_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for folder in (file, file / "grades"):
-        with pytest.raises(UserError, match=f"{folder}.*--into"):
-            ClassRecord(folder).__enter__()
+        with pytest.raises(UserError, match=f"{folder}.*--into"), open_record(folder):
+            pass
 
 
 def test_many_copies_are_shown_as_a_group() -> None:
@@ -217,7 +220,7 @@ def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Pa
     with SignalWatch() as watch:
         similar = compare(servers, work, watch)
     assert [(one.one, one.share_of_one > 80) for one in similar.pairs] == [("copy", True)], similar
-    assert {one.student: one.share for one in similar.little} == {"07_epoll": 0, "03_preforking": 0}
+    assert similar.little == {"07_epoll": 0, "03_preforking": 0}
     shutil.rmtree(work)
 
 
@@ -243,14 +246,14 @@ def test_faults_are_counted_without_those_that_follow_from_another() -> None:
         graded("b", 90, leak=""),
         graded("c", 5, crash="leak"),
     ]
-    counted = [(one.name, one.students) for one in faults(class_)]
+    counted = [(one.fault, students) for one, students in faults(class_)]
     assert counted == [("leak", ["a", "b"]), ("crash", ["a"])]
 
 
 def test_the_distribution_has_each_student_with_a_grade() -> None:
     none = Graded(student="e", run=1, seed=1, when=now(), state="refused")
     bars = distribution([graded("a", 0), graded("b", 9), graded("c", 99), graded("d", 100), none])
-    assert {bar.label: bar.count for bar in bars if bar.count} == {
+    assert {label: count for label, count in bars.items() if count} == {
         "0 to 9": 2,
         "90 to 99": 1,
         "100": 1,
@@ -285,7 +288,7 @@ def test_the_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
         SimilarPair(one=hostile, other=name, share_of_one=100, share_of_other=100)
         for name in ("ada", "bob")
     ]
-    with ClassRecord(tmp_path) as record:
+    with open_record(tmp_path) as record:
         record.begin()
         for one in (graded(hostile, 31, leak=""), graded(hostile, 90), graded("ada", 100)):
             record.add(one)

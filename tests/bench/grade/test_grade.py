@@ -14,9 +14,8 @@ from typing import NamedTuple
 import pytest
 
 from bench.grade import building
-from bench.grade.faults import FAULTS
+from bench.grade.findings import FAULTS, Grade
 from bench.grade.sandbox import Limits
-from bench.grade.stage import Grade
 from bench.grade.stages import STAGES
 from bench.host.project import ROOT
 from bench.records.errors import UserError

@@ -11,9 +11,15 @@ import pytest
 
 from bench.grade.building import ASSEMBLER, folder_of, refusal
 from bench.grade.command import stage_text
-from bench.grade.faults import FAULTS
 from bench.grade.fence import version, without
-from bench.grade.stage import HAS_ASSEMBLER, CheckOutcome, FaultFound, Grade, StageOutcome
+from bench.grade.findings import (
+    FAULTS,
+    HAS_ASSEMBLER,
+    CheckOutcome,
+    FaultFound,
+    Grade,
+    StageOutcome,
+)
 from bench.host.project import ROOT
 from bench.records.errors import UserError
 

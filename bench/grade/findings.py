@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""The results of checks and stages: failures, findings and their proofs, the whole grade."""
+"""The faults that the grader can name, and the results of checks and stages: failures, findings and
+their proofs, the whole grade. The texts of the faults are in faults.toml."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from bench.grade.faults import FAULTS, FaultName
 from bench.host.process import lines_at_ends
+from bench.host.project import declaration
 
 MOST_LINES = 8
 MOST_COLUMNS = 110
@@ -23,6 +24,63 @@ OVER = "the time limit of the grading was reached"
 HAS_ASSEMBLER = "it has assembler, which its author must be able to explain"
 """A remark without points: it may be another server, translated by a compiler."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
+FaultName = Literal[
+    "does-not-compile",
+    "never-serves", "child-accepts", "ignores-end", "lock-kept", "lost-wakeup",
+    "one-redis-question", "never-closes", "one-recv", "short-write", "fixed-answer",
+    "no-answer", "wrong-answer", "bad-head", "wrong-length", "not-kept", "no-redis",
+    "redis-leak", "redis-made-anew", "believes-anything", "loses-pipelined", "sigpipe", "crash",
+    "one-stops-all", "by-nature", "says-one", "no-timeout", "restarted-timeout",
+    "no-send-timeout", "cuts-slow-reader", "descriptor-leak", "closes-twice", "zombies",
+    "workers-pile-up", "workers-end", "not-joined", "dies-at-limit", "spins", "redis-stops-all",
+    "redis-not-back", "wrong-reply", "cuts-off", "deaf", "bad-status", "orphans",
+    "fails-under-load", "dear", "data-race", "sanitizer-error", "not-sanitized",
+    "unlisted-call", "memory-leak", "worker-not-replaced", "takes-memory", "too-slow",
+    "another-program", "workers-stuck", "miscounts", "interrupted-call",
+    "cuts-early", "no-408", "keeps-at-end", "keeps-too-long",
+    "no-restart", "delays", "state-left", "wrong-log", "ends-at-hangup", "wrong-options",
+]  # fmt: skip
+"""mypy checks each name in the code against these, and `FaultFile` those of the file."""
+Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]
+
+
+class FaultKind(BaseModel):
+    """The texts of a fault; the head of faults.toml explains them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    title: Text
+    meaning: Text
+    read: Text
+    trace: re.Pattern[str] | None = None
+    brings: tuple[FaultName | Literal["broken-service"], ...] = ()
+
+
+class FaultFile(BaseModel):
+    """The content of faults.toml."""
+
+    model_config = ConfigDict(extra="forbid")
+    broken_service: tuple[FaultName, ...] = Field(alias="broken-service")
+    fault: dict[FaultName, FaultKind]
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> "FaultFile":
+        if missing := {*get_args(FaultName)} - {*self.fault}:
+            raise ValueError(f"there is no entry for {', '.join(sorted(missing))}")
+        return self
+
+    def breaks_service(self, fault: FaultName) -> bool:
+        """Return whether all faults of `broken_service` may be consequences of this one."""
+        return "broken-service" in self.fault[fault].brings
+
+    def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
+        """Return whether a fault may be a consequence of another; then it costs no points."""
+        listed = fault in self.fault[cause].brings
+        return listed or (self.breaks_service(cause) and fault in self.broken_service)
+
+
+TEXTS = Path(__file__).with_name("faults.toml")
+FILE = declaration(FaultFile, TEXTS)
+FAULTS = FILE.fault
 
 
 class Failed(Exception):
@@ -34,16 +92,15 @@ class Failed(Exception):
         seen: str,
         port: int = 0,
         sure: bool = True,
-        proof: Sequence[str] = (),
-        proof_kind: str = "",
+        proof: tuple[str, Sequence[str]] = ("", ()),
     ) -> None:
         """`seen`: the actions and their result, in a sentence. `port`: the client's port, by which
-        its calls are found in a trace. `proof`: lines that replace the trace as a proof;
-        `proof_kind`: their origin. If not `sure`, a busy machine may be the cause, so the check
-        is repeated."""
+        its calls are found in a trace. `proof`: the origin of lines that replace the trace as a
+        proof, and these lines. If not `sure`, a busy machine may be the cause, so the check is
+        repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
-        self.proof, self.proof_kind = list(proof), proof_kind
+        self.proof_kind, self.proof = proof[0], shortened(proof[1])
         self.since = 0.0
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
 
@@ -151,7 +208,7 @@ def build_failure(fault: FaultName, output: str, how: str = "") -> Failed:
     lines = output.splitlines()
     wrong = re.compile(r"error: (?!ld returned)|undefined reference|multiple definition")
     seen = next((line for line in lines if wrong.search(line)), lines[0])[:MOST_OF_A_LINE]
-    return Failed(fault, f"{how}{seen}", proof=shortened(lines), proof_kind=COMPILER)
+    return Failed(fault, f"{how}{seen}", proof=(COMPILER, lines))
 
 
 def shortened(lines: Sequence[str]) -> list[str]:

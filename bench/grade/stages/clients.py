@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: MIT
+"""Clients and their requests, whose responses the grader knows: silent, slow and many clients, and
+requests one by one, several in one packet, in pieces, and in a random mix."""
+
+import contextlib
+import re
+import time
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import replace
+from functools import partial
+from http import HTTPStatus
+from itertools import accumulate, pairwise
+from random import Random
+from typing import NamedTuple
+from urllib.parse import quote_plus
+
+from bench.grade.building import Expected, SeededSite, word
+from bench.grade.findings import Failed, FaultName
+from bench.grade.inspection import sleeping
+from bench.grade.scene import CLOSE, FORM, SMALL_BUFFER, WORKERS, Scene, meanwhile
+from bench.load.client import Client, Response, request
+from bench.services.redis_server import connect
+
+CLIENTS, REQUESTS, BATCH = 6, 40, 5
+"""The number of requests of each client; it sends at most BATCH of them before it reads."""
+PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
+LOCKSTEP_SHARE = 0.5
+LONG = 950
+"""The characters of a long remark; the limit is 1,000."""
+CHARACTERS = "abc <>&\"'%+é\u20ac\U0001f600;="
+BODY_LIMIT = 65536  # lib/config.h
+CHUNKED = "Transfer-Encoding: chunked"
+INJECTED = (
+    "sendto,sendmsg,writev,sendfile:error=EINTR:when=3+4",
+    "poll,ppoll,select,pselect6,epoll_wait,epoll_pwait:error=EINTR:when=4+3",
+    f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
+    "accept,accept4:error=EMFILE:when=3+5",
+)
+"""The calls that fail, and how: the first that fails, and the step to the next, for each thread."""
+FEW, ALONE = 15, 30
+"""The number of requests of each client, and of those with a connection of their own."""
+VISITOR = re.compile(rb"visitor number ([0-9,]+)")
+SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
+LEAVING = 4
+"""The first and each fourth client after it leaves before its request is complete."""
+MANY_CLIENTS = 1100
+"""More than the usual table sizes (64, 100, 256, 1024)."""
+WATCHED_SECONDS = 0.6
+TOGETHER = 80
+
+
+Faults = tuple[FaultName, FaultName]
+"""The faults if no response arrives, and if a response is wrong."""
+USUAL: Faults = ("no-answer", "wrong-answer")
+PAGE = Expected("the guestbook", request("GET", "/guestbook"), 200)
+
+
+def exchange(
+    scene: Scene,
+    client: Client,
+    batch: Sequence[Expected],
+    faults: Faults = USUAL,
+    cuts: Sequence[int] = (),
+    lockstep: bool = False,
+) -> list[Response]:
+    """Send requests at once and return the responses, up to the first that closes the connection.
+    Raises Failed unless they are right. `cuts`: the offsets of the pieces that are sent after a
+    pause. In `lockstep` the client reads each response before it sends the next piece."""
+    data = b"".join(one.data for one in batch)
+    ends = list(accumulate(len(one.data) for one in batch))
+    answers: list[Response] = []
+    for start, end in pairwise((0, *cuts, len(data))):
+        with contextlib.suppress(OSError):  # it has closed, and its responses are read below
+            client.send(data[start:end])
+        is_last = end == len(data)
+        if not is_last:
+            time.sleep(PIECE_SECONDS)
+        while len(answers) < (bisect(ends, end) if is_last or lockstep else 0):
+            answers.append(_next(scene, client, batch, len(answers), faults))
+            if answers[-1].closes:
+                return answers
+    return answers
+
+
+def _next(
+    scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
+) -> Response:
+    """Return the response to this request of the batch. Raises Failed unless it is right."""
+    one = batch[number]
+    before = ", ".join(each.name for each in batch[:number])
+    named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
+    try:
+        answer = scene.talk(client, b"", one.method, faults[0])
+    except Failed as failed:
+        failed.seen = f"{named.name}: {failed.seen}"
+        raise
+    scene.require(named, answer, faults[1], client.port)
+    return answer
+
+
+def ask(scene: Scene, one: Expected, faults: Faults = USUAL, cuts: Sequence[int] = ()) -> None:
+    """Call `exchange` with a new connection."""
+    with scene.client() as client:
+        exchange(scene, client, [one], faults, cuts)
+
+
+def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
+    """Let a client send each of these bytes, wait and reset its connection, one after another."""
+    for data in sent:
+        with scene.client(buffer) as client:
+            client.send(data)
+            scene.watch.sleep(pause)
+            client.reset()
+
+
+def page(scene: Scene, when: str = "") -> None:
+    """Request the guestbook. Raises Failed if it is not served; `when`: what has happened
+    before."""
+    ask(scene, replace(PAGE, name=f"the guestbook{when}"), ("no-answer", "no-redis"))
+
+
+def mixture(
+    scene: Scene,
+    cuts: Callable[[], None] | None = None,
+    also: int = HTTPStatus.SERVICE_UNAVAILABLE,
+    requests: int = REQUESTS,
+) -> None:
+    """Each client gets the right response to each request, and each remark is saved once. `cuts`:
+    called again and again meanwhile; then the status `also` is right, too, for pages with data from
+    Redis. Raises Failed."""
+    drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
+    dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
+    with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
+        came = scene.together([partial(drawn, one) for one in dice])
+    for asked in came:
+        posted = {one.remark: answer.status for one, answer in asked if one.remark}
+        require_saved(scene, posted)
+    bodies = b"".join(answer.body for asked in came for _, answer in asked)
+    numbers = VISITOR.findall(bodies)
+    if len(set(numbers)) < len(numbers):
+        raise Failed("wrong-answer", f"two of {len(numbers)} visitors have the same number")
+
+
+def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[Expected, Response]]:
+    """Send random requests, some of them in one packet or in pieces, on as few connections as the
+    server allows. Return them with their responses. Raises Failed unless these are right."""
+    todo = []
+    for _ in range(requests):
+        one = dice.choice(MAKERS)(scene.site, dice)
+        todo.append(replace(one, also=also) if b" /guestbook " in one.data else one)
+    came: list[tuple[Expected, Response]] = []
+    while todo:
+        with scene.client() as client:
+            while todo:
+                batch = todo[: dice.randint(1, BATCH)]
+                size = sum(len(one.data) for one in batch)
+                cuts = sorted(dice.sample(range(1, size), min(size - 1, 3)))
+                lockstep = dice.random() < LOCKSTEP_SHARE
+                answers = exchange(scene, client, batch, USUAL, cuts, lockstep)
+                came += zip(batch, answers, strict=False)
+                todo = todo[len(answers) :]
+                if answers[-1].closes:
+                    break
+    ask(scene, _too_large(), cuts=[BODY_LIMIT // 2])
+    return came
+
+
+def require_saved(
+    scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
+) -> None:
+    """Raise Failed unless each remark that was answered 303 is in Redis once, and no other is there
+    twice. `posted`: the status that was answered to each remark."""
+    with connect(scene.redis.url) as redis:
+        saved = redis.lrange("guestbook_remarks", 0, -1)
+    there = Counter(remark.decode(errors="replace") for remark in saved)
+    for remark, status in posted.items():
+        # If the connection was cut after it was saved, it is there, though 503 was answered.
+        if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
+            raise Failed(
+                fault,
+                f"a client sent the remark {remark[:60]!r} once and was answered {status}; it is "
+                f"in Redis {there[remark]} times",
+            )
+
+
+def pause(scene: Scene) -> None:
+    """Stop the server's processes and let them continue: then poll(2), epoll_wait(2) and recv(2)
+    with a timeout fail with EINTR."""
+    with scene.suspended(scene.pids()):
+        pass
+
+
+def interrupted(scene: Scene) -> None:
+    """Some system calls fail for a moment, and no client notices."""
+    seen = "some system calls of the server failed for a moment (EINTR, EAGAIN, EMFILE)"
+    try:
+        mixture(scene, lambda: pause(scene), also=0, requests=FEW)
+        for _ in range(ALONE):
+            ask(scene, scene.site.file(scene.site.first, CLOSE))
+    except Failed as failed:
+        scene.alive()
+        what = f"{seen}: {failed.seen}"
+        raise Failed("interrupted-call", what, failed.port, failed.sure) from failed
+
+
+def _file(site: SeededSite, dice: Random) -> Expected:
+    path, method = dice.choice(list(site.small)), dice.choice(["GET", "GET", "HEAD"])
+    return site.file(path, f"X-Padding: {'a' * dice.choice([1, 700, 5000])}", method=method)
+
+
+def _remark(dice: Random) -> tuple[str, bytes]:
+    """Return the text of a remark in Redis, and the form that sends it."""
+    sizes = 12, dice.choice((60, LONG))
+    name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
+    form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
+    return f"{text} - {name}", form.encode()
+
+
+def new_remark(_: SeededSite, dice: Random) -> Expected:
+    """Return a form with a random remark."""
+    remark, form = _remark(dice)
+    data = request("POST", "/guestbook", FORM, body=form)
+    return Expected("a remark", data, 303, remark=remark)
+
+
+def chunks(_: SeededSite, dice: Random) -> Expected:
+    """Return a remark that comes in chunks."""
+    remark, form = _remark(dice)
+    data = request("POST", "/guestbook", FORM, CHUNKED)
+    while form:
+        size = dice.randint(1, 80)
+        data += b"%x\r\n%b\r\n" % (len(form[:size]), form[:size])
+        form = form[size:]
+    return Expected("a remark in chunks", data + b"0\r\n\r\n", 303, remark=remark)
+
+
+def _too_large() -> Expected:
+    """A body beyond the limit in small chunks, after which the server closes the connection."""
+    head = request("POST", "/guestbook", FORM, CHUNKED)
+    chunk = b"%x\r\n%b\r\n" % (4000, b"a" * 4000)
+    return Expected("too many chunks", head + chunk * (BODY_LIMIT // 4000 + 1), 413)
+
+
+MAKERS: tuple[Callable[[SeededSite, Random], Expected], ...]
+MAKERS = (_file, _file, lambda *_: PAGE, new_remark, new_remark, chunks)
+
+
+class Half(NamedTuple):
+    """A client that has sent a part of its request."""
+
+    client: Client
+    one: Expected
+    rest: bytes
+
+
+def hold(scene: Scene, stack: ExitStack, count: int) -> list[Half]:
+    """Return connected clients that have sent half a request and are silent."""
+    held = []
+    for _ in range(count):
+        one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
+        size = scene.dice.randint(5, len(one.data) - 3)
+        held.append(Half(stack.enter_context(scene.client()), one, one.data[size:]))
+        held[-1].client.send(one.data[:size])
+    scene.watch.sleep(SETTLE_SECONDS)  # so that the server accepts them first
+    return held
+
+
+def finish(
+    scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
+) -> None:
+    """Let clients send the rest, and close. Raises Failed unless each is answered;
+    `seen`: what has happened before, `wrong`: the fault if a response is wrong."""
+    for number, half in enumerate(held, 1):
+        what = f"{seen}; number {number} of {len(held)} clients got no complete response"
+        complete(scene, half, fault, what, wrong)
+        half.client.close()
+
+
+def complete(
+    scene: Scene, half: Half, fault: FaultName, seen: str, wrong: FaultName | None = None
+) -> None:
+    """Let a client send the rest. The arguments are those of `finish`."""
+    client, one, rest = half
+    with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
+        answer = scene.talk(client, rest)
+    scene.require(one, answer, wrong or "wrong-answer", client.port, sure=not wrong)
+
+
+@contextlib.contextmanager
+def slowly(scene: Scene, path: str, *fields: str) -> Iterator[Client]:
+    """Yield a client that has requested a large file and read nothing yet; the server's send buffer
+    is full."""
+    with scene.client(SMALL_BUFFER) as client:
+        client.send(request("GET", path, *fields))
+        scene.watch.sleep(FULL_SECONDS)
+        yield client
+
+
+def others(scene: Scene) -> str | None:
+    """Other clients are served while some are silent and some read nothing."""
+    silent, slow = scene.dice.randint(2, 5), scene.dice.randint(1, 3)
+    paths = [*scene.site.small, "/guestbook"] * 2
+    nature = not scene.several
+    with ExitStack() as stack:
+        held = hold(scene, stack, silent)
+        for _ in range(slow):
+            stack.enter_context(slowly(scene, scene.site.big[0], CLOSE))
+        begun = time.monotonic()
+        with scene.unanswered(
+            "by-nature" if nature else "one-stops-all",
+            f"{silent} clients sent half a request, {slow} read nothing of a large file; one of "
+            f"{len(paths)} other clients got no response within {scene.timeout:.0f} s",
+            held[0].client.port,
+            sure=nature,
+            also_in_time=False,
+        ):
+            scene.together([partial(scene.get, path) for path in paths])
+        took = time.monotonic() - begun
+        if nature:
+            seen = f"{silent} clients were silent, and {len(paths)} others were served"
+            raise Failed("says-one", seen, proof=("tests.toml", ['stalled_by = "one"']))
+    crowd(scene, MANY_CLIENTS, "fails-under-load", SETTLE_SECONDS)
+    return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
+
+
+def crowd(scene: Scene, count: int, fault: FaultName, seconds: float, also: int = 0) -> None:
+    """Many clients send half a request, and the server sleeps. Then some of them leave, and the
+    others send the rest in the order of connecting. `also`: another status that is right."""
+    with ExitStack() as stack:
+        held = hold(scene, stack, count)
+        seen = f"{count} clients had sent half a request and were silent"
+        scene.require_sleep(seconds, seen)
+        leaving = held[::LEAVING]
+        for half in leaving:
+            half.client.close()
+        expected = [half._replace(one=replace(half.one, also=also)) for half in held]
+        del expected[::LEAVING]
+        finish(scene, expected, fault, f"{seen}; {len(leaving)} left, and the others sent the rest")
+
+
+def burst(scene: Scene) -> None:
+    """Clients connect while the server is stopped; later it answers each of them."""
+    one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
+    scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
+    with ExitStack() as stack:
+        with scene.suspended(scene.pids()):
+            clients = stack.enter_context(scene.clients(TOGETHER, one.data))
+        for number, client in enumerate(clients, 1):
+            try:
+                scene.require(one, scene.talk(client, b""))
+            except Failed as failed:
+                if failed.fault != "no-answer":
+                    raise
+                lost = not (failed.sure or scene.is_busy(WATCHED_SECONDS))
+                where = "/proc/PID/task/TID/syscall: thread, the call in which it sleeps"
+                raise Failed(
+                    "lost-wakeup" if lost else "fails-under-load",
+                    f"the server was stopped (SIGSTOP), {TOGETHER} clients connected and sent "
+                    f"their requests, and it continued (SIGCONT); client {number} got no complete "
+                    f"response ({failed.seen})",
+                    client.port,
+                    sure=lost or failed.sure,
+                    proof=(where, sleeping(scene.pids()) if lost else ()),
+                ) from failed

@@ -103,6 +103,8 @@ class Failed(Exception):
         self.proof_kind, self.proof = proof[0], shortened(proof[1])
         self.since = 0.0
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
+        self.afterwards = False
+        """Whether it was found when the check itself had passed: then it costs points once."""
 
 
 class NotHere(Exception):

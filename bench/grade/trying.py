@@ -280,6 +280,8 @@ class World:
 
     def _cause_of(self, failed: Failed) -> str:
         """Return the name of the earlier fault that may be the cause, or an empty string."""
+        if failed.afterwards and failed.fault in self._found:
+            return failed.fault
         return next((n for n in self._found if FILE.may_cause(n, failed.fault)), "")
 
     def _is_plain(self, failed: Failed) -> bool:
@@ -341,7 +343,7 @@ class World:
                 if check.starts_server:
                     scene.alive(LOOK_SECONDS)
                     if not check.gate:
-                        self._pages = require_restored(scene, tasks, self._pages)
+                        self._pages = restored(scene, tasks, self._pages)
                 return note
             except ConnectionError as error:
                 scene.alive()
@@ -354,6 +356,15 @@ class World:
                 raise Failed(fault, str(error), sure=False) from error
             except redis.RedisError as error:
                 raise NotHere(f"the grader's Redis did not answer: {error}") from error
+
+
+def restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
+    """Call `require_restored`, and mark its failure."""
+    try:
+        return require_restored(scene, tasks, had_pages)
+    except Failed as failed:
+        failed.afterwards = True
+        raise
 
 
 def own_redis(watch: SignalWatch) -> PrivateRedis:

@@ -50,6 +50,8 @@ MANY_CLIENTS = 1100
 """More than the usual table sizes (64, 100, 256, 1024)."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
+GREEDY, TRIES = 300, 3
+"""The requests of a client that sends them all at once, and how often this is tried."""
 
 
 Faults = tuple[FaultName, FaultName]
@@ -322,8 +324,28 @@ def others(scene: Scene) -> str | None:
         if nature:
             seen = f"{silent} clients were silent, and {len(paths)} others were served"
             raise Failed("says-one", seen, proof=("tests.toml", ['stalled_by = "one"']))
+    if scene.several and all(monopolises(scene) for _ in range(TRIES)):
+        asked = f"a client sent {GREEDY} requests for /sorted in one packet, and another one"
+        late = "got its small file only after all these responses"
+        raise Failed("one-stops-all", f"{asked} {late}; {TRIES} of {TRIES} times", sure=False)
     crowd(scene, MANY_CLIENTS, "fails-under-load", SETTLE_SECONDS)
     return f"{silent + slow} silent or slow, {len(paths)} others served in {took:.2f} s"
+
+
+def monopolises(scene: Scene) -> bool:
+    """Return whether a client whose many requests came in one packet gets all its responses before
+    another client gets one."""
+    expensive = request("HEAD", "/sorted")
+    with scene.clients(2) as (greedy, other):
+        scene.talk(greedy, expensive, "HEAD")  # the server has accepted it
+        greedy.send(expensive * GREEDY)
+        scene.require(one := scene.site.file(scene.site.first), scene.talk(other, one.data))
+        received = b""
+        greedy.socket.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while piece := greedy.socket.recv(SMALL_BUFFER):
+                received += piece
+        return received.count(b"HTTP/1.1 200") == GREEDY
 
 
 def crowd(scene: Scene, count: int, fault: FaultName, seconds: float, also: int = 0) -> None:

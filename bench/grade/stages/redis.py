@@ -40,6 +40,8 @@ DELAY_MS = 40.0
 UNUSED_SECONDS = 0.1
 """After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
+PARKED = 140
+"""More than REDIS_NEW_AT_ONCE in lib/config.h."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
@@ -139,6 +141,7 @@ def back(scene: Scene) -> None:
     with redis_gone(scene):
         scene.get("/guestbook", fault="redis-stops-all")
     returns(scene, "was restarted")
+    parked(scene)
 
 
 def remark_after_cut(scene: Scene) -> None:
@@ -190,7 +193,28 @@ def at_once(scene: Scene) -> str | None:
             f"{alone:.2f} s, {AT_ONCE} clients at once got theirs after {took:.2f} s",
             sure=False,
         )
+    begun = time.monotonic()
+    scene.together([scene.file] * AT_ONCE)
+    files = time.monotonic() - begun
+    if files > alone:
+        seen = f"{AT_ONCE} clients at once got a file after {files:.2f} s"
+        late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
+        raise Failed("redis-stops-all", f"{late}; {seen}, which needs no Redis", sure=False)
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
+
+
+def parked(scene: Scene) -> None:
+    """Many clients have loaded the guestbook and keep their connection: a further client gets it,
+    too. The library has fewer connections to Redis for threads."""
+    with contextlib.ExitStack() as stack:
+        for number in range(PARKED):
+            client = stack.enter_context(scene.client())
+            seen = f"{number} clients had loaded the guestbook and were idle; one more got no page"
+            with scene.unanswered("redis-leak", seen, client.port, sure=False):
+                answer = scene.talk(client, PAGE.data)
+            scene.require(PAGE, answer, "redis-leak", client.port, sure=False)
+            if answer.closes:
+                return
 
 
 def make_links(scene: Scene) -> dict[str, str]:

@@ -13,7 +13,16 @@ from http import HTTPStatus
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName
 from bench.grade.inspection import wake_ups
-from bench.grade.scene import CLOSE, FORM, INVALID, LOOK_SECONDS, SMALL_BUFFER, WORKERS, Scene
+from bench.grade.scene import (
+    CLOSE,
+    FORM,
+    INVALID,
+    LOOK_SECONDS,
+    SMALL_BUFFER,
+    WORKERS,
+    Scene,
+    meanwhile,
+)
 from bench.grade.stages.clients import (
     SETTLE_SECONDS,
     WATCHED_SECONDS,
@@ -113,8 +122,15 @@ def released(scene: Scene) -> None:
     send one more request: one of these connections is closed, and the further client is served."""
     one = scene.site.file(scene.site.first)
     with scene.clients(WORKERS) as clients:
-        if any(scene.talk(client, one.data).closes for client in clients):
-            return
+        for number, client in enumerate(clients, 1):
+            if scene.talk(client, one.data).closes:
+                raise Failed(
+                    "not-kept",
+                    f"{WORKERS} clients were connected, as many as the server has workers, and no "
+                    f"other one; the response to number {number} said Connection: close",
+                    client.port,
+                    sure=False,
+                )
         with scene.clients(1, one.data) as (further,):
             scene.watch.sleep(SETTLE_SECONDS)
             for client in clients:
@@ -209,10 +225,20 @@ def cut_off(scene: Scene) -> str | None:
 
 
 def idle_alone(scene: Scene) -> None:
-    """The only client is disconnected, although nothing else happens at the server."""
+    """The only client is disconnected, although nothing else happens at the server. Another one is
+    disconnected although a client that came later is served all the time."""
+    one = request("GET", scene.site.first)
     with scene.client() as client:
-        scene.talk(client, request("GET", scene.site.first))
+        scene.talk(client, one)
         require_let_go(scene, client, "the only client was idle after its response")
+    if not scene.several:
+        return
+    with scene.client() as client, scene.client() as later:
+        if scene.talk(client, one).closes or scene.talk(later, one).closes:
+            return
+        with meanwhile(lambda: scene.talk(later, one), USE_SECONDS):
+            seen = "a client was idle after its response, and one that came later sent requests"
+            require_let_go(scene, client, seen)
 
 
 def require_let_go(scene: Scene, client: Client, did: str) -> None:

@@ -24,7 +24,7 @@ def run(words: Sequence[str]) -> int:
     )
     add_plan(parser)
     options = chosen_options(parser.parse_args(words))
-    subjects = select(options.subjects, options.baselines, options.programs)
+    subjects = select(options.subjects, options.programs)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
     lines = doctor.diagnose(runs, limits.look(), redis, {}, {}).lines

@@ -20,7 +20,7 @@ from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, Sys
 from bench.records.errors import UserError
 from bench.records.figures import Balancer, Role
 from bench.records.plan import Plan, RunSpec
-from bench.stations.hosts import load_hosts
+from bench.stations.site import load_hosts
 from bench.studies.runs import runs_in_order
 
 ROOMY = SystemLimits(

@@ -27,6 +27,6 @@ def run(words: Sequence[str]) -> int:
     subjects = select(options.subjects, options.programs)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
-    lines = doctor.diagnose(runs, limits.look(), redis, {}, {}).lines
+    lines = doctor.diagnose(runs, limits.look(), redis).lines
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

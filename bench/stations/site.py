@@ -220,13 +220,10 @@ class Site:
         nginx = next((one.seen.nginx for one in self._of("nginx")), None)
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
-    def limits(self) -> dict[str, SystemLimits]:
-        """Return the limits of each host by its name, without those of ab."""
-        return {one.host.name: one.seen.limits for one in self._members}
-
-    def roles(self) -> dict[str, Role]:
-        """Return the role of each host by its name; empty if all roles are on one machine."""
-        return {one.host.name: one.role for one in self._members if one.role}
+    def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
+        """Return the name, role and limits of each host, without those of ab; empty if all roles
+        are on one machine."""
+        return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
         """Return the hosts for the results; empty if all roles are on one machine."""

@@ -96,7 +96,7 @@ def _sweeper(
         site.require_slicing()
     planned = plan_runs(options.parts, subjects)
     site.open_redis(options.redis)
-    diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits(), site.roles())
+    diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits())
     results = begun(options, planned, diagnosis, site)
     if before:
         require_same(before, results)

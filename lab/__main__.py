@@ -5,14 +5,16 @@ prints. Needs no installed package."""
 import argparse
 import os
 import shlex
+import signal
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
-from lab import enter, kernel, plan, remains, state, up
+from lab import host, keeper, kernel, limits, plan, remains, state
 from lab.kernel import in_words
 from lab.plan import LabError, LabHost
 from lab.state import Known
@@ -43,7 +45,7 @@ def run(words: Sequence[str]) -> int:
 
 def _up(options: argparse.Namespace) -> int:
     os.umask(0o022)
-    up.up(options.name, options.servers, options.delay, options.rate, options.share)
+    keeper.up(options.name, options.servers, options.delay, options.rate, options.share)
     show(options.name)
     name = plan.name_option(options.name)
     inventory = state.folder_of(options.name) / "inventory.ini"
@@ -69,13 +71,65 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _exec(options: argparse.Namespace) -> int:
+    """Run a command in all namespaces and limits of a host. Return its exit status."""
     if not options.command:
         raise LabError("exec: no command given; e.g. scripts/lab exec zerohttpd ps")
-    return enter.run(options.name, options.host, options.command)
+    known = _find(options)
+    identity = known.hosts[options.host]
+    descriptor = os.pidfd_open(identity.pid) if identity.alive else -1
+    if descriptor < 0 or not identity.alive:
+        see = f"scripts/lab status{plan.name_option(options.name)}"
+        raise LabError(f"host '{options.host}' is down; see {see}")
+    folder = Path.cwd()
+    cpu = next(each.cpu for each in known.plan.hosts if each.name == options.host)
+    # First enter the host-name namespace: by its mark `down` finds the lab's processes.
+    kernel.enter(descriptor, kernel.NEW_HOST_NAME)
+    limits.join(known.groups[options.host], cpu)
+    kernel.enter(descriptor, host.NEW | kernel.NEW_PROCESSES)
+    pid = os.fork()
+    if pid == 0:
+        _become(folder, options.command, known.roots[options.host])
+    # Ctrl-C sends SIGINT to both processes; only the command reacts.
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _: os.kill(pid, number))
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return status if status >= 0 else 128 - status
 
 
-def _ssh(options: argparse.Namespace) -> int:
-    enter.ssh(options.name, options.host, options.command)
+def _ssh(options: argparse.Namespace) -> NoReturn:
+    """Replace this process by ssh to a host, over the network."""
+    _find(options)
+    config = state.folder_of(options.name) / "ssh_config"
+    os.execvp("ssh", ["ssh", "-F", str(config), options.host, *options.command])
+
+
+def _find(options: argparse.Namespace) -> Known:
+    """Return the state of a lab. Raise LabError if it is not up or has no host of this name."""
+    known = state.load(options.name)
+    if known is None or not known.keeper.alive:
+        make = f"scripts/lab up{plan.name_option(options.name)}"
+        raise LabError(f"no lab '{options.name}' is up; to make one: sudo {make}")
+    if options.host not in known.hosts:
+        raise LabError(f"no host '{options.host}' in the lab; hosts: {', '.join(known.hosts)}")
+    return known
+
+
+def _become(folder: Path, command: list[str], root: int) -> NoReturn:
+    try:
+        kernel.die_with_parent(signal.SIGKILL)
+        if host.root_device() != root:
+            print("lab: `/` is not the host's root; the command was not run", file=sys.stderr)
+            os._exit(127)
+        # Keep the working directory if the host has it.
+        os.chdir(folder if folder.is_dir() else "/root")
+        host.restore_signals()
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"lab: {command[0]}: {error.strerror}", file=sys.stderr)
+    finally:
+        os._exit(127)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -175,9 +229,9 @@ def _warnings(known: Known) -> list[str]:
     lines = []
     hosts = known.plan.hosts
     servers: dict[int, int] = defaultdict(int)
-    for host in hosts:
-        if host.group == "zerohttpd" and host.share and known.groups[host.name]:
-            servers[host.cpu] += host.share
+    for one in hosts:
+        if one.group == "zerohttpd" and one.share and known.groups[one.name]:
+            servers[one.cpu] += one.share
     for cpu, percent in servers.items():
         if percent > 100:
             lines.append(

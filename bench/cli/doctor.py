@@ -24,9 +24,9 @@ def run(words: Sequence[str]) -> int:
     )
     add_plan(parser)
     options = chosen_options(parser.parse_args(words))
-    subjects = select(options.subjects, options.baselines, options.programs)
+    subjects = select(options.subjects, options.programs)
     runs = plan_runs(options.parts, subjects).runs
     redis = ExistingRedis(options.redis) if options.redis else None
-    lines = doctor.diagnose(runs, limits.look(), redis, {}, {}).lines
+    lines = doctor.diagnose(runs, limits.look(), redis).lines
     doctor.show(lines, console())
     return int(any(line.state in NOT_WELL for line in lines))

@@ -4,7 +4,7 @@
 It changes nothing. Every sweep runs it first and prints the checks that failed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.console import Console
@@ -12,6 +12,7 @@ from rich.console import Console
 from bench.doctor.limits import (
     TIME_WAIT_AMPLE,
     Facts,
+    HostLimits,
     assess,
     judged,
     why_impossible,
@@ -20,7 +21,6 @@ from bench.host.machine import read_limits
 from bench.load.ab import concurrency_ceiling
 from bench.readers.console import Table, say
 from bench.records.environment import DoctorLine, Finding, Limit, State, SystemLimits
-from bench.records.figures import Role
 from bench.records.plan import RunSpec
 from bench.services.redis_server import RunRedis
 
@@ -53,19 +53,15 @@ class Diagnosis:
 
 
 def diagnose(
-    runs: Sequence[RunSpec],
-    facts: Facts,
-    redis: RunRedis | None,
-    others: Mapping[str, SystemLimits],
-    roles: Mapping[str, Role],
+    runs: Sequence[RunSpec], facts: Facts, redis: RunRedis | None, hosts: Sequence[HostLimits] = ()
 ) -> Diagnosis:
-    """Check all hosts for some runs. `redis`: None if a private one will be started later;
-    `others`: the limits of other hosts; `roles`: empty if everything runs on this machine."""
+    """Check all hosts for some runs. `redis`: None if a private one will be started later; `hosts`:
+    empty if everything runs on this machine."""
     limits = read_limits(concurrency_ceiling())
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
-    lines = examine(runs, limits, facts, load_only=bool(roles))
-    return Diagnosis(limits, lines, assess(runs, limits, others, roles))
+    lines = examine(runs, limits, facts, load_only=bool(hosts))
+    return Diagnosis(limits, lines, assess(runs, limits, hosts))
 
 
 def examine(

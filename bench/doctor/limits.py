@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 
 import psutil
 
@@ -49,21 +48,18 @@ ports; a host that accepts none needs no queues and does not close first. nginx 
 as its connections need, each with its own descriptors. None: everything runs on one machine."""
 
 
+HostLimits = tuple[str, Role | None, SystemLimits]
+"""A host of several: its name, its role and its limits."""
+
+
 def assess(
-    runs: Sequence[RunSpec],
-    here: SystemLimits,
-    others: Mapping[str, SystemLimits] = MappingProxyType({}),
-    roles: Mapping[str, Role] = MappingProxyType({}),
+    runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
     """Return the limits that are too low for the planned runs, the impossible ones first. `here`:
-    those of this machine; with several hosts it makes the load, and `others` and `roles` have the
-    limits and roles of all hosts by name."""
-    hosts: list[tuple[str, Role | None, SystemLimits]] = [
-        (f"{name}: ", role, here if role == "load" else others[name])
-        for name, role in roles.items()
-    ]
+    those of this machine; with several hosts it makes the load."""
     found = []
-    for name, role, limits in hosts or [("", None, here)]:
+    every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
+    for name, role, limits in every or [("", None, here)]:
         of_role = [run for run in runs if role != "nginx" or run.conditions.balancer != "none"]
         for finding in judged(of_role, limits, role) if of_role else ():
             if finding.levels:

@@ -14,6 +14,7 @@ The module imports nothing that loads slowly, because its program starts for eac
 """
 
 import collections
+import contextlib
 import itertools
 import json
 import os
@@ -280,12 +281,10 @@ def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
     began()
     wanted = order.pages[0].request()
     while not ended() and tally.opened < MOST_FLOODED:
-        connection = connected(order)
-        if connection is not None:
+        with contextlib.suppress(OSError), Client(order.address, CONNECT_SECONDS) as client:
             tally.opened += 1
-            leave_nothing(connection)
-            sent(connection, wanted)
-            connection.close()
+            client.send(wanted)
+            client.reset()
 
 
 def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
@@ -318,7 +317,8 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    leave_nothing(connection)
+                    # A reset leaves no connection in TIME_WAIT; there would be too many.
+                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():
             tally.count("failed", f"no complete response within {RUSH_SECONDS:.0f} s")
@@ -368,11 +368,11 @@ def exchange(order: CrowdOrder, page: Page, file: bytes | None, remark: str) -> 
     """Make one request on a new connection. Return its outcome and the reason."""
     answer = b""
     try:
-        with socket.create_connection(order.address, order.timeout) as connection:
-            connection.sendall(page.request(remark))
-            while piece := connection.recv(65536):
+        with Client(order.address, order.timeout) as client:
+            client.send(page.request(remark))
+            while piece := client.socket.recv(65536):
                 answer += piece
-            leave_nothing(connection)
+            client.reset()  # so that none is left in TIME_WAIT
     except ConnectionRefusedError:
         return "refused", "no process listens"
     except OSError as error:
@@ -425,12 +425,6 @@ def received(connection: socket.socket) -> bytes | None:
         return None
     except OSError:
         return b""
-
-
-def leave_nothing(connection: socket.socket) -> None:
-    """Make close() send a reset, so that no connection is left in TIME_WAIT: there would be too
-    many. Call this after the server has ended its side."""
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
 
 
 def began(number: int = 0) -> None:

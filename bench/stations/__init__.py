@@ -6,5 +6,5 @@ orders                the orders to an agent, and its reports
 footprint, sampling   observe a load: time and memory; calls and stacks
 survey                what is installed on a host
 remote, agent         the agent on another host
-site, hosts           the testbed of a sweep; the file that names its hosts
+site                  the testbed of a sweep, and the file that names its hosts
 """

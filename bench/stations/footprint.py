@@ -25,7 +25,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from bench.host.accounting import CpuTime, Usage, rusage_of_reaped
-from bench.host.kernel import CpuTicks, TcpCounters, cpu_ticks, difference, tcp_counters, text_of
+from bench.host.kernel import CpuTicks, cpu_ticks, difference, text_of
 from bench.host.machine import Host, HostCount
 from bench.host.signals import SignalWatch
 from bench.host.sockets import own_backlog
@@ -67,7 +67,6 @@ class _Moment(NamedTuple):
     redis_wanted: list[float | None]
     servers: list[Usage | None]
     faults: int
-    tcp: TcpCounters | None
     ticks: CpuTicks
     at: float
     """Seconds of the monotonic clock."""
@@ -252,7 +251,6 @@ class Observation:
             cpus=len(self._own),
             spread=self._spread,
             own_backlog=own_backlog([urlsplit(server.url).port or 80 for server in self._servers]),
-            tcp=passed.tcp,
             samples=len(looks),
             processes_peak=max((look.processes for look in looks), default=None),
             threads_peak=max((look.threads for look in looks), default=None),
@@ -269,7 +267,6 @@ class Observation:
             [one.demand_seconds() for one in self._redis],
             [server.used() for server in self._servers],
             page_faults_of(pids_of(self._servers)),
-            tcp_counters(),
             cpu_ticks(self._own),
             time.monotonic(),
         )

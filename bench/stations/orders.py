@@ -8,7 +8,6 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from bench.host.accounting import CpuTime, Usage
-from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo, SubjectVersions, SystemLimits
@@ -81,7 +80,6 @@ class ServersUse(BaseModel):
     """The number of CPUs that each of them may use; 0: one."""
     own_backlog: int | None = None
     """The smallest backlog in their listen() calls, if it is below the kernel's limit."""
-    tcp: TcpCounters | None
     samples: int
     processes_peak: int | None
     threads_peak: int | None

@@ -13,11 +13,20 @@ compare different versions of a server or different measurements.
 import contextlib
 import functools
 import os
+import re
 import select
 import time
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+)
 
 from bench.host.kernel import REST_SECONDS
 from bench.host.process import Child, HelperError, StartError, last_line
@@ -25,7 +34,6 @@ from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure, UserError
 from bench.stations import orders
-from bench.stations.hosts import AgentHost
 from bench.stations.station import LocalStation
 from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
@@ -55,10 +63,7 @@ TIMEOUTS = {
 """The calls, and the seconds until their replies. They must be longer than those on the host."""
 
 ERRORS: dict[str, type[Exception]] = {
-    "UserError": UserError,
-    "StartError": StartError,
-    "HelperError": HelperError,
-    "OSError": OSError,
+    one.__name__: one for one in (UserError, StartError, HelperError, OSError)
 }
 """The exceptions that an agent reports, by the name in its reply."""
 
@@ -113,6 +118,29 @@ class Lines:
         return line
 
 
+def _address(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", value):
+        raise ValueError("is not an IPv4 address or host name")
+    return value
+
+
+class LoadHost(BaseModel):
+    """The host that the sweep runs on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1)
+    address: Annotated[str, AfterValidator(_address)]
+    """It is written into command lines and configurations, so other characters are not allowed."""
+
+
+class AgentHost(LoadHost):
+    """A host with an agent."""
+
+    agent: list[str] = Field(min_length=1)
+    """The command that starts its agent."""
+
+
 class HostLost(NoFigure, UserError):
     """A host does not answer, or its reply is not valid. The message names it."""
 
@@ -148,9 +176,6 @@ class RemoteStation:
         if name not in TIMEOUTS:
             raise AttributeError(name)
         return functools.partial(self._ask, name)
-
-    def look(self) -> None:
-        """Do nothing: the agent samples its servers by itself."""
 
     def stop_run(self) -> orders.Stopped:
         """End all that was started for this run. The agent of a lost host does this by itself."""

@@ -1,26 +1,77 @@
 # SPDX-License-Identifier: MIT
-"""The testbed: all agents of a sweep with their roles."""
+"""The testbed: all agents of a sweep with their roles. The file of `--hosts` names the hosts, and
+says how to reach them:
 
-from collections.abc import Callable, Sequence
+    {"load":    {"name": "load", "address": "10.77.0.1"},
+     "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},
+     "servers": [{"name": "zerohttpd", "address": "10.77.0.3", "agent": ["ssh", "zerohttpd"]}],
+     "redis":   {"name": "redis", "address": "10.77.0.4", "agent": ["ssh", "redis"]}}
+
+The sweep runs on the load host. `address` is for the data traffic. `agent` is the command that
+starts `python -m bench.stations.agent` on that host with the same files as here; the sweep uses its
+standard input and output. Without `nginx` there is no load balancer.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import redis
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from bench.host.machine import place_here
 from bench.host.signals import SignalWatch
+from bench.records import store
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
-from bench.records.errors import UserError
+from bench.records.errors import UserError, in_words
 from bench.records.figures import Role
-from bench.records.results import Peer
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders
-from bench.stations.hosts import HERE, AgentHost, Hosts, LoadHost, chosen
-from bench.stations.remote import RemoteStation
+from bench.stations.remote import AgentHost, LoadHost, RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
+
+HERE = LoadHost(name="this machine", address="127.0.0.1")
+"""This machine, if it has all roles."""
+
+
+class Hosts(BaseModel):
+    """All hosts by role."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    load: LoadHost
+    nginx: AgentHost | None = None
+    servers: list[AgentHost] = Field(min_length=1)
+    redis: AgentHost
+
+    def all(self) -> Iterator[tuple[Role, LoadHost]]:
+        """Yield each host with its role."""
+        yield "load", self.load
+        if self.nginx:
+            yield "nginx", self.nginx
+        for server in self.servers:
+            yield "server", server
+        yield "redis", self.redis
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> "Hosts":
+        names = [host.name for _, host in self.all()]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two hosts have the name {', '.join(twice)}")
+        return self
+
+
+def load_hosts(path: Path) -> Hosts:
+    """Return the hosts of a file. Raise UserError with the place if it is not valid."""
+    try:
+        return Hosts.model_validate(store.read(path))
+    except ValidationError as error:
+        raise UserError(f"{path}: {in_words(error)}") from error
 
 
 class Seen(NamedTuple):
@@ -74,7 +125,10 @@ class Site:
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
         """Return the testbed of a file, or for None of this machine, with its CPUs divided for so
         many instances of a server. Raise UserError if the file is not valid."""
-        return Site(watch, *chosen(file, instances), programs)
+        if file is None:
+            return Site(watch, place_here(instances), None, programs)
+        each = Placement(server=[], load=[], note="each role on its own host")
+        return Site(watch, each, load_hosts(file), programs)
 
     def __enter__(self) -> "Site":
         return self
@@ -86,8 +140,13 @@ class Site:
         for one in self._members:
             if isinstance(one.host, AgentHost):
                 one.station = RemoteStation(one.host, self.watch)
-        for one in self._members:  # all have started at the same time
-            one.station.greet()
+        for remote in self._remotes:  # all have started at the same time
+            remote.greet()
+
+    @property
+    def _remotes(self) -> list[RemoteStation]:
+        stations = (one.station for one in self._members)
+        return [station for station in stations if isinstance(station, RemoteStation)]
 
     def _of(self, role: Role) -> list["_Member"]:
         """Return the hosts with a role; only nginx may have none."""
@@ -109,33 +168,32 @@ class Site:
     @property
     def lost(self) -> str:
         """Return which host is lost, and why; empty if none is."""
-        return next((one.station.lost for one in self._members if one.station.lost), "")
+        return next((remote.lost for remote in self._remotes if remote.lost), "")
 
     def notice_ends(self) -> None:
         """Mark the hosts as lost whose agents have ended."""
-        for one in self._members:
-            one.station.notice_end()
+        for remote in self._remotes:
+            remote.notice_end()
 
     # ---- Before the runs ----
 
-    def survey(
-        self, names: Sequence[str] | None, baselines: bool, some: bool = False
-    ) -> list[Subject]:
+    def survey(self, names: Sequence[str], some: bool = False) -> list[Subject]:
         """Survey all hosts and return the servers of these names. Raise UserError for servers that
         a host lacks; with `some`, leave them out, see `left_out`."""
         for one in self._members:
-            wanted = list(names or []) if one.role in ("server", None) else None
-            one.seen = one.station.survey(wanted, baselines, some, *self._programs)
+            wanted = names if one.role in ("server", None) else ()
+            one.seen = one.station.survey(wanted, some, *self._programs)
         lacking = self.left_out()
-        return [one for one in self._of_server().subjects if one.name not in lacking]
+        return [one for one in self.server.subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
         """Return the servers that a host lacks, and the reasons."""
         return {name: why for one in self._members for name, why in one.seen.left_out.items()}
 
-    def peers(self) -> dict[str, Peer]:
-        """Return the declarations of the reference servers."""
-        return self._of_server().peers
+    @property
+    def server(self) -> orders.Surveyed:
+        """Return the report on the first host with servers."""
+        return self._of("server")[0].seen
 
     def require_nginx(self) -> None:
         """Raise UserError if nginx cannot be started."""
@@ -160,15 +218,12 @@ class Site:
     def versions(self) -> Versions:
         """Return the versions of the servers on their first host, and of nginx on its host."""
         nginx = next((one.seen.nginx for one in self._of("nginx")), None)
-        return Versions(**self._of_server().versions.model_dump(), nginx=nginx)
+        return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
-    def limits(self) -> dict[str, SystemLimits]:
-        """Return the limits of each host by its name, without those of ab."""
-        return {one.host.name: one.seen.limits for one in self._members}
-
-    def roles(self) -> dict[str, Role]:
-        """Return the role of each host by its name; empty if all roles are on one machine."""
-        return {one.host.name: one.role for one in self._members if one.role}
+    def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
+        """Return the name, role and limits of each host, without those of ab; empty if all roles
+        are on one machine."""
+        return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
         """Return the hosts for the results; empty if all roles are on one machine."""
@@ -179,9 +234,6 @@ class Site:
             for one in self._members
             if one.role
         ]
-
-    def _of_server(self) -> orders.Surveyed:
-        return self._of("server")[0].seen
 
     def open_redis(self, url: str | None) -> None:
         """Use the Redis at `url`, or for None start a private one on its host. Raises UserError."""

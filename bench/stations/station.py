@@ -10,7 +10,7 @@ begin, the load (with any number of `look`), end, stop_run. Redis runs until `cl
 
 import contextlib
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.host.accounting import (
@@ -36,9 +36,6 @@ from bench.subjects.subject import Place, Subject, select
 class LocalStation:
     """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
     another host HostLost."""
-
-    lost = ""
-    """The reason why the agent is lost: an agent in this process never is."""
 
     def __init__(
         self,
@@ -74,28 +71,18 @@ class LocalStation:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def greet(self) -> None:
-        """Do nothing: an agent in this process has the same version."""
-
-    def notice_end(self) -> None:
-        """Do nothing: an agent in this process does not end."""
-
     def hello(self, address: str) -> str:
         """Return the digest of the sources. All programs will listen on this address."""
         self.address = address
         return source_digest()
 
     def survey(
-        self,
-        subjects: list[str] | None = None,
-        baselines: bool = False,
-        some: bool = False,
-        programs: Path = ROOT,
+        self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
     ) -> orders.Surveyed:
-        """Return the report on this host. `subjects`: also find these servers, by name (None: none,
-        empty: all project servers); `some`: leave out those that cannot run here; `programs`: the
-        folder of their executables. Raise UserError if a server is missing."""
-        surveyed = survey(subjects, baselines, some, programs)
+        """Return the report on this host. `subjects`: also find these servers, by name; `some`:
+        leave out those that cannot run here; `programs`: the folder of their executables. Raise
+        UserError if a server is missing."""
+        surveyed = survey(subjects, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
         self._found |= {subject.name: subject for subject in surveyed.subjects}
         return surveyed

@@ -2,7 +2,7 @@
 """Report the hardware, the limits, the servers and the versions of a host."""
 
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.host import machine, programs
@@ -17,12 +17,10 @@ from bench.subjects import declared
 from bench.subjects.subject import Subject, select
 
 
-def survey(subjects: list[str] | None, baselines: bool, some: bool, programs_at: Path) -> Surveyed:
+def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
     """Return the report; the words are those of `LocalStation.survey`."""
-    found: list[Subject] = []
     left_out: dict[str, str] = {}
-    if subjects is not None:
-        found = select(subjects or None, baselines, programs_at, left_out if some else None)
+    found = select(subjects, programs_at, left_out if some else None) if subjects else []
     return Surveyed(
         host=machine.describe_host(Host()),
         limits=read_limits(),

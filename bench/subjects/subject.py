@@ -136,25 +136,16 @@ class Subject:
 
 
 def select(
-    names: Sequence[str] | None,
-    baselines: bool = False,
-    programs: Path = ROOT,
-    left_out: dict[str, str] | None = None,
+    names: Sequence[str] | None, programs: Path = ROOT, left_out: dict[str, str] | None = None
 ) -> list[Subject]:
-    """Return the named servers under test in this order, each once; None: the project's servers
-    that are measured by default; `all` means every one of them. The name of a folder is valid
-    too: 07_epoll is epoll. `baselines`: add the baselines of the project's
-    servers. `programs`: the folder of the servers' executables.
+    """Return servers under test by their names, see `chosen_names`. `programs`: the folder of the
+    servers' executables.
 
     Raise UserError if a server is unknown or not built, or if something that it needs is missing.
     With `left_out` a server that lacks something is no error: it is left out of the result, and
     `left_out` gets the reason by its name.
     """
-    servers = discover()
-    wanted = _known(names, servers, known_names(servers)[len(servers) :])
-    if baselines:
-        chosen = [BASELINE_PREFIX + name for name in wanted if name in servers]
-        wanted += [name for name in chosen if name not in wanted and _baseline_source(name)]
+    servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
     built |= {PLAIN_PREFIX + name: PLAIN_BUILD / name for name in servers}
     if missing := [x for x in wanted if x in built and not os.access(built[x], os.X_OK)]:
@@ -169,6 +160,17 @@ def select(
                 raise
             left_out[name] = str(missing)
     return found
+
+
+def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:
+    """Return the names of servers under test in this order, each once; None: the project's servers
+    that are measured by default; `all` means every one of them. The name of a folder is valid
+    too: 07_epoll is epoll. `baselines`: add those of the project's servers. Raise UserError if a
+    server is unknown."""
+    servers = discover()
+    wanted = _known(names, servers, known_names(servers)[len(servers) :])
+    theirs = [BASELINE_PREFIX + name for name in wanted if baselines and name in servers]
+    return list(dict.fromkeys([*wanted, *filter(_baseline_source, theirs)]))
 
 
 def server_names(names: Sequence[str] | None) -> list[str]:

@@ -15,7 +15,8 @@ from bench.records.workloads import workload_for
 from bench.stations.orders import ServerOrder
 from bench.stations.site import Site
 from bench.subjects.subject import Subject
-from bench.sweep import evidence, run_figures
+from bench.sweep import run_figures
+from bench.sweep.checks import Evidence, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
@@ -98,8 +99,7 @@ def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run:
     finally:
         site.stop_run()
     run_figures.enter(run, spec, loaded, stopped)
-    seen = evidence.gather(run, spec, answer, loaded, stopped, site.redis.private)
-    evidence.judge_run(run, seen)
+    judge(Evidence(run, spec, answer, loaded, stopped, site.redis.private))
     return loaded.outcome.report
 
 

@@ -5,21 +5,21 @@ A run is valid if every check passes. Otherwise it has no figure but a reason: t
 check that failed. The checks are sorted by how much their failure explains.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.doctor.limits import ACCEPT_QUEUE_FIX, TIME_WAIT_FIX
+from bench.load.client import Response
 from bench.load.outcome import Outcome
-from bench.load.running import IdleReport
-from bench.records.figures import (
-    AbFigures,
-    LittlesLaw,
-    OpenLoopFigures,
-    ServerStatistics,
-    WrkFigures,
-)
-from bench.records.run import Check
+from bench.records.figures import AbFigures, OpenLoopFigures, WrkFigures
+from bench.records.plan import RunSpec
+from bench.records.run import Check, Reason, Run
+from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerEnd
+from bench.stations.orders import Stopped
+from bench.subjects.running import Ended
+from bench.sweep.loading import WARM_UP_CONNECTIONS, Loaded
+from bench.sweep.run_figures import CLOCK_SECONDS
 
 LABELS = {
     "reset by peer": "reset",
@@ -31,117 +31,152 @@ LABELS = {
 }
 """Labels in the table by words in the load generator's message."""
 
-
 KEPT_SHARE = 0.95
 """The least share of responses that keep the connection (a server may close it after many)."""
 HELD_SHARE = 0.98
 """The least share of the idle connections that are open at the end."""
+LITTLE_ABOVE = 0.15
+"""There are at most as many requests in progress as connections; our clock may be wrong by this."""
+LITTLE_BELOW = 0.5
+"""There can be fewer, because ab needs time between two requests of a connection. If fewer than
+half are in progress, ab did not make the planned load."""
+SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
+"""The checks that fail if the kernel loses connections."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The load that a generator was asked for, and the properties of correct responses."""
+
+    requests: int
+    timeout: float
+    status: int
+    """The status of the first response; all others must be of its class."""
+    body_bytes: int
+    """The length of the first response's body."""
+    answer_bytes: int | None = None
+    """The length of the whole first response; None: heads may differ in length, or another check
+    covers each status."""
+    any_length: bool = False
+    """Whether bodies may differ in length; then all have at least `body_bytes` on average."""
+    keep_alive: bool = False
+    slack: int = 0
+    """The number of additional requests that the server may have served."""
 
 
 @dataclass(frozen=True)
 class Evidence:
     """The data on which the checks of a run are based."""
 
-    asked: int
-    timeout: float
-    probe_status: int
-    """The status of the first request; all others must be of its class."""
-    died: str
-    """The server's end before SIGTERM; empty if it still ran."""
-    stopped: str
-    """The error at the server's end after SIGTERM; empty if there was none."""
-    statistics: ServerStatistics | None
-    """The server's own counts."""
-    load: Outcome | None = None
-    """The report of the load generator."""
-    silent: bool = False
-    """Whether it prints no statistics: reference servers and baselines."""
-    least_requests: int = 0
-    """All requests that the server must have served: with the first one and the warm-up."""
-    slack: int = 0
-    """The number of additional requests that it may have served: with keep-alive ab leaves up to
-    one request on a connection unread."""
-    page_bytes: int | None = None
-    """The length of the first response's body; None: not compared."""
-    answer_bytes: int | None = None
-    """The length of the whole first response; None: heads may differ in length, or another check
-    covers each status."""
-    any_length: bool = False
-    """Whether bodies may differ in length; then all have at least `page_bytes` on average."""
-    keep_alive: bool = False
-    counts: tuple[Check, ...] = ()
-    """Checks of counts that are independent of the load generator."""
-    little: LittlesLaw | None = None
-    little_tolerance: tuple[float, float] = (0.0, 0.0)
-    """The limits of its deviation below and above 0."""
-    idle: IdleReport | None = None
-    balancer: BalancerEnd | None = None
-    """The end of nginx, if there was one."""
-    forgotten: int = 0
-    """Ended connections that a kernel did not keep in TIME_WAIT, see `bench.host.kernel`."""
-    overflows: int = 0
-    """Connections that met a full accept queue."""
-    own_backlog: int | None = None
-    """The backlog that a server passes to listen(), if it is below the kernel's limit and below the
-    number of connections."""
+    run: Run
+    """The run with its figures."""
+    spec: RunSpec
+    answer: Response
+    """The response to the first request."""
+    loaded: Loaded
+    stopped: Mapping[str, Stopped]
+    """How the programs of each host ended."""
+    private: bool
+    """Whether no other client counts visitors in this Redis."""
+
+    @property
+    def kept(self) -> bool:
+        """Return whether clients send many requests on each connection."""
+        return self.spec.conditions.keep_alive and not self.spec.conditions.asks_once
+
+    @property
+    def unread(self) -> int:
+        """Return the number of requests that ab may add: with keep-alive it leaves up to one on
+        each connection unread."""
+        return self.spec.concurrency if self.kept and self.loaded.outcome.tool == "ab" else 0
+
+    @property
+    def asked(self) -> Asked:
+        """Return what the load generator was asked for."""
+        conditions, workload = self.spec.conditions, workload_for(self.spec.conditions.workload)
+        of_warm_up = min(self.spec.concurrency, WARM_UP_CONNECTIONS)
+        if not self.kept or self.loaded.outcome.tool == "wrk":
+            of_warm_up = 0
+        # With keep-alive the head may contain the number of remaining requests.
+        same_heads = self.run.kind != "server" and not conditions.keep_alive
+        return Asked(
+            requests=self.spec.requests,
+            timeout=self.spec.timeout,
+            status=self.answer.status,
+            body_bytes=len(self.answer.body),
+            answer_bytes=self.answer.size if same_heads else None,
+            any_length=workload.may_grow or (not self.private and workload.visits > 0),
+            # A traced or counted server is slow, and may close connections because others wait.
+            keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
+            # The last answer on an idle connection may arrive after its holder stopped counting.
+            slack=self.unread + of_warm_up + conditions.idle,
+        )
 
 
-SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
-"""The checks that fail if the kernel loses connections."""
-
-
-def judge(seen: Evidence) -> list[Check]:
-    """Return all checks of a run."""
-    causes = "; ".join(_causes(seen))
-    return [
+def judge(seen: Evidence) -> None:
+    """Store all checks in the run, and set its state and reason."""
+    run, causes = seen.run, "; ".join(_causes(seen))
+    run.checks = [
         check.model_copy(update={"detail": f"{check.detail} ({causes})"})
         if causes and not check.holds and check.name in SPOILED_BY_KERNEL
         else check
         for check in _checks(seen)
     ]
+    failure = first_failure(run.checks)
+    run.state = "failed" if failure else "held"
+    run.reason = Reason(label=failure.label, text=failure.detail) if failure else None
 
 
-def _causes(seen: Evidence) -> Iterator[str]:
-    """Yield the kernel's actions that may have caused a failure, and their fixes."""
-    if seen.forgotten:
-        yield (
-            f"the kernel had no room for {seen.forgotten:,} connections in TIME_WAIT and may have "
-            f"reset their clients; fix: {TIME_WAIT_FIX}"
-        )
-    if seen.overflows:
-        fix = ACCEPT_QUEUE_FIX
-        if seen.own_backlog is not None:
-            fix = f"a larger backlog than the server's own of {seen.own_backlog:,} (--backlog)"
-        yield (
-            f"connections met a full accept queue {seen.overflows:,} times and clients tried again "
-            f"later; fix: {fix}"
-        )
-
-
-def first_failure(checks: list[Check]) -> Check | None:
+def first_failure(checks: Sequence[Check]) -> Check | None:
     """Return the first failed check; None if all passed."""
     return next((check for check in checks if not check.holds), None)
 
 
+def _causes(seen: Evidence) -> Iterator[str]:
+    """Yield the kernel's actions that may have caused a failure, and their fixes."""
+    kernels = [tcp for host in seen.loaded.hosts if (tcp := host.report.host.tcp)]
+    if forgotten := sum(tcp.time_wait_overflows for tcp in kernels):
+        yield (
+            f"the kernel had no room for {forgotten:,} connections in TIME_WAIT and may have "
+            f"reset their clients; fix: {TIME_WAIT_FIX}"
+        )
+    if overflows := sum(tcp.listen_overflows for tcp in kernels):
+        uses = [use for host in seen.loaded.hosts if (use := host.report.servers)]
+        backlogs = [use.own_backlog for use in uses if use.own_backlog is not None]
+        short = min((own for own in backlogs if own < seen.spec.connections), default=None)
+        fix = ACCEPT_QUEUE_FIX
+        if short is not None:
+            fix = f"a larger backlog than the server's own of {short:,} (--backlog)"
+        yield (
+            f"connections met a full accept queue {overflows:,} times and clients tried again "
+            f"later; fix: {fix}"
+        )
+
+
 def _checks(seen: Evidence) -> Iterator[Check]:
-    died = f"the server {seen.died}, {_progress(seen)}"
-    yield _check("server alive", not seen.died, "died", died)
-    if seen.load and seen.load.tool:
-        yield from _check_load(seen, seen.load)
-    yield from seen.counts
-    yield from _check_statistics(seen)
+    asked, outcome = seen.asked, seen.loaded.outcome
+    ended = [(host, end) for host, of in seen.stopped.items() for end in of.servers]
+    died = _who_died(seen, ended)
+    yield _check("server alive", not died, "died", f"the server {died}, {_done(asked, outcome)}")
+    if outcome.tool:
+        yield from load_checks(asked, outcome)
+    yield from _check_counts(seen)
+    if seen.run.kind == "server":  # baselines and reference servers print no statistics
+        yield from _check_statistics(seen, asked)
     yield from _check_little(seen)
     yield from _check_idle(seen)
-    if seen.balancer:
-        yield from _check_balancer(seen.balancer)
-    yield _check("server's end", not seen.stopped, "bad end", f"the server {seen.stopped}")
+    if balancer := next((of.balancer for of in seen.stopped.values() if of.balancer), None):
+        yield from _check_balancer(balancer)
+    wrong = [wrong_end(end) for _, end in ended] if seen.run.kind == "server" else []
+    end = _first(wrong, ended)
+    yield _check("server's end", not end, "bad end", f"the server {end}")
 
 
-def _check_load(seen: Evidence, load: Outcome) -> Iterator[Check]:
-    """Check that the load generator ended by itself, in time, with status 0 and with a report;
-    then its figures."""
-    tool, done, figures = load.tool, _progress(seen), load.figures
-    limit = f"not done after {seen.timeout:g} s, {done}"
+def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
+    """Check that a load generator ended by itself, in time, with status 0 and with a report; then
+    its figures."""
+    tool, done, figures = load.tool, _done(asked, load), load.figures
+    limit = f"not done after {asked.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
     said = load.message or f"{tool} ended with status {load.status}"
     ended = load.timed_out or load.status == 0
@@ -152,128 +187,133 @@ def _check_load(seen: Evidence, load: Outcome) -> Iterator[Check]:
     if figures is None:
         yield _check("completed", False, "no report", f"{tool} wrote no report, {done}")
     elif isinstance(figures, AbFigures):
-        yield from _check_ab(seen, figures)
+        yield from _check_ab(asked, figures)
     elif isinstance(figures, WrkFigures):
-        yield from _check_wrk(seen, figures)
+        yield from _check_wrk(asked, figures)
     else:
-        yield from _check_open(seen, figures)
+        yield from _check_open(asked, figures)
     if load.body_bytes is not None:
-        yield from _check_bytes(seen, load.body_bytes)
+        yield _check_bytes(asked, load.body_bytes)
 
 
-def _check_completed(seen: Evidence, done: int) -> Check:
-    return _check("completed", done == seen.asked, "incomplete", _of(done, seen.asked))
+def _check_completed(asked: Asked, done: int) -> Check:
+    return _check("completed", done == asked.requests, "incomplete", _of(done, asked.requests))
 
 
 def _check_failures(count: int, detail: str) -> Check:
     return _check("none failed", not count, f"{count:,} failed", detail)
 
 
-def _check_kept(seen: Evidence, kept: int) -> Iterator[Check]:
-    if seen.keep_alive:
-        detail = f"only {kept:,} of {seen.asked:,} responses kept the connection"
-        yield _check("kept alive", kept >= KEPT_SHARE * seen.asked, "closes", detail)
+def _check_kept(asked: Asked, kept: int) -> Iterator[Check]:
+    if asked.keep_alive:
+        detail = f"only {kept:,} of {asked.requests:,} responses kept the connection"
+        yield _check("kept alive", kept >= KEPT_SHARE * asked.requests, "closes", detail)
 
 
-def _listed(counts: dict[str, int]) -> str:
+def _listed(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{kind} {n:,}" for kind, n in counts.items() if n)
 
 
-def _check_ab(seen: Evidence, figures: AbFigures) -> Iterator[Check]:
-    yield _check_completed(seen, figures.complete)
+def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
+    yield _check_completed(asked, figures.complete)
     kinds = _listed(figures.failures)
-    failed = f"{figures.failed:,} of {seen.asked:,} requests failed" + (kinds and f" ({kinds})")
-    yield _check_failures(figures.failed, failed)
+    failed = f"{figures.failed:,} of {asked.requests:,} requests failed"
+    yield _check_failures(figures.failed, failed + (kinds and f" ({kinds})"))
     errors = f"{figures.write_errors:,} requests could not be sent completely"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
     # With keep-alive ab also counts bytes of responses that it does not wait for.
-    yield from _check_bytes(seen, figures.html_bytes, seen.slack)
+    yield _check_bytes(asked, figures.html_bytes, asked.slack)
     # ab counts all other responses as "non-2xx", redirects too.
-    expected = 0 if 200 <= seen.probe_status < 300 else seen.asked
+    expected = 0 if 200 <= asked.status < 300 else asked.requests
     others = abs(figures.non_2xx - expected)
-    detail = f"{others:,} of {seen.asked:,} responses were not {seen.probe_status // 100}xx"
+    detail = f"{others:,} of {asked.requests:,} responses were not {asked.status // 100}xx"
     yield _check("status class", others == 0, f"{others:,} other", detail)
-    if seen.answer_bytes is not None and not seen.any_length:
-        due, came = seen.answer_bytes * seen.asked, figures.transferred_bytes
+    if asked.answer_bytes is not None and not asked.any_length:
+        due, came = asked.answer_bytes * asked.requests, figures.transferred_bytes
         detail = f"{came:,} bytes with all heads, not {due:,}: some responses differ"
         yield _check("same answers", came == due, "other answers", detail)
-    yield from _check_kept(seen, figures.keep_alive)
+    yield from _check_kept(asked, figures.keep_alive)
 
 
-def _check_bytes(seen: Evidence, came: int, slack: int = 0) -> Iterator[Check]:
-    """Check the number of body bytes against that of the first response."""
-    if seen.page_bytes is None:
-        return
-    due = seen.page_bytes * seen.asked
-    if seen.any_length:
+def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
+    """Return the check of the number of body bytes against that of the first response."""
+    due = asked.body_bytes * asked.requests
+    if asked.any_length:
         # With -l ab accepts any length, an empty response too.
         detail = f"{came:,} bytes were received, at least {due:,} expected"
-        yield _check("whole pages", came >= due, "cut off", detail)
-        return
-    whole = due <= came <= due + slack * seen.page_bytes
+        return _check("whole pages", came >= due, "cut off", detail)
+    whole = due <= came <= due + slack * asked.body_bytes
     label = "cut off" if came < due else "too long"
-    yield _check("whole pages", whole, label, f"{came:,} bytes were received, {due:,} expected")
+    return _check("whole pages", whole, label, f"{came:,} bytes were received, {due:,} expected")
 
 
-def _check_wrk(seen: Evidence, figures: WrkFigures) -> Iterator[Check]:
+def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
     """Check the figures of wrk, which continues after errors: all that it has counted."""
     # The status is checked first: if all are 408 or 503, their number is not relevant.
-    wanted = str(seen.probe_status)
+    wanted = str(asked.status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
     detail = f"{others:,} of {figures.complete:,} responses were not {wanted} but {instead}"
     yield _check("status", not others, f"{others:,} other", detail)
-    yield _check_completed(seen, figures.complete)
+    yield _check_completed(asked, figures.complete)
     extra = f"{figures.unasked:,} more responses than requests"
     yield _check("all asked for", not figures.unasked, f"{figures.unasked:,} too many", extra)
-    errors = f"errors: {_listed(figures.errors)}; {_progress(seen)}"
+    errors = f"errors: {_listed(figures.errors)}; {_of(figures.complete, asked.requests)}"
     yield _check_failures(sum(figures.errors.values()), errors)
-    if seen.page_bytes is not None:
-        due = seen.page_bytes
-        wrong = sum(
-            number
-            for length, number in figures.lengths.items()
-            if int(length) < due or (int(length) > due and not seen.any_length)
-        )
-        detail = f"{wrong:,} of {seen.asked:,} bodies do not have the {due:,} bytes of the first"
-        yield _check("whole pages", not wrong, "other length", detail)
-    yield from _check_kept(seen, figures.complete - figures.closes)
+    due = asked.body_bytes
+    wrong = sum(
+        number
+        for length, number in figures.lengths.items()
+        if int(length) < due or (int(length) > due and not asked.any_length)
+    )
+    detail = f"{wrong:,} of {asked.requests:,} bodies do not have the {due:,} bytes of the first"
+    yield _check("whole pages", not wrong, "other length", detail)
+    yield from _check_kept(asked, figures.complete - figures.closes)
 
 
-def _check_open(seen: Evidence, figures: OpenLoopFigures) -> Iterator[Check]:
+def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
     """Check that all requests were sent and answered, with the right status."""
+    done = figures.succeeded
     errors = ", ".join(f"{n:,} x {text}" for text, n in figures.errors.items())
-    yield _check_failures(sum(figures.errors.values()), f"{errors}; {_progress(seen)}")
-    wrong = {code: n for code, n in figures.status_codes.items() if code != str(seen.probe_status)}
+    errors += f"; {_of(done, asked.requests)}"
+    yield _check_failures(sum(figures.errors.values()), errors)
+    wrong = {code: n for code, n in figures.status_codes.items() if code != str(asked.status)}
     listed = ", ".join(f"{n:,} x {code}" for code, n in wrong.items())
     label = f"{sum(wrong.values()):,} other"
-    yield _check("status", not wrong, label, f"{listed} and not {seen.probe_status}")
-    yield _check_completed(seen, figures.succeeded)
+    yield _check("status", not wrong, label, f"{listed} and not {asked.status}")
+    yield _check_completed(asked, done)
 
 
-def check_count(what: str, got: int, due: int, most: int | None) -> Check:
-    """Return the check of a number in Redis. `most`: None if other clients may be counted, too."""
-    holds = got >= due and (most is None or got <= most)
-    detail = f"{due:,} {what} expected, {got:,} counted"
-    return _check(f"{what} in Redis", holds, "miscount", detail)
+def _check_counts(seen: Evidence) -> Iterator[Check]:
+    """Check the increase of the counts in Redis, which are independent of the load generator. If
+    other clients may be counted, too, it has no maximum."""
+    workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
+    for what, each, got in (
+        ("visitors", workload.visits, seen.loaded.visits),
+        ("remarks", workload.remarks, seen.loaded.remarks),
+    ):
+        if each:
+            due, most = each * requests, each * (requests + seen.unread)
+            holds = got >= due and (got <= most or not seen.private)
+            detail = f"{due:,} {what} expected, {got:,} counted"
+            yield _check(f"{what} in Redis", holds, "miscount", detail)
 
 
-def _check_statistics(seen: Evidence) -> Iterator[Check]:
-    """Check that the server's own count agrees with the load generator's."""
-    if seen.silent:
-        return
-    own, right = seen.statistics, f"{seen.probe_status // 100}xx"
+def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
+    """Check that the server's own count agrees with the load generator's, with the first request
+    and the warm-up."""
+    own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"
         yield _check("server's statistics", False, "no statistics", none)
         return
-    due = seen.least_requests
-    enough = due <= own.requests <= due + seen.slack
+    due = 1 + loaded.warmed_up + asked.requests + (loaded.idle.requests if loaded.idle else 0)
+    enough = due <= own.requests <= due + asked.slack
     detail = f"the server counted {own.requests:,} requests, it was sent {due:,}"
-    if seen.slack:
-        detail += f" to {due + seen.slack:,}"
+    if asked.slack:
+        detail += f" to {due + asked.slack:,}"
     yield _check("server's count", enough, "miscount", detail)
-    if seen.idle:
+    if loaded.idle:
         return  # idle connections send other requests
     wrong = {name: n for name, n in own.responses.items() if n and name != right}
     listed = ", ".join(f"{n:,} x {name}" for name, n in wrong.items())
@@ -282,10 +322,15 @@ def _check_statistics(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_little(seen: Evidence) -> Iterator[Check]:
-    law = seen.little
+    run, law = seen.run, seen.run.littles_law
     if law is None:
         return
-    below, above = seen.little_tolerance
+    below, above = little_tolerance(
+        seen.spec,
+        seen.loaded.outcome.wall_seconds,
+        longest=run.latency.max / 1000 if run.latency else 0.0,
+        foreign=(run.process and run.process.foreign_share) or 0.0,
+    )
     detail = (
         f"{law.rate:,.0f} requests/s of {law.mean_ms:,.1f} ms each are {law.product:,.1f} at once, "
         f"not {law.concurrency:,}"
@@ -294,8 +339,22 @@ def _check_little(seen: Evidence) -> Iterator[Check]:
     yield _check("Little's law", -below <= law.deviation <= above, label, detail)
 
 
+def little_tolerance(
+    spec: RunSpec, wall: float, *, longest: float, foreign: float
+) -> tuple[float, float]:
+    """Return the limits of the deviation from Little's law, below and above 0.
+
+    At the end of a run connections become fewer. This matters if each has few requests, or if the
+    slowest request (`longest`, in seconds) takes a large part of the run. If other processes use
+    the CPUs (`foreign`: their share), ab waits for a CPU between requests, outside of their times.
+    """
+    clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
+    end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
+    return min(1.0, LITTLE_BELOW + end + clock + foreign), LITTLE_ABOVE + clock
+
+
 def _check_idle(seen: Evidence) -> Iterator[Check]:
-    idle = seen.idle
+    idle = seen.loaded.idle
     if idle is None:
         return
     detail = f"only {idle.held:,} of {idle.asked:,} idle connections were open at the end"
@@ -316,12 +375,34 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
     yield _check("nginx' end", end.status == 0, "nginx ended", detail)
 
 
+def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
+    """Return how a server ended before SIGTERM, for a sentence; empty if none did."""
+    alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
+    return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
+
+
+def wrong_end(end: Ended) -> str:
+    """Return the error at one server's end; empty if there is none."""
+    if not end.obeyed:
+        return "did not end after SIGTERM and had to be killed"
+    return "" if end.status == 0 else end.describe()
+
+
+def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
+    """Return the first text that is not empty, with its instance if there are several."""
+    at = next((number for number, text in enumerate(texts) if text), None)
+    if at is None or len(ended) == 1:
+        return "" if at is None else texts[at]
+    where = f" on {ended[at][0]}" if ended[at][0] else ""
+    return f"{texts[at]}, instance {at + 1} of {len(ended)}{where}"
+
+
 def _check(name: str, holds: bool, label: str, detail: str) -> Check:
     return Check(name=name, holds=holds, **({} if holds else {"label": label, "detail": detail}))
 
 
-def _progress(seen: Evidence) -> str:
-    return _of(seen.load.completed if seen.load else None, seen.asked)
+def _done(asked: Asked, load: Outcome) -> str:
+    return _of(load.completed, asked.requests)
 
 
 def _of(done: int | None, asked: int) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.host.project import ROOT
-from bench.records.conditions import ASPECTS, BASELINE_PREFIX, Value
+from bench.records.conditions import ASPECTS, Value
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan
 from bench.records.results import KeptOptions, Results
@@ -34,7 +34,7 @@ from bench.studies.runs import (
     answering,
 )
 from bench.studies.study import DeclaredStudy, names, study
-from bench.subjects.subject import discover, known_names
+from bench.subjects.subject import chosen_names
 
 BOTH = {"both": ("no", "yes")}
 
@@ -62,25 +62,17 @@ class SweepOptions(KeptOptions):
         return self.model_copy(update={"parts": answering(part, SLICE if can_slice else 0.0)})
 
     @property
-    def subjects(self) -> tuple[str, ...] | None:
-        """Return the servers of all parts, and requested baselines; None: the project's servers."""
-        named = [name for part in self.parts for name in part.subjects or ()]
-        known = known_names(discover())
-        baselines = [
-            BASELINE_PREFIX + x for p in self.parts if p.baselines for x in p.subjects or ()
-        ]
-        return (
-            tuple(dict.fromkeys([*named, *(name for name in baselines if name in known)])) or None
-        )
+    def subjects(self) -> list[str]:
+        """Return the names of the servers of all parts, then of requested baselines. Raise
+        UserError if a server is unknown."""
+        found = [name for part in self.parts for name in chosen_names(part.subjects)]
+        parts = [part for part in self.parts if part.baselines]
+        found += [name for part in parts for name in chosen_names(part.subjects, baselines=True)]
+        return list(dict.fromkeys(found))
 
     def values(self, condition: str) -> set[Value]:
         """Return all values of one condition, of all parts."""
         return {value for part in self.parts for value in part.values(condition)}
-
-    @property
-    def baselines(self) -> bool:
-        """Return whether a part without named servers requests the baselines."""
-        return any(part.baselines for part in self.parts if part.subjects is None)
 
 
 def add_plan(sub: argparse.ArgumentParser) -> None:
@@ -132,7 +124,7 @@ def sweep_parser() -> argparse.ArgumentParser:
         "Exit status: 0 all results valid, 1 not all, 2 could not start, 130 after Ctrl-C.",
     )
     add_plan(sub)
-    file = "run on the hosts in FILE, see bench/stations/hosts.py (default: this machine)"
+    file = "run on the hosts in FILE, see bench/stations/site.py (default: this machine)"
     sub.add_argument("--hosts", type=Path, metavar="FILE", help=file)
     add_results(sub, ROOT / "results")
     sub.add_argument(
@@ -179,6 +171,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         raise UserError(
             f"{', '.join(writing)}: writes data, so it needs a private Redis. Leave out --redis"
         )
+    servers = words_of(options.servers)
     levels = [value_of("--levels", x, positive, "20,100,500") for x in words_of(options.levels)]
     plan = Plan(
         full=options.full,
@@ -188,7 +181,7 @@ def _plan(options: argparse.Namespace) -> Plan:
         timeout=options.timeout,
         workloads=workloads,
         varied=_varied(options),
-        subjects=tuple(words_of(options.servers)) or None,
+        subjects=tuple(chosen_names(servers)) if servers else None,
         baselines=options.baselines,
     )
     if set(plan.values("instances")) != {1} and set(plan.values("balancer")) == {"none"}:

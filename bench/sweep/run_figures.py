@@ -198,7 +198,7 @@ def _servers(
         samples=min(use.samples for use in uses),
         source=f"CPU: {scope}; switches: {counted}",
         **_sums(uses, PEAKS),
-        **_sums([use.tcp for use in uses], TcpCounters._fields),
+        **_sums([seen.report.host.tcp for seen in serving], TcpCounters._fields),
     )
 
 

@@ -89,15 +89,14 @@ def _sweeper(
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))
     left_out = before.left_out if before else options.not_wanted
-    named = options.subjects and tuple(x for x in options.subjects if x not in left_out)
-    subjects = site.survey(named, options.baselines, some)
+    subjects = site.survey([x for x in options.subjects if x not in left_out], some)
     if before is None:
         options = options.answering(bool(site.slicing()))
     if any(options.values("quota")):
         site.require_slicing()
     planned = plan_runs(options.parts, subjects)
     site.open_redis(options.redis)
-    diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits(), site.roles())
+    diagnosis = doctor.diagnose(planned.runs, facts, site.redis, site.limits())
     results = begun(options, planned, diagnosis, site)
     if before:
         require_same(before, results)
@@ -142,7 +141,7 @@ def begun(
         workloads=workloads,
         studies=[one.record() for one in options.studies if one.reference],
         expect=[each for one in options.studies for each in one.expect],
-        peers=site.peers(),
+        peers=site.server.peers,
         left_out={**options.not_wanted, **site.left_out()},
     )
 

@@ -19,7 +19,7 @@ from bench.host.project import ROOT
 from bench.load.ab import AB
 from bench.load.outcome import Load, Outcome
 from bench.subjects.subject import discover
-from bench.sweep.checks import Evidence, first_failure, judge
+from bench.sweep.checks import Asked, first_failure, load_checks
 
 REQUESTS, CLIENTS = 1000, 30
 AB_SECONDS = 12.0
@@ -85,18 +85,7 @@ def _loaded(scene: Scene) -> tuple[float, Failed | None]:
 def _failure(came: Outcome, length: int) -> tuple[Failed | None, int]:
     """Return a failure unless every request got a complete response with a body of this length.
     If only the time limit was reached, return also the number of requests that were answered."""
-    seen = Evidence(
-        asked=REQUESTS,
-        timeout=AB_SECONDS,
-        probe_status=HTTPStatus.OK,
-        died="",
-        stopped="",
-        statistics=None,
-        silent=True,  # other checks judge the server's own statistics
-        load=came,
-        page_bytes=length,
-    )
-    checks = judge(seen)
+    checks = list(load_checks(Asked(REQUESTS, AB_SECONDS, HTTPStatus.OK, length), came))
     failure = first_failure(checks)
     if failure is None:
         return None, 0

@@ -33,7 +33,7 @@ def swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
     def sweep(options: SweepOptions) -> Done:
         results = results_of([of_memory(3_000_000)])
-        select(options.subjects, options.baselines, options.programs, results.left_out)
+        select(options.subjects, options.programs, results.left_out)
         parts.extend(options.parts)
         save(results, tmp_path)
         return Done(0, tmp_path)

@@ -20,7 +20,7 @@ from bench.records.environment import UNLIMITED, DoctorLine, Finding, Limit, Sys
 from bench.records.errors import UserError
 from bench.records.figures import Balancer, Role
 from bench.records.plan import Plan, RunSpec
-from bench.stations.hosts import load_hosts
+from bench.stations.site import load_hosts
 from bench.studies.runs import runs_in_order
 
 ROOMY = SystemLimits(
@@ -378,7 +378,8 @@ ROLES: dict[str, Role] = {"load": "load", "nginx": "nginx", "server": "server", 
 def on_hosts(runs: list[RunSpec], host: str, **change: int) -> list[Finding]:
     """Return what limits runs if one host has other limits than enough."""
     limits = dict.fromkeys(ROLES, ROOMY) | {host: ROOMY.model_copy(update=change)}
-    return assess(runs, limits["load"], limits, ROLES)
+    hosts = [(name, role, limits[name]) for name, role in ROLES.items()]
+    return assess(runs, limits["load"], hosts)
 
 
 def run(level: int, balancer: Balancer = "none") -> RunSpec:
@@ -425,6 +426,7 @@ def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: li
     """Ports reused on loopback only stay in TIME_WAIT between hosts. ip-sysctl.rst: 2, the kernel's
     default, is for loopback traffic only."""
     scarce = ROOMY.model_copy(update={"ports": 900, "time_wait_reuse": reuse})
-    found = assess([run(100, "close")], scarce, dict.fromkeys(ROLES, scarce), ROLES)
+    every = [(name, role, scarce) for name, role in ROLES.items()]
+    found = assess([run(100, "close")], scarce, every)
     assert [one.limit.partition(":")[0] for one in found] == hosts
     assert {one.about for one in found} <= {Limit.RESTING_PORTS}

@@ -29,9 +29,8 @@ from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
 from bench.stations import remote
-from bench.stations.hosts import AgentHost
 from bench.stations.orders import ServerOrder
-from bench.stations.remote import HostLost, RemoteStation
+from bench.stations.remote import AgentHost, HostLost, RemoteStation
 
 from ..whole_sweep import AGENT, MARK, marked, strays
 

@@ -199,7 +199,7 @@ def test_a_server_that_is_not_requested_is_not_built(monkeypatch: pytest.MonkeyP
     found: list[sweep.SweepOptions] = []
 
     class Here:
-        def survey(self, names: list[str], baselines: bool, some: bool) -> None:
+        def survey(self, names: list[str], some: bool) -> None:
             raise Asked(*names)
 
     def keep(options: sweep.SweepOptions) -> sweep.Done:

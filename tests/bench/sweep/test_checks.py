@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Whether a run is valid, from ab's recorded output and invented ends of servers."""
+"""Whether a load is valid, from the recorded output of ab and oha and invented figures of wrk; and
+whether a run is valid, from invented counts."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,28 +8,43 @@ from typing import Any
 
 import pytest
 
+from bench.host.kernel import TcpCounters
+from bench.host.machine import HostCount
 from bench.load.ab import abort_message, completed_before_abort, parse_report
+from bench.load.client import Response
 from bench.load.open_loop import parse
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
 from bench.records.conditions import Conditions
 from bench.records.figures import LittlesLaw, ServerStatistics, WrkFigures
 from bench.records.plan import RunSpec
+from bench.records.run import Run
 from bench.services.balancer import BalancerEnd
-from bench.sweep.checks import Evidence, check_count, first_failure, judge
-from bench.sweep.evidence import little_tolerance
+from bench.stations.orders import Stopped
+from bench.subjects.running import Ended
+from bench.sweep.checks import (
+    Asked,
+    Evidence,
+    first_failure,
+    judge,
+    little_tolerance,
+    load_checks,
+)
+from bench.sweep.loading import Loaded
+
+from .test_run_figures import OUTCOME, REDIS, REQUESTS, USUAL, entered, seen, use
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 
-
-def counted(**responses: int) -> ServerStatistics:
-    """Return what a server has counted: counted(ok=9, _5xx=1)."""
-    names = {name.strip("_").replace("ok", "2xx"): count for name, count in responses.items()}
-    return ServerStatistics(requests=sum(names.values()), responses=names)
+Made = tuple[Asked, Outcome]
+"""A load and its outcome."""
 
 
-def evidence(name: str, status: int = 0, asked: int = 2000, **other: Any) -> Evidence:
-    """Return what is known of a run whose output of ab was recorded."""
+def recorded(
+    name: str, status: int = 0, requests: int = 2000, first: int = 200, **asked: Any
+) -> Made:
+    """Return a load whose output of ab was recorded; `status`: ab's own, `first`: that of the first
+    response."""
     report = (RECORDED / f"{name}.txt").read_text()
     figures = parse_report(report)
     ab = Outcome(
@@ -40,50 +56,34 @@ def evidence(name: str, status: int = 0, asked: int = 2000, **other: Any) -> Evi
         message=abort_message((RECORDED / f"{name}.err").read_text()),
         report=report,
     )
-    known = {
-        "probe_status": 200,
-        "died": "",
-        "stopped": "",
-        "statistics": counted(ok=asked + 41),
-        "load": ab,
-        "least_requests": asked + 41,
-    }
-    return Evidence(asked, 20, **{**known, **other})
+    return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab
 
 
-def by_ab(seen: Evidence, **figures: Any) -> Evidence:
-    """Return the evidence with other figures of ab."""
-    return replace(
-        seen, load=replace(seen.load, figures=seen.load.figures.model_copy(update=figures))
-    )
+def by_ab(made: Made, **figures: Any) -> Made:
+    """Return the load with other figures of ab."""
+    asked, ab = made
+    return asked, replace(ab, figures=ab.figures.model_copy(update=figures))
 
 
-def good(**other: Any) -> Evidence:
-    return evidence("good", **other)
+def good(**asked: Any) -> Made:
+    return recorded("good", **asked)
 
 
-def redirected(**other: Any) -> Evidence:
-    """Return a run of 500 redirects. ab calls them and errors alike "non-2xx"."""
-    return evidence("redirect", asked=500, **{"probe_status": 302, "silent": True, **other})
+def redirected(first: int = 302, **asked: Any) -> Made:
+    """Return a load of 500 redirects. ab calls them and errors alike "non-2xx"."""
+    return recorded("redirect", 0, 500, first, body_bytes=0, **asked)
 
 
-RESET = evidence("exceptions", asked=5000)
-EACH = redirected().load.figures.transferred_bytes // 500
-LAW = LittlesLaw(concurrency=100, rate=8000, mean_ms=20, product=160, deviation=0.6)
+EACH = redirected()[1].figures.transferred_bytes // 500
 
 
-def law(**other: Any) -> Evidence:
-    return good(little=LAW.model_copy(update=other), little_tolerance=(0.5, 0.2))
-
-
-def oha(name: str, asked: int = 500, page: int = 508, **other: Any) -> Evidence:
-    """Return what is known of a run of the open loop."""
+def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
+    """Return a load of the open loop."""
     figures, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
     done = figures.succeeded if figures else None
     came = Outcome(tool="oha", status=0, figures=figures, completed=done, body_bytes=body)
     any_length = other.pop("any_length", False)
-    seen = replace(good(any_length=any_length), load=replace(came, **other))
-    return replace(seen, asked=asked, page_bytes=page)
+    return Asked(requests, 20, 200, page, any_length=any_length), replace(came, **other)
 
 
 WRK = WrkFigures(
@@ -98,97 +98,61 @@ WRK = WrkFigures(
 LONGER = WRK.model_copy(update={"lengths": {"240": 1995, "241": 5}})
 
 
-def wrk(figures: WrkFigures | None = WRK, **other: Any) -> Evidence:
-    """Return what is known of a run of wrk."""
-    page = {name: other.pop(name) for name in ("page_bytes", "any_length") if name in other}
+def wrk(figures: WrkFigures | None = WRK, any_length: bool = False, **other: Any) -> Made:
+    """Return a load of wrk."""
     done = figures.complete if figures else None
     came = Outcome(tool="wrk", figures=figures, completed=done, **({"status": 0} | other))
-    known = {"page_bytes": 240, "keep_alive": True, **page}
-    return replace(good(statistics=counted(_3xx=2041)), load=came, probe_status=302, **known)
+    return Asked(2000, 20, 302, 240, any_length=any_length, keep_alive=True), came
 
 
-def wrk_saw(**figures: Any) -> Evidence:
+def wrk_saw(**figures: Any) -> Made:
     return wrk(WRK.model_copy(update=figures))
 
 
-def nginx(errors: int, status: int) -> Evidence:
-    end = BalancerEnd(errors=errors, last_error="connect() failed", status=status)
-    return good(balancer=end)
-
-
+INTERRUPTED = recorded("interrupted")
 FAILED = [
     # ab's own words
-    (evidence("reset", 104), "reset", "Connection reset by peer (104), 998 of 2,000 completed"),
-    (evidence("died", 111), "refused", "Connection refused (111), 1,525 of 2,000 completed"),
-    (evidence("stalled", 119), "stalled", "has expired (70007), 700 of 2,000 completed"),
-    (evidence("refused", 111), "refused", "of 2,000 requests an unknown number completed"),
-    (evidence("descriptors", 24), "descriptors", "socket: Too many open files (24)"),
-    (evidence("length"), "40 failed", "40 of 2,000 requests failed (length 40)"),
-    (evidence("dropped"), "2 failed", "2 of 2,000 requests failed (length 2)"),
-    (evidence("non_2xx"), "34 other", "34 of 2,000 responses were not 2xx"),
-    (evidence("interrupted"), "incomplete", "700 of 2,000 completed"),
-    (RESET, "29 failed", "29 of 5,000 requests failed (length 21, exceptions 8)"),
-    # what the kernel has lost, with its fix
-    (replace(RESET, forgotten=1234), "29 failed", "no room for 1,234 connections in TIME_WAIT"),
-    (replace(RESET, forgotten=1234), "29 failed", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
-    (replace(RESET, overflows=77), "29 failed", "met a full accept queue 77 times"),
-    (replace(RESET, overflows=77), "29 failed", "fix: sudo sysctl -w net.core.somaxconn=65535)"),
-    (replace(RESET, overflows=77, own_backlog=10), "29 failed", "own of 10 (--backlog))"),
+    (recorded("reset", 104), "reset", "Connection reset by peer (104), 998 of 2,000 completed"),
+    (recorded("died", 111), "refused", "Connection refused (111), 1,525 of 2,000 completed"),
+    (recorded("stalled", 119), "stalled", "has expired (70007), 700 of 2,000 completed"),
+    (recorded("refused", 111), "refused", "of 2,000 requests an unknown number completed"),
+    (recorded("descriptors", 24), "descriptors", "socket: Too many open files (24)"),
+    (recorded("length"), "40 failed", "40 of 2,000 requests failed (length 40)"),
+    (recorded("dropped"), "2 failed", "2 of 2,000 requests failed (length 2)"),
+    (recorded("non_2xx"), "34 other", "34 of 2,000 responses were not 2xx"),
+    (INTERRUPTED, "incomplete", "700 of 2,000 completed"),
+    (
+        recorded("exceptions", requests=5000),
+        "29 failed",
+        "29 of 5,000 requests failed (length 21, exceptions 8)",
+    ),
     # what ab does not see
-    (evidence("dropped_with_l", page_bytes=1500, any_length=True), "cut off", "2,997,000 bytes"),
-    (good(page_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
-    (good(page_bytes=1499), "too long", ""),
+    (recorded("dropped_with_l", any_length=True), "cut off", "2,997,000 bytes"),
+    (good(body_bytes=1501), "cut off", "3,000,000 bytes were received, 3,002,000 expected"),
+    (good(body_bytes=1499), "too long", ""),
     (good(keep_alive=True), "closes", "only 0 of 2,000 responses kept the connection"),
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
     # what comes before what ab said
     (
-        replace(
-            evidence("interrupted"), load=replace(evidence("interrupted", 1).load, timed_out=True)
-        ),
+        (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
         "timed out",
         "not done after 20 s, 700 of 2,000 completed",
     ),
-    (
-        evidence("died", 111, died="ended with status 3"),
-        "died",
-        "server ended with status 3, 1,525",
-    ),
-    (replace(good(), load=replace(good().load, command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
+    ((good()[0], replace(good()[1], command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
     # redirects, and errors in their place
-    (redirected(probe_status=200), "500 other", ""),
-    (evidence("non_2xx", probe_status=302), "", "1,966 of 2,000 responses were not 3xx"),
-    (by_ab(redirected(page_bytes=0), html_bytes=5100), "too long", "5,100 bytes were received, 0"),
+    (redirected(200), "500 other", ""),
+    (recorded("non_2xx", first=302), "", "1,966 of 2,000 responses were not 3xx"),
+    (by_ab(redirected(), html_bytes=5100), "too long", "5,100 bytes were received, 0"),
     (
-        by_ab(redirected(page_bytes=0, answer_bytes=EACH), transferred_bytes=EACH * 500 - 34),
+        by_ab(redirected(answer_bytes=EACH), transferred_bytes=EACH * 500 - 34),
         "other answers",
         f"{EACH * 500 - 34:,} bytes with all heads, not {EACH * 500:,}",
     ),
-    # the server's own count
-    (good(statistics=counted(ok=2040)), "", "the server counted 2,040 requests, it was sent 2,041"),
-    (good(statistics=counted(ok=2042)), "miscount", ""),
-    (good(statistics=counted(ok=2038, _5xx=3)), "", "3 x 5xx"),
-    (good(statistics=None), "no statistics", ""),
-    (good(stopped="ended with status 4"), "", "the server ended with status 4"),
-    # Redis, Little's law, idle connections, nginx
-    *(
-        (
-            good(counts=(check_count("visitors", count, 2000, most),)),
-            "miscount",
-            f"2,000 visitors expected, {count:,} counted",
-        )
-        for count, most in ((1999, 2000), (2001, 2000), (2101, 2100))
-    ),
-    (law(), "impossible", "8,000 requests/s of 20.0 ms each are 160.0 at once, not 100"),
-    (law(product=40, deviation=-0.6), "too little load", ""),
-    (good(idle=IdleReport(1000, 900, 3, 1000, 0)), "not idle", ""),
-    (good(idle=IdleReport(1000, 1000, 50_000, 51_000, 50_000)), "", "connections 50,000 times"),
-    (nginx(errors=2, status=0), "2 by nginx", "from a server for 2 requests (connect() failed)"),
-    (nginx(errors=0, status=-9), "nginx ended", ""),
     # oha
     (oha("died"), "250 failed", "240 x Connection refused (os error 111)"),
     (oha("dropped"), "5 failed", "closed before message completed; 495 of 500 completed"),
     (oha("errors"), "5 other", "5 x 500 and not 200"),
-    (oha("good", asked=501), "incomplete", "500 of 501 completed"),
+    (oha("good", requests=501), "incomplete", "500 of 501 completed"),
     (oha("good", page=509), "cut off", "254,000 bytes were received, 254,500 expected"),
     (oha("good", page=507), "too long", ""),
     (oha("good", page=509, any_length=True), "cut off", ""),
@@ -213,59 +177,31 @@ FAILED = [
     (wrk(None, status=1), "wrk failed", "wrk ended with status 1, of 2,000 requests an unknown"),
     (wrk(None), "no report", ""),
 ]
-"""What is known of a run, the label of its reason, and a part of the reason's text."""
+"""A load, the label of its reason, and a part of the reason's text."""
 
 VALID = {
     "good": good(),
-    "connections forgotten": good(forgotten=9),
-    "redirects": evidence("redirect", 0, 500, probe_status=302, statistics=counted(ok=0, _3xx=541)),
-    "redirects without a page": redirected(page_bytes=0),
-    "redirects of one length": redirected(page_bytes=0, answer_bytes=EACH),
-    "length": good(page_bytes=1500),
-    "length within the slack": good(page_bytes=1499, slack=2),
-    "count within the slack": good(statistics=counted(ok=2042), slack=1),
-    "no count": good(statistics=None, silent=True),
-    "visitors": good(counts=(check_count("visitors", 2000, 2000, 2000),)),
-    "visitors within the slack": good(counts=(check_count("visitors", 2100, 2000, 2100),)),
-    "visitors of others": good(counts=(check_count("visitors", 9999, 2000, None),)),
-    "Little's law": law(product=95, deviation=-0.05),
+    "redirects": redirected(),
+    "redirects of one length": redirected(answer_bytes=EACH),
+    "length within the slack": good(body_bytes=1499, slack=2),
     "kept": by_ab(good(keep_alive=True), keep_alive=1900),
-    "idle": good(idle=IdleReport(1000, 1000, 100, 1000, 0)),
-    "idle, with redirects": good(
-        idle=IdleReport(1000, 980, 1000, 1000, 0), statistics=counted(ok=2000, _3xx=41)
-    ),
-    "nginx": nginx(errors=0, status=0),
     "oha": oha("good"),
     "oha, any length": oha("good", page=507, any_length=True),
     "wrk": wrk(),
     "wrk, any length": wrk(LONGER, any_length=True),
-    "wrk, no length": wrk(LONGER, page_bytes=None),
 }
 
 
-@pytest.mark.parametrize(("seen", "label", "text"), FAILED, ids=range(len(FAILED)))
-def test_a_failed_run_says_why(seen: Evidence, label: str, text: str) -> None:
-    found = first_failure(judge(seen))
+@pytest.mark.parametrize(("made", "label", "text"), FAILED, ids=range(len(FAILED)))
+def test_a_failed_load_says_why(made: Made, label: str, text: str) -> None:
+    found = first_failure(list(load_checks(*made)))
     assert found.label == (label or found.label)
     assert text in found.detail
 
 
-@pytest.mark.parametrize("seen", VALID.values(), ids=VALID)
-def test_a_valid_run(seen: Evidence) -> None:
-    assert first_failure(judge(seen)) is None
-
-
-def test_what_is_checked() -> None:
-    assert [check.name for check in judge(good())] == [
-        *("server alive", "in time", "ab's status", "ab without -r", "completed", "none failed"),
-        *("all sent", "status class", "server's count"),
-        *("server's classes", "server's end"),
-    ]
-
-
-def test_what_the_kernel_lost_is_named_only_where_it_may_be_the_cause() -> None:
-    found = first_failure(judge(evidence("non_2xx", forgotten=9)))
-    assert "TIME_WAIT" not in found.detail
+@pytest.mark.parametrize("made", VALID.values(), ids=VALID)
+def test_a_valid_load(made: Made) -> None:
+    assert first_failure(list(load_checks(*made))) is None
 
 
 def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
@@ -277,3 +213,161 @@ def test_one_late_answer_leaves_the_others_done_before_the_end() -> None:
     busy, above = little_tolerance(spec, wall=2.0, longest=0.02, foreign=0.9)
     assert busy == 1.0, "ab had the CPU for a tenth of the time"
     assert above == most, "more than all cannot be under way on any machine"
+
+
+# ---- Runs ----
+
+
+def gathered(
+    conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
+) -> Evidence:
+    """Return what is known of a run of 4,000 redirects when it is checked: with one request and 99
+    to warm up the server has counted 4,100."""
+    stopped = {"": Stopped(servers=other.pop("ended", [end()]), balancer=other.pop("nginx", None))}
+    run = entered([seen(servers=use())], conditions, stopped=stopped)
+    run.kind = other.pop("kind", "server")
+    run.littles_law = other.pop("law", run.littles_law)
+    spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
+    host = HostCount(1.0, None, None, TcpCounters(*other.pop("tcp", (0, 0, 0, 0))))
+    hosts = [seen(servers=other.pop("servers", use()), host=host)]
+    idle, visits = other.pop("idle", None), other.pop("visits", 4007)
+    loaded = Loaded(other.pop("outcome", OUTCOME), 99, visits, 3, REDIS, 2.5, idle, hosts)
+    return Evidence(run, spec, Response(302, b"", b"." * 240), loaded, stopped, private)
+
+
+def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
+    """Return how a server ended, and what it has counted: end(_3xx=4100)."""
+    classes = {name.strip("_"): count for name, count in (counted or {"_3xx": 4100}).items()}
+    said = ServerStatistics(requests=sum(classes.values()), responses=classes)
+    return Ended(obeyed=obeyed, status=status, statistics=said, last_words="")
+
+
+def idle_of(held: int, reopened: int, requests: int = 1000) -> dict[str, Any]:
+    """Return 1,000 idle connections, of which so many stayed, and what the server has counted."""
+    count = 4100 + requests
+    return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": [end(_3xx=count)]}
+
+
+def of_ab(**figures: int) -> Outcome:
+    return replace(OUTCOME, figures=OUTCOME.figures.model_copy(update=figures))
+
+
+KEPT = USUAL._replace(keep_alive=True)
+SILENT = Ended(obeyed=True, status=0, statistics=None, last_words="")
+ALL_KEPT = of_ab(keep_alive=REQUESTS)
+LAW = LittlesLaw(concurrency=50, rate=8000, mean_ms=10, product=80, deviation=0.6)
+TOO_LITTLE = LAW.model_copy(update={"product": 5, "deviation": -0.9})
+PAGE, LOST = USUAL._replace(workload="guestbook"), {"outcome": of_ab(failed=29)}
+OVERFLOWN = LOST | {"tcp": (77, 0, 0, 0)}
+
+
+def nginx(errors: int, status: int) -> BalancerEnd:
+    return BalancerEnd(errors=errors, last_error="connect() failed", status=status)
+
+
+UNSOUND = [
+    ({"servers": use(alive=[False]), "ended": [end(3)]}, "died", "server ended with status 3, 4,"),
+    (
+        {"servers": use(alive=[True, False]), "ended": [end(4), end(3)]},
+        "died",
+        "the server ended with status 3, instance 2 of 2, ",
+    ),
+    # what the kernel has lost, with its fix
+    (LOST | {"tcp": (0, 0, 0, 1234)}, "29 failed", "no room for 1,234 connections in TIME_WAIT"),
+    (LOST | {"tcp": (0, 0, 0, 1234)}, "", "-w net.ipv4.tcp_max_tw_buckets=600000)"),
+    (OVERFLOWN, "29 failed", "met a full accept queue 77 times"),
+    (OVERFLOWN, "", "fix: sudo sysctl -w net.core.somaxconn=65535)"),
+    (OVERFLOWN | {"servers": use(own_backlog=50)}, "", "-w net.core.somaxconn=65535)"),
+    (OVERFLOWN | {"servers": use(own_backlog=49)}, "", "own of 49 (--backlog))"),
+    # the server's own count
+    ({"ended": [end(_3xx=4099)]}, "", "the server counted 4,099 requests, it was sent 4,100"),
+    ({"ended": [end(_3xx=4101)]}, "miscount", ""),
+    ({"ended": [end(_3xx=4097, _5xx=3)]}, "", "3 x 5xx"),
+    ({"ended": [SILENT]}, "no statistics", ""),
+    ({"ended": [end(4)]}, "bad end", "the server ended with status 4"),
+    ({"ended": [end(-9, obeyed=False)]}, "", "did not end after SIGTERM and had to be killed"),
+    # Redis, Little's law, idle connections, nginx
+    ({"conditions": PAGE, "visits": 3999}, "miscount", "4,000 visitors expected, 3,999 counted"),
+    ({"conditions": PAGE, "visits": 4001}, "miscount", "4,000 visitors expected, 4,001 counted"),
+    ({"conditions": PAGE, "visits": 3999, "private": False}, "miscount", ""),
+    (
+        {"conditions": PAGE._replace(keep_alive=True), "visits": 4051, "outcome": ALL_KEPT},
+        "miscount",
+        "4,000 visitors expected, 4,051 counted",
+    ),
+    (
+        {"conditions": USUAL._replace(workload="sign")},
+        "miscount",
+        "4,000 remarks expected, 3 counted",
+    ),
+    ({"law": LAW}, "impossible", "8,000 requests/s of 10.0 ms each are 80.0 at once, not 50"),
+    ({"law": TOO_LITTLE}, "too little load", ""),
+    (idle_of(900, 3), "not idle", "only 900 of 1,000"),
+    (idle_of(1000, 50_000, 51_000), "not idle", "connections 50,000 times"),
+    ({"nginx": nginx(2, 0)}, "2 by nginx", "from a server for 2 requests (connect() failed)"),
+    ({"nginx": nginx(0, -9)}, "nginx ended", ""),
+]
+"""What is known of a run, the label of its reason, and a part of the reason's text."""
+
+SOUND: dict[str, dict[str, Any]] = {
+    "good": {},
+    "connections forgotten": {"tcp": (0, 0, 0, 9)},
+    "count within the slack": {"conditions": KEPT, "outcome": ALL_KEPT, "ended": [end(_3xx=4200)]},
+    "a reference server": {"kind": "reference", "ended": [SILENT]},
+    "visitors": {"conditions": PAGE, "visits": 4000},
+    "visitors within the slack": {
+        "conditions": PAGE._replace(keep_alive=True),
+        "visits": 4050,
+        "outcome": ALL_KEPT,
+    },
+    "visitors of others": {"conditions": PAGE, "visits": 9999, "private": False},
+    "Little's law": {"law": LAW.model_copy(update={"product": 47, "deviation": -0.05})},
+    "idle": idle_of(980, 1000),
+    "nginx": {"nginx": nginx(0, 0)},
+}
+
+
+@pytest.mark.parametrize(("known", "label", "text"), UNSOUND, ids=range(len(UNSOUND)))
+def test_a_failed_run_says_why(known: dict[str, Any], label: str, text: str) -> None:
+    run = judged(gathered(**known))
+    assert (run.state, run.reason.label) == ("failed", label or run.reason.label)
+    assert text in run.reason.text
+
+
+@pytest.mark.parametrize("known", SOUND.values(), ids=SOUND)
+def test_a_valid_run(known: dict[str, Any]) -> None:
+    run = judged(gathered(**known))
+    assert (run.state, run.reason) == ("held", None)
+
+
+def judged(evidence: Evidence) -> Run:
+    """Return the run with its checks."""
+    judge(evidence)
+    return evidence.run
+
+
+def test_what_is_checked() -> None:
+    assert [check.name for check in judged(gathered()).checks] == [
+        *("server alive", "in time", "ab's status", "ab without -r", "completed", "none failed"),
+        *("all sent", "whole pages", "status class", "server's count", "server's classes"),
+        *("Little's law", "server's end"),
+    ]
+
+
+def test_what_the_kernel_lost_is_named_only_where_it_may_be_the_cause() -> None:
+    run = judged(gathered(outcome=of_ab(non_2xx=3966), tcp=(0, 0, 0, 9)))
+    assert run.reason.text == "34 of 4,000 responses were not 3xx"
+
+
+def test_what_a_run_is_held_against() -> None:
+    assert gathered().asked == Asked(4000, 60.0, 302, 240)
+    assert gathered(kind="reference").asked.answer_bytes == 244, "its heads are all alike"
+    page = gathered(PAGE), gathered(PAGE, private=False)
+    assert [one.asked.any_length for one in page] == [False, True], "another's visits lengthen it"
+    assert (gathered(KEPT).asked.keep_alive, gathered(KEPT).asked.slack) == (True, 100)
+    assert gathered(KEPT, concurrency=300).asked.slack == 400, "300, and 100 of the warm-up"
+    traced = gathered(KEPT._replace(mode="traced")).asked
+    assert (traced.keep_alive, traced.slack) == (False, 100)
+    by_wrk = gathered(KEPT, outcome=Outcome(tool="wrk")).asked
+    assert (by_wrk.slack, by_wrk.keep_alive) == (0, True)
+    assert gathered(USUAL._replace(idle=10)).asked.slack == 10

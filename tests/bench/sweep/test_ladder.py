@@ -79,7 +79,8 @@ def test_what_is_asked_for_beats_the_ladder() -> None:
 
 @pytest.mark.parametrize("can", [True, False])
 def test_the_default_sweep_has_the_runs_that_an_order_takes(can: bool) -> None:
-    options = chosen_options(sweep_parser().parse_args(["--servers", "epoll,poll"])).answering(can)
+    chosen = chosen_options(sweep_parser().parse_args(["--servers", "07_epoll,poll"]))
+    options = chosen.answering(can)
     subjects = [Subject(name, "server", lambda _: [], name) for name in ("epoll", "poll")]
     planned = plan_runs(options.parts, subjects)
     seen = Counter((r.subject, r.concurrency) for r in planned.runs)

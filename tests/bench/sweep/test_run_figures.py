@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The calculation of a run's figures, on invented counts, each checked by hand. It includes the
-checks that a run must pass."""
+"""The calculation of a run's figures, on invented counts, each checked by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,6 @@ import pytest
 from bench.host.accounting import CpuTime, Periods, Usage
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.client import Response
 from bench.load.outcome import Outcome
 from bench.load.running import IdleReport
 from bench.records.conditions import Conditions
@@ -31,8 +29,6 @@ from bench.services.balancer import BalancerUse
 from bench.stations.orders import Lifetime, Report, ServersUse, Stopped, Switches
 from bench.stations.site import Seen
 from bench.subjects.running import Ended
-from bench.sweep.checks import Evidence
-from bench.sweep.evidence import gather
 from bench.sweep.loading import Loaded
 from bench.sweep.run_figures import enter, judge, pressure
 
@@ -42,12 +38,14 @@ REDIS = CpuTime(200_000, 300_000)
 LATENCY = Latency(p50=9, p90=10, p99=30, p999=35, max=40, mean=10, count=REQUESTS, source="ab")
 OUTCOME = Outcome(
     tool="ab",
+    status=0,
     figures=AbFigures(
         complete=REQUESTS,
         failed=0,
+        non_2xx=REQUESTS,
         concurrency=50,
-        transferred_bytes=0,
-        html_bytes=0,
+        transferred_bytes=244 * REQUESTS,
+        html_bytes=240 * REQUESTS,
         seconds=2.0,
         requests_per_second=2000,
         mean_ms=10,
@@ -82,7 +80,6 @@ def use(**other: Any) -> ServersUse:
         "seconds": 2.5,
         "busy": 0.5,
         "cpus": 1,
-        "tcp": TcpCounters(1, 2, 3, 4),
         "samples": 9,
         "processes_peak": 2,
         "threads_peak": 3,
@@ -135,10 +132,10 @@ def test_on_one_machine() -> None:
         processes_peak=2,
         threads_peak=3,
         descriptors_peak=70,
-        listen_overflows=1,
-        listen_drops=2,
-        retransmits=3,
-        time_wait_overflows=4,
+        listen_overflows=5,
+        listen_drops=6,
+        retransmits=7,
+        time_wait_overflows=8,
         samples=9,
         source="CPU: control group during the load; switches: its tasks during the load",
     )
@@ -262,8 +259,9 @@ def test_the_instance_nearest_to_its_quota_counts() -> None:
 
 
 def test_what_is_not_known_of_a_server_is_no_figure() -> None:
-    without = use(tcp=None, busy=None, faults=None, pss_peak_mb=None)
-    process = entered([seen(servers=use()), seen(servers=without)]).process.model_dump()
+    without = use(busy=None, faults=None, pss_peak_mb=None)
+    host = seen(servers=without, host=HostCount(1.0, None, None, None))
+    process = entered([seen(servers=use()), host]).process.model_dump()
     unknown = {name for name, figure in process.items() if figure is None}
     assert unknown >= {
         *("listen_overflows", "listen_drops", "retransmits", "time_wait_overflows"),
@@ -305,76 +303,6 @@ def test_what_several_instances_printed_is_added_up() -> None:
     silent = {"": Stopped(servers=[*both[""].servers, both[""].servers[0].model_copy()])}
     silent[""].servers[2].statistics = None
     assert entered([seen(servers=use())], stopped=silent).server_statistics is None
-
-
-def gathered(
-    conditions: Conditions = USUAL, private: bool = True, concurrency: int = 50, **other: Any
-) -> Evidence:
-    """Return what is known of a run of 4,000 requests when it is checked."""
-    servers = other.pop("servers", use())
-    run = entered([seen(servers=use())], conditions)
-    spec = RunSpec("epoll", conditions, concurrency, 1, REQUESTS, 60.0)
-    outcome = other.pop("outcome", OUTCOME)
-    hosts = [seen(servers=servers)]
-    visits = other.pop("visits", 4007)
-    loaded = Loaded(outcome, 99, visits, 3, REDIS, 2.5, other.pop("idle", None), hosts)
-    run.kind = other.pop("kind", "server")
-    stopped = {"": Stopped(servers=other.pop("ended", [end()]))}
-    return gather(run, spec, Response(302, b"", b"." * 240), loaded, stopped, private)
-
-
-def end(status: int = 0, obeyed: bool = True) -> Ended:
-    return Ended(obeyed=obeyed, status=status, statistics=None, last_words="")
-
-
-def test_what_a_run_is_held_against() -> None:
-    plain = gathered()
-    assert (plain.asked, plain.least_requests, plain.slack) == (4000, 4100, 0)
-    assert (plain.probe_status, plain.page_bytes, plain.any_length) == (302, 240, False)
-    assert (plain.keep_alive, plain.silent, plain.counts) == (False, False, ())
-    assert (plain.forgotten, plain.overflows, plain.died, plain.stopped) == (8, 5, "", "")
-    assert plain.load is OUTCOME
-    assert plain.little is not None
-    kept = USUAL._replace(keep_alive=True)
-    assert (gathered(kept).keep_alive, gathered(kept).slack) == (True, 100)
-    assert gathered(kept, concurrency=300).slack == 400, "300, and 100 of the warm-up"
-    traced = gathered(kept._replace(mode="traced"))
-    assert (traced.keep_alive, traced.slack) == (False, 100)
-    by_wrk = gathered(kept, outcome=Outcome(tool="wrk"))
-    assert (by_wrk.slack, by_wrk.keep_alive) == (0, True)
-    idle = IdleReport(asked=10, held=10, reopened=0, requests=1900, requests_during=1000)
-    with_idle = gathered(USUAL._replace(idle=10), idle=idle)
-    assert (with_idle.least_requests, with_idle.slack) == (6000, 10)
-
-
-def test_what_redis_must_have_counted() -> None:
-    page = USUAL._replace(workload="guestbook", keep_alive=True)
-    mine, others = gathered(page), gathered(page, private=False)
-    (check,) = mine.counts
-    assert (check.name, check.holds) == ("visitors in Redis", True)
-    for visits, private, holds in (
-        *((3999, True, False), (4000, True, True), (4050, True, True), (4051, True, False)),
-        *((3999, False, False), (9999, False, True)),
-    ):
-        (check,) = gathered(page, private=private, visits=visits).counts
-        assert check.holds == holds, "ab leaves up to 50 requests unread"
-    assert (mine.any_length, others.any_length) == (False, True), "another's visits lengthen it"
-    signed = USUAL._replace(workload="sign")
-    (check,) = gathered(signed).counts
-    assert (check.name, check.holds) == ("remarks in Redis", False)
-    assert check.detail == "4,000 remarks expected, 3 counted"
-
-
-def test_how_the_servers_ended() -> None:
-    two = use(alive=[True, False])
-    died = gathered(servers=two, ended=[end(4), end(3)]).died
-    assert died == "ended with status 3, instance 2 of 2"
-    late = gathered(ended=[end(-9, obeyed=False)])
-    assert late.stopped == "did not end after SIGTERM and had to be killed"
-    reference = gathered(kind="reference", ended=[end(4)])
-    assert (reference.stopped, reference.silent) == ("", True)
-    backlogs = [gathered(servers=use(own_backlog=own)).own_backlog for own in (49, 50)]
-    assert backlogs == [49, None], "enough for all"
 
 
 @pytest.mark.parametrize(

@@ -355,19 +355,23 @@ def test_a_sweep_over_hosts_is_stopped(tmp_path: Path, number: int, server: str)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("server", "change", "words"),
     [
-        ({}, "unknown server: nobody"),
-        ({"agent": ["sh", "-c", "echo no route >&2; exit 255"]}, "agent on redis has ended"),
+        ("nobody", {}, "unknown server: nobody"),
+        (
+            "epoll",
+            {"agent": ["sh", "-c", "echo no route >&2; exit 255"]},
+            "agent on redis has ended",
+        ),
     ],
 )
 def test_obstacles_are_reported_at_the_start(
-    tmp_path: Path, change: dict[str, Any], words: str
+    tmp_path: Path, server: str, change: dict[str, Any], words: str
 ) -> None:
     hosts = hosts_file(tmp_path)
     content = json.loads(hosts.read_text())
     content["redis"] |= change
     hosts.write_text(json.dumps(content))
-    sweep = Sweep(*SHORT, "--servers", "nobody", "--hosts", hosts, "--results", tmp_path)
+    sweep = Sweep(*SHORT, "--servers", server, "--hosts", hosts, "--results", tmp_path)
     assert words in sweep.end(2)
     assert results_in(tmp_path) is None

@@ -39,6 +39,7 @@ FaultName = Literal[
     "another-program", "workers-stuck", "miscounts", "interrupted-call",
     "cuts-early", "no-408", "keeps-at-end", "keeps-too-long",
     "no-restart", "delays", "state-left", "wrong-log", "ends-at-hangup", "wrong-options",
+    "resets", "drops-half-closed",
 ]  # fmt: skip
 """mypy checks each name in the code against these, and `FaultFile` those of the file."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]

@@ -230,11 +230,27 @@ class Pair:
             again = self.responses(simpler)
             if not self.same(*again):
                 failed = simpler.difference(*again)
+                if len(simpler.parts) == 1:
+                    self.explain(failed, simpler, *again)
                 # Only a busy server reads the end of a connection again and again.
                 if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
                     failed.fault = "never-closes"
                 raise failed
         raise sent.difference(mine, its, sure=False)
+
+    def explain(self, failed: Failed, sent: Sent, mine: bytes, its: bytes) -> None:
+        """Find out why one request is answered with other bytes, and name the fault."""
+        if mine.endswith(BROKEN) and not its.endswith(BROKEN):
+            failed.fault = "resets"
+        elif self.same(responses(self.mine, sent, ends=False).removesuffix(OPEN), its):
+            failed.fault = "drops-half-closed"
+            failed.seen += "; a client that does not end its side (FIN) gets the right response"
+        elif mine not in (b"", OPEN):
+            self.mine.stop()
+            with self.mine.of(self.mine.server).started() as new:
+                if self.same(responses(new, sent), its):
+                    failed.fault = "state-left"
+                    failed.seen += "; right after the start of the server the response is right"
 
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
@@ -276,26 +292,28 @@ def own_folder(scene: Scene) -> Path:
     return scene.site.root / "public" / f"own{scene.lane}"
 
 
-def responses(scene: Scene, sent: Sent) -> bytes:
-    """Send requests on a new connection; return all bytes that come, without the dates."""
-    data, ends, received = sent.data, sent.ends, b""
+def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
+    """Send requests on a new connection, and end the client's side (FIN), unless `ends` is false;
+    return all bytes that come, without the dates."""
+    data, borders, received = sent.data, sent.ends, b""
     with scene.client() as client:
         try:
             for start, end in pairwise((0, *sent.cuts, len(data))):
                 client.send(data[start:end])
-                if end in ends and select.select([client.socket], [], [], ANSWER_SECONDS)[0]:
+                if end in borders and select.select([client.socket], [], [], ANSWER_SECONDS)[0]:
                     received += client.socket.recv(ANSWER_BYTES)
                 if end < len(data):
-                    time.sleep(NEXT_SECONDS if end in ends else PIECE_SECONDS)
+                    time.sleep(NEXT_SECONDS if end in borders else PIECE_SECONDS)
         except OSError:  # the server has reset the connection, and recv would not report it again
             client.broke = True
-        return DATE.sub(b"", received) + rest(client)
+        return DATE.sub(b"", received) + rest(client, ends)
 
 
-def rest(client: Client) -> bytes:
-    """End the client's side (FIN); return all bytes that come, without the dates."""
+def rest(client: Client, ends: bool = True) -> bytes:
+    """Return all bytes that come, without the dates; `ends`: end the client's side (FIN) first."""
     try:
-        client.socket.shutdown(socket.SHUT_WR)
+        if ends:
+            client.socket.shutdown(socket.SHUT_WR)
     except OSError:
         client.broke = True
     received, ended = client.rest()

@@ -15,13 +15,15 @@
    would be accepted, but find no memory for their requests. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
-   KB, and a block of connections of an event loop. */
+   KB, and what the C library adds to them. */
 #define REQUEST_MEMORY  (1024 * 1024)
 /* A block of this size or more goes back to the kernel when it is freed; this
    is glibc's own first value (mallopt(3), M_MMAP_THRESHOLD). */
 #define LARGE_BLOCK     (128 * 1024)
 /* The largest block that the C library takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
+/* The memory for a path that is not long (memory_prepare_forks()). */
+#define SHORT_PATH      64
 /* The main thread's stack.  With 32 KB some of the seven servers crashed at
    their start, with 48 KB none.  The environment is on this stack, too. */
 #define STACK_MINIMUM   (64 * 1024)

@@ -16,12 +16,12 @@ void children_init(struct children *children, struct server *server,
     /* The slots are shared, so that children can report.  The parent writes a
        process id after each fork; if the page were not shared, the kernel would
        copy it. */
-    *children =
-        (struct children){.server = server,
-                          .slots = server_share(limit * sizeof(struct child)),
-                          .limit = limit,
-                          .alive = server_share(sizeof *children->alive),
-                          .lends = lends};
+    *children = (struct children){
+        .server = server,
+        .slots = shared_allocate(limit * sizeof(struct child)),
+        .limit = limit,
+        .alive = shared_allocate(sizeof *children->alive),
+        .lends = lends};
     stop_set_parent();
     memory_prepare_forks();
 }

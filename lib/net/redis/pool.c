@@ -115,7 +115,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->checked_at = now;
     LL_FOREACH_SAFE (pool->idle, client, next)
-        if (redis_client_should_close(client, now)) {
+        if (redis_is_scarce(now) || now - client->used_at >= REDIS_IDLE) {
             LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
             redis_client_destroy(client);
         }

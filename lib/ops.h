@@ -71,9 +71,6 @@ bool budget_change(size_t old, size_t new);
 void budget_set_slot(size_t slot); /* in a forked child, with its slot */
 void budget_reset(size_t slot); /* in the parent, when that child has ended */
 
-/* Makes forks cheaper.  Call it before the first of many. */
-void memory_prepare_forks(void);
-
 /* Returns unused memory to the kernel, if there is likely to be some.  Call it
    at the end of an event loop's iteration, and again at the returned time
    (INT64_MAX: after the next exchange).  *exchanges: those since the last time

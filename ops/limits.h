@@ -22,8 +22,6 @@
 #define LARGE_BLOCK     (128 * 1024)
 /* The largest block that the C library takes from its heap. */
 #define HEAP_BLOCK      (LARGE_BLOCK - 1024)
-/* The memory for a path that is not long (memory_prepare_forks()). */
-#define SHORT_PATH      64
 /* The main thread's stack.  With 32 KB some of the seven servers crashed at
    their start, with 48 KB none.  The environment is on this stack, too. */
 #define STACK_MINIMUM   (64 * 1024)

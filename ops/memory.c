@@ -183,19 +183,3 @@ int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     next_at = now + TRIM_INTERVAL;
     return INT64_MAX;
 }
-
-/* ---- The heap of children ---- */
-
-/* Leaves a block of each size that a request needs in glibc's list of freed
-   blocks (tcache, since glibc 2.26).  Otherwise a child would split them off
-   the heap, and write to three more pages, which the kernel would copy. */
-void memory_prepare_forks(void) {
-    static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
-                                   SHORT_PATH};
-    void *volatile blocks[sizeof sizes / sizeof sizes[0]];
-
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        blocks[i] = malloc(sizes[i]);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        free(blocks[i]);
-}

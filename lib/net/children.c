@@ -24,7 +24,6 @@ void children_init(struct children *children, struct server *server,
         .alive = shared_allocate(sizeof *children->alive),
         .lends = lends};
     stop_set_parent();
-    memory_prepare_forks();
 }
 
 bool children_are_complete(const struct children *children) {

@@ -80,9 +80,6 @@ void budget_reset(size_t slot) {
     (void)slot;
 }
 
-void memory_prepare_forks(void) {
-}
-
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     (void)exchanges, (void)busy, (void)now;
     return INT64_MAX;

@@ -120,7 +120,7 @@ int main(int argc, char **argv) {
     server_start(&server, &architecture, argc, argv);
     size_t count = server.options.workers;
     children_init(&workers, &server, count, false);
-    is_busy = server_share(count * sizeof *is_busy);
+    is_busy = shared_allocate(count * sizeof *is_busy);
 
     server_ready(&server);
     while (!children_are_complete(&workers))

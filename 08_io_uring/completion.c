@@ -214,7 +214,7 @@ static void begin_accept(struct loop *loop) {
 
 /* Accepts one client that waits, if there is room. */
 static bool accept_another(struct evented *evented, struct client *client) {
-    if (!evented_reserve(evented))
+    if (!evented_may_accept(evented))
         return false;
     if (server_accept(evented->server, SOCK_NONBLOCK, client))
         return true;
@@ -229,7 +229,7 @@ static bool accept_another(struct evented *evented, struct client *client) {
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;
-    bool found = result >= 0 && evented_reserve_memory(evented);
+    bool found = result >= 0 && evented->count < evented->limit;
 
     if (!more)
         loop->accepting = false;
@@ -276,7 +276,7 @@ void completion_init(struct loop *loop, struct server *server) {
 
 int completion_prepare_wait(struct loop *loop) {
     struct evented *evented = &loop->evented;
-    bool wanted = evented_reserve(evented);
+    bool wanted = evented_may_accept(evented);
 
     if (wanted && !loop->accepting)
         begin_accept(loop);

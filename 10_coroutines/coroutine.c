@@ -63,7 +63,7 @@ static struct {
     size_t never_used; /* the fewest unused since the last trim */
     int64_t unmap_at;  /* when the next unused stacks are unmapped */
     int64_t wake_at;   /* while the server stops: when to wake all */
-    struct trim trim;  /* of the heap's unused memory */
+    unsigned turns;    /* since memory was returned to the kernel */
     int64_t trim_at;
 } loop = {.set = -1};
 
@@ -155,7 +155,7 @@ static void resume(struct coroutine *coroutine) {
 
     coroutine->resumer = self;
     coroutine->calls = 0;
-    loop.trim.exchanges++; /* a turn counts as one */
+    loop.turns++; /* a turn counts as an exchange */
     loop.current = coroutine;
     stack_switch(&self->stack, &coroutine->stack, false);
 }
@@ -339,7 +339,7 @@ static void run_iteration(void) {
     if (server_is_stopping() && (count < 0 || now >= loop.wake_at))
         wake_all(now);
     run_ready();
-    loop.trim_at = memory_trim(&loop.trim, false, now);
+    loop.trim_at = memory_trim(&loop.turns, false, now);
     unmap_unused(now);
 }
 

@@ -29,14 +29,6 @@ struct call {
 #undef SYS_epoll_wait
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
-/* Processors of 32 bits lack these calls.  Servers reject no call there, so
-   these definitions only let the code compile. */
-#ifndef SYS_newfstatat
-#define SYS_newfstatat SYS_fstatat64
-#endif
-#ifndef SYS_mmap
-#define SYS_mmap SYS_mmap2
-#endif
 
 /* The calls of blocking servers.  A connection to Redis begins without waiting;
    poll waits for its end, and then fcntl makes the socket block.  They also

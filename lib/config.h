@@ -29,10 +29,8 @@
    NOTE_SIZE: the first size of a body that only explains a status. */
 #define RESPONSE_SIZE        1024
 #define NOTE_SIZE            384
-/* The limit of a path below public/, decoded, with its NUL; and the memory for
-   a short one (memory_prepare_forks() in ops/memory.c). */
+/* The limit of a path below public/, decoded, with its NUL. */
 #define PATH_SIZE            1024
-#define SHORT_PATH           64
 
 /* Responses above this size are counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
@@ -105,53 +103,50 @@
 
 /* ---- The server ---- */
 
-#define DEFAULT_PORT        8000
+#define DEFAULT_PORT       8000
 /* --time-scale N divides each timeout of a client by N, for short tests. */
-#define DEFAULT_TIME_SCALE  1
-#define TIME_SCALE_LIMIT    100
-#define DEFAULT_WORKERS     100
-#define WORKERS_LIMIT       10000
+#define DEFAULT_TIME_SCALE 1
+#define TIME_SCALE_LIMIT   100
+#define DEFAULT_WORKERS    100
+#define WORKERS_LIMIT      10000
 /* The kernel lowers it silently to net.core.somaxconn. */
-#define DEFAULT_BACKLOG     65535
+#define DEFAULT_BACKLOG    65535
 /* Processes (02) or threads (04) alive at once. */
-#define CHILDREN_LIMIT      1000
+#define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
-#define DESCRIPTORS_LIMIT   262144
+#define DESCRIPTORS_LIMIT  262144
 /* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
    space, but that may be limited (ulimit -v). */
-#define THREAD_STACK        (256 * 1024)
+#define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
    -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop
    gets CONNECTION_MEMORY. */
-#define THREAD_HEAP         (64 * 1024)
-#define CONNECTION_MEMORY   (8 * 1024)
+#define THREAD_HEAP        (64 * 1024)
+#define CONNECTION_MEMORY  (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a
    thread's used stack.  Each includes the kernel's part of a connection. */
-#define CHILD_MEMORY        (384 * 1024)
-#define THREAD_MEMORY       (64 * 1024)
+#define CHILD_MEMORY       (384 * 1024)
+#define THREAD_MEMORY      (64 * 1024)
 /* The time that a stopped server waits for requests in flight. */
-#define STOP_TIMEOUT        5000
+#define STOP_TIMEOUT       5000
 /* The pause of accept when no descriptor is left, and the interval at which a
    stopping server checks whether its workers have ended. */
-#define RETRY_DELAY         20
+#define RETRY_DELAY        20
 /* A message that may come for days is repeated after this, with a count. */
-#define LOG_INTERVAL        60000
+#define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers first after RETRY_DELAY.  The delay
    doubles up to this limit, because to wake ten thousand workers costs CPU
    time.  Threads that wait for a connection to Redis sleep with these delays,
    too. */
-#define WAKE_DELAY          160
-/* An event loop allocates this number of connections at once: so many that the
-   C library takes the block from the kernel (M_MMAP_THRESHOLD: 128 KB). */
-#define CONNECTIONS_AT_ONCE 256
+#define WAKE_DELAY         160
 /* Events taken from the kernel, and connections accepted, in one loop
    iteration: work per iteration is bounded, so that no client starves. */
-#define EVENTS_AT_ONCE      512
-#define ACCEPTS_AT_ONCE     512
+#define EVENTS_AT_ONCE     512
+#define ACCEPTS_AT_ONCE    512
 /* Pipelined requests of one client that an event loop answers in one go. */
-#define EXCHANGES_AT_ONCE   16
+#define EXCHANGES_AT_ONCE  16
 /* The bytes of one sendfile(2) call: a fast client with a huge file must leave
    time for the others. */
-#define SENDFILE_AT_ONCE    (128 * 1024)
+#define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

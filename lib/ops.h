@@ -21,19 +21,17 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 /* ---- The start and the end of a server, in this order ---- */
 
 /* Raises the limits of this process.  Call it right after the command line was
-   read.  `workers`: the largest number of processes that serve. */
-void ops_start(size_t workers);
+   read.  `workers`: the largest number of processes that serve.  `log`:
+   standard output is the access log. */
+void ops_start(size_t workers, bool log);
 
 /* Drops the rights to other files, and to all TCP ports except that of Redis
-   (0: none).  Call it when all files are open.  `log`: stdout is the access
-   log. */
-void ops_confine_files(bool confined, const char *root, int redis_port,
-                       bool log);
+   (0: none).  Call it when all files are open. */
+void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* Drops the rights to all system calls except those of lib/ and `calls`.  Call
    it before the first request.  Returns the rights that are left, for the
@@ -73,41 +71,21 @@ bool budget_change(size_t old, size_t new);
 void budget_set_slot(size_t slot); /* in a forked child, with its slot */
 void budget_reset(size_t slot); /* in the parent, when that child has ended */
 
-/* Long-lived objects of one size, such as connections of an event loop. */
-struct slab {
-    size_t size;               /* of one object, in bytes */
-    size_t per_block;          /* how many are allocated at once */
-    struct slab_block *blocks; /* the newest first */
-    size_t unused;             /* objects of the newest block, never taken */
-    struct free_object *free;
-};
-void slab_init(struct slab *slab, size_t size, size_t per_block);
-void *slab_take(struct slab *slab); /* all zero; NULL: there is no memory */
-void slab_give_back(struct slab *slab, void *object);
-void slab_free(struct slab *slab); /* call it when all were given back */
-
-/* Makes forks cheaper.  Call it before the first of many. */
-void memory_prepare_forks(void);
-
-/* The state of memory_trim() in an event loop. */
-struct trim {
-    unsigned exchanges; /* the loop counts them here */
-    int64_t next_at;    /* the earliest time of the next trim, in ms */
-};
-
 /* Returns unused memory to the kernel, if there is likely to be some.  Call it
-   at the end of a loop iteration, and again at the returned time (INT64_MAX:
-   after the next exchange).  `busy`: clients wait for Redis. */
-int64_t memory_trim(struct trim *trim, bool busy, int64_t now);
+   at the end of an event loop's iteration, and again at the returned time
+   (INT64_MAX: after the next exchange).  *exchanges: those since the last time
+   that it returned memory.  `busy`: clients wait for Redis. */
+int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now);
 
 /* ---- Files ---- */
 
 struct cache;
 struct file;
 
-/* Opens a folder, with the files below it; NULL with errno set if that fails.
-   `texts`: small files that are all kept in memory (file_open()). */
-struct cache *cache_create(const char *folder, bool texts);
+/* Makes a cache for the files below an open folder, which it will close.  NULL:
+   out of memory.  `texts`: small files that are all kept in memory
+   (file_open()). */
+struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
 /* Borrows the regular file of that name, relative to the folder.  In one loop

@@ -16,7 +16,6 @@
 #include "ops.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,15 +59,11 @@ static size_t limit_of(bool texts) {
     return (size_t)(descriptors / OPEN_FILES_SHARE);
 }
 
-struct cache *cache_create(const char *folder, bool texts) {
+struct cache *cache_create(int folder, bool texts) {
     struct cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL)
         return NULL;
-    cache->folder = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (cache->folder < 0) {
-        free(cache);
-        return NULL;
-    }
+    cache->folder = folder;
     cache->texts = texts;
     cache->limit = limit_of(texts);
     pthread_mutex_init(&cache->lock, NULL); /* cannot fail on Linux */
@@ -139,24 +134,18 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
 }
 
 /* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it.  If another thread was faster, borrows its file.  A
-   file that may change undetected is for this borrower only. */
-static struct entry *keep(struct cache *cache, struct entry *entry) {
+   name, and borrows it.  A file that may change undetected is for this borrower
+   only. */
+static void keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
     HASH_FIND_STR(cache->entries, entry->name, older);
-    if (older != NULL && is_same(&older->file->status, &entry->file->status)) {
-        dispose(entry);
-        entry = older;
-    } else {
-        if (older != NULL)
-            drop(cache, older);
-        if (may_be_kept(cache, entry->file))
-            HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
-    }
+    if (older != NULL)
+        drop(cache, older);
+    if (may_be_kept(cache, entry->file))
+        HASH_ADD_STR(cache->entries, name, entry); /* NOLINT: it has left */
     borrow(cache, entry);
     entry->listed = entry->hh.tbl != NULL;
-    return entry;
 }
 
 /* Borrows the known file of that name if its status shows that it is unchanged,
@@ -235,7 +224,7 @@ struct file *cache_borrow(struct cache *cache, const char *name,
     if (entry == NULL)
         return forget(cache, name, errno);
     pthread_mutex_lock(&cache->lock);
-    entry = keep(cache, entry);
+    keep(cache, entry);
     pthread_mutex_unlock(&cache->lock);
     return entry->file;
 }

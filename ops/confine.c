@@ -35,6 +35,15 @@
 
 /* ---- The calls that lib/ needs ---- */
 
+/* Processors of 32 bits lack these calls.  Servers reject no call there, so
+   these definitions only let the code compile. */
+#ifndef SYS_newfstatat
+#define SYS_newfstatat SYS_fstatat64
+#endif
+#ifndef SYS_mmap
+#define SYS_mmap SYS_mmap2
+#endif
+
 static const struct call common[] = {
     /* clients, and Redis */
     CALL(accept4),
@@ -294,9 +303,8 @@ __attribute__((noreturn)) static void fail_to_confine(void) {
                  strerror(errno));
 }
 
-void ops_confine_files(bool confined, const char *root, int redis_port,
-                       bool log) {
-    if (output_start_writers(log) < 0) /* they are not confined */
+void ops_confine_files(bool confined, const char *root, int redis_port) {
+    if (output_start_writers() < 0) /* they are not confined */
         server_fatal("cannot start a log writer: %s", strerror(errno));
     if (confined)
         files_confined = confine_files_and_ports(root, redis_port);

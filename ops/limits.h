@@ -15,7 +15,7 @@
    would be accepted, but find no memory for their requests. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
-   KB, and a block of connections of an event loop. */
+   KB, and what the C library adds to them. */
 #define REQUEST_MEMORY  (1024 * 1024)
 /* A block of this size or more goes back to the kernel when it is freed; this
    is glibc's own first value (mallopt(3), M_MMAP_THRESHOLD). */

@@ -169,30 +169,17 @@ size_t server_room_in_memory(size_t most, size_t each, size_t real) {
 /* free(3) returns only the unused part at the heap's end to the kernel,
    malloc_trim(3) also free pages elsewhere (since glibc 2.8).  The C library
    musl keeps little. */
-int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
-    if (trim->exchanges < TRIM_AFTER || busy)
+int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
+    static int64_t next_at; /* the earliest time of the next trim */
+
+    if (*exchanges < TRIM_AFTER || busy)
         return INT64_MAX;
-    if (now < trim->next_at)
-        return trim->next_at;
+    if (now < next_at)
+        return next_at;
 #ifdef __GLIBC__
     malloc_trim(TRIM_PAD);
 #endif
-    *trim = (struct trim){.next_at = now + TRIM_INTERVAL};
+    *exchanges = 0;
+    next_at = now + TRIM_INTERVAL;
     return INT64_MAX;
-}
-
-/* ---- The heap of children ---- */
-
-/* Leaves a block of each size that a request needs in glibc's list of freed
-   blocks (tcache, since glibc 2.26).  Otherwise a child would split them off
-   the heap, and write to three more pages, which the kernel would copy. */
-void memory_prepare_forks(void) {
-    static const size_t sizes[] = {RECEIVE_SIZE, RESPONSE_SIZE, NOTE_SIZE,
-                                   SHORT_PATH};
-    void *volatile blocks[sizeof sizes / sizeof sizes[0]];
-
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        blocks[i] = malloc(sizes[i]);
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        free(blocks[i]);
 }

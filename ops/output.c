@@ -49,9 +49,8 @@ struct loss {
 static struct loss own[STDERR_FILENO + 1], *losses = own;
 static struct {
     bool is_socket;
-    bool is_file;
-    bool needs_writer; /* it could not be opened again */
-    pid_t writer;      /* the process that writes for us; 0: none does */
+    bool needs_writer;
+    pid_t writer; /* the process that writes for us; 0: none does */
 } outputs[STDERR_FILENO + 1];
 
 /* ---- The start ---- */
@@ -69,17 +68,19 @@ static bool reopen(int descriptor) {
     return true;
 }
 
-void output_open(void) {
+void output_open(bool log) {
     struct stat status;
 
-    losses = server_share(sizeof own);
+    losses = shared_allocate(sizeof own);
     for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
         if (fstat(i, &status) < 0)
             continue;
         outputs[i].is_socket = S_ISSOCK(status.st_mode);
         if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
             outputs[i].needs_writer = !reopen(i);
-        outputs[i].is_file = S_ISREG(status.st_mode);
+        else
+            outputs[i].needs_writer =
+                log && i == STDOUT_FILENO && S_ISREG(status.st_mode);
     }
 }
 
@@ -152,13 +153,10 @@ static int start_writer(int descriptor) {
     return outputs[descriptor].writer;
 }
 
-int output_start_writers(bool log) {
-    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++) {
-        bool is_log = log && i == STDOUT_FILENO;
-        if ((outputs[i].needs_writer || (is_log && outputs[i].is_file)) &&
-            start_writer(i) < 0 && errno != EAGAIN)
+int output_start_writers(void) {
+    for (int i = STDOUT_FILENO; i <= STDERR_FILENO; i++)
+        if (outputs[i].needs_writer && start_writer(i) < 0 && errno != EAGAIN)
             return -1;
-    }
     return 0;
 }
 

@@ -29,7 +29,7 @@ static struct shortages {
 } own, *shared = &own;
 
 void shortage_init(void) {
-    shared = server_share(sizeof *shared);
+    shared = shared_allocate(sizeof *shared);
 }
 
 void server_report_exhausted(const char *what) {

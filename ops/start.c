@@ -52,11 +52,11 @@ static void open_standard_descriptors(void) {
     close(descriptor);
 }
 
-void ops_start(size_t workers) {
+void ops_start(size_t workers, bool log) {
     struct rlimit limit;
 
     open_standard_descriptors();
-    output_open();
+    output_open(log);
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
         server_fatal("cannot read the limit of descriptors: %s",
                      strerror(errno));
@@ -66,7 +66,7 @@ void ops_start(size_t workers) {
     descriptors = (size_t)sysconf(_SC_OPEN_MAX);
     size_t granted = memory_init();
     budget_init(granted / MEMORY_SHARE, memory_of_process() / MEMORY_SHARE,
-                server_share(workers * sizeof(_Atomic size_t)), workers);
+                shared_allocate(workers * sizeof(_Atomic size_t)), workers);
     shortage_init();
 }
 

@@ -11,14 +11,15 @@
 /* ---- output.c ---- */
 
 /* Makes writes to standard output and standard error return at once.  Call it
-   before the user is changed (--user), and before any fork. */
-void output_open(void);
+   before the user is changed (--user), and before any fork.  `log`: standard
+   output is the access log. */
+void output_open(bool log);
 
-/* Starts the log writers that are needed; `log`: standard output is the access
-   log.  Call it after the user was changed, before any fork or thread.  If no
-   process can be forked (EAGAIN), there is no writer, and a line waits for its
-   reader.  Returns -1 with errno set for any other failure. */
-int output_start_writers(bool log);
+/* Starts the log writers that are needed.  Call it after the user was changed,
+   before any fork or thread.  If no process can be forked (EAGAIN), there is no
+   writer, and a line waits for its reader.  Returns -1 with errno set for any
+   other failure. */
+int output_start_writers(void);
 
 /* ---- shortage.c ---- */
 

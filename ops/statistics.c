@@ -16,7 +16,7 @@ static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
     own_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    return server_share_pages(workers * sizeof(struct counters));
+    return shared_allocate_pages(workers * sizeof(struct counters));
 }
 
 static void add(_Atomic uint64_t *counter, uint64_t count) {

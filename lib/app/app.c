@@ -5,6 +5,7 @@
 #include "process/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +15,9 @@ static struct cache *open_folder(const char *root, const char *name,
     char folder[PATH_MAX];
 
     snprintf(folder, sizeof folder, "%s/%s", root, name);
-    struct cache *cache = cache_create(folder, texts);
+    int descriptor = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    struct cache *cache =
+        descriptor < 0 ? NULL : cache_create(descriptor, texts);
     if (cache == NULL)
         server_fatal("cannot open the folder %s (%s); give --root the folder "
                      "that holds public/ and templates/",

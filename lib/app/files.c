@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "app/app.h"
 #include "app/routes.h"
-#include "config.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <sys/param.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,7 +22,6 @@ struct blocking_conn {
      *      +-----bytes--------+--> STARTED
      */
     enum { CLIENT_NEW, CLIENT_SILENT, CLIENT_STARTED } phase;
-    int64_t silent_until;     /* closes a silent connection */
     enum timeout awaited;     /* the kind of timeout */
     int64_t deadline;         /* of this timeout */
     int timeout;              /* the socket's receive timeout, milliseconds */
@@ -50,6 +50,8 @@ static bool set_timeout(struct blocking_conn *conn) {
             now + options_time(&server->options, timeout_milliseconds(awaited));
     }
     int wanted = (int)(conn->deadline - now);
+    if (conn->phase == CLIENT_SILENT)
+        wanted = MIN(wanted, options_time(&server->options, FIRST_TIMEOUT));
     if (wanted <= 0 || wanted == conn->timeout)
         return wanted > 0;
     struct timeval time = timeval_of(wanted);
@@ -81,29 +83,18 @@ static bool kernel_has_waited(const struct server *server, int socket) {
 }
 
 /* A new connection without any bytes may hold this worker until the request's
-   timeout, as long as no other client needs the worker.  Sets the next
-   deadline; returns false if it must be closed. */
-static bool grant_more_time(struct blocking_conn *conn) {
+   timeout, as long as no other client needs the worker.  This is checked every
+   FIRST_TIMEOUT. */
+static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     bool is_needed = !worker->silent_may_stay && others_wait(worker);
-    int64_t now = clock_milliseconds();
 
-    if (conn->phase == CLIENT_NEW) {
-        if (is_needed &&
-            kernel_has_waited(worker->server, conn->client->socket))
-            return false;
-        conn->phase = CLIENT_SILENT;
-        conn->silent_until =
-            now + options_time(&worker->server->options, REQUEST_TIMEOUT);
-    } else if (now >= conn->silent_until || is_needed) {
-        return false;
-    }
     if (server_is_stopping())
         return false;
-    conn->awaited = connection_timeout(&conn->connection);
-    conn->deadline =
-        now + options_time(&worker->server->options, FIRST_TIMEOUT);
-    return true;
+    if (conn->phase == CLIENT_NEW)
+        return !is_needed ||
+               !kernel_has_waited(worker->server, conn->client->socket);
+    return clock_milliseconds() < conn->deadline && !is_needed;
 }
 
 /* The first recv of a connection need not sleep: its bytes should be there.  A
@@ -119,7 +110,9 @@ static bool may_sleep(const struct blocking_conn *conn) {
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
-    else if (!grant_more_time(conn))
+    else if (may_be_silent(conn))
+        conn->phase = CLIENT_SILENT;
+    else
         connection_abandon(&conn->connection);
 }
 

@@ -10,20 +10,20 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utlist.h>
 
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     /* The slots are shared, so that children can report.  The parent writes a
        process id after each fork; if the page were not shared, the kernel would
        copy it. */
-    *children =
-        (struct children){.server = server,
-                          .slots = server_share(limit * sizeof(struct child)),
-                          .limit = limit,
-                          .alive = server_share(sizeof *children->alive),
-                          .lends = lends};
+    *children = (struct children){
+        .server = server,
+        .slots = shared_allocate(limit * sizeof(struct child)),
+        .limit = limit,
+        .alive = shared_allocate(sizeof *children->alive),
+        .lends = lends};
     stop_set_parent();
-    memory_prepare_forks();
 }
 
 bool children_are_complete(const struct children *children) {
@@ -65,74 +65,79 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     return NULL;
 }
 
-static void prepare_loan(struct children *children, size_t slot) {
-    struct child *child = &children->slots[slot];
-
-    if (child->client == NULL)
-        child->client = connect_to_lend(&children->server->redis);
-    if (child->client != NULL)
-        child->client->lent = true;
-    child->final_state = LOAN_BROKEN;
+/* Makes a connection the first of the parent's pool, for the next child. */
+static void prepare_loan(struct redis_pool *pool) {
+    if (pool->idle == NULL)
+        pool->idle = connect_to_lend(pool->server);
+    if (pool->idle != NULL)
+        pool->idle->lent = true;
 }
 
-static void end_loan(struct child *child) {
+/* Called in the parent.  It has one thread, so it needs no lock. */
+static void begin_loan(struct redis_pool *pool, struct child *child) {
+    child->client = pool->idle;
     if (child->client != NULL)
-        redis_client_destroy(child->client);
+        LL_DELETE(pool->idle, child->client);
+}
+
+/* Called in the child: of the parent's connections its pool has only the first,
+   and none if `lends` is false. */
+static void take_loan(struct redis_pool *pool, struct child *self) {
+    struct redis_client *client = pool->idle;
+
+    pool->idle = NULL;
+    pool->keeps_idle = &self->keeps_idle;
+    if (client != NULL)
+        redis_pool_return(pool, client);
+}
+
+static void take_back(struct redis_pool *pool, struct child *child) {
+    struct redis_client *client = child->client;
+
     child->client = NULL;
-}
-
-static void take_back(struct child *child) {
-    int64_t now = clock_milliseconds();
-
     child->keeps_idle = false;
-    if (child->final_state == LOAN_BROKEN || redis_is_scarce(now)) {
-        end_loan(child);
-    } else if (child->client != NULL && child->final_state == LOAN_READY) {
-        redis_pipeline_set_idle(&child->client->pipeline);
-        child->client->used_at = now;
-        redis_client_check_before_use(child->client); /* by the next child */
+    if (client == NULL)
+        return;
+    if (child->final_state == LOAN_BROKEN)
+        redis_client_close(client);
+    if (child->final_state == LOAN_READY) {
+        redis_pipeline_set_idle(&client->pipeline);
+        client->used_at = clock_milliseconds();
+        redis_client_check_before_use(client); /* by the next child */
     }
+    redis_pool_return(pool, client);
 }
 
 /* Closes unused connections that others may need.  If Redis connections are
    scarce, wakes the children that keep one. */
 static void close_idle(struct children *children) {
+    struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();
 
     bool scarce = redis_is_scarce(now);
-    if (now - children->checked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
+    if (now - pool->checked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
         return;
-    children->checked_at = now;
-    for (size_t i = 0; i < children->limit; i++) {
-        struct child *child = &children->slots[i];
-        if (child->pid > 0 && scarce && child->keeps_idle)
-            kill(child->pid, SIGALRM);
-        if (child->pid == 0 && child->client != NULL &&
-            redis_client_should_close(child->client, now))
-            end_loan(child);
-    }
-}
-
-/* Called in the child: puts the lent connection into the child's pool. */
-static void take_loan(const struct children *children, size_t slot) {
-    struct child *self = &children->slots[slot];
-    struct redis_pool *pool = &children->server->redis_pool;
-
-    pool->keeps_idle = &self->keeps_idle;
-    if (self->client != NULL)
-        redis_pool_return(pool, self->client);
+    redis_pool_close_idle(pool);
+    for (size_t i = 0; scarce && i < children->limit; i++)
+        if (children->slots[i].pid > 0 && children->slots[i].keeps_idle)
+            kill(children->slots[i].pid, SIGALRM);
 }
 
 /* ---- A child's life ---- */
 
 pid_t children_fork(struct children *children, size_t *slot) {
+    struct redis_pool *pool = &children->server->redis_pool;
+
     *slot = slot_of(children, 0);
+    children->slots[*slot].final_state = LOAN_BROKEN;
     if (children->lends)
-        prepare_loan(children, *slot);
+        prepare_loan(pool);
     ++*children->alive; /* before the child could read it */
     pid_t child = fork();
-    if (child > 0)
+    if (child > 0) {
         children->slots[*slot].pid = child;
+        begin_loan(pool, &children->slots[*slot]);
+    }
     if (child < 0)
         --*children->alive;
     if (child != 0)
@@ -143,7 +148,7 @@ pid_t children_fork(struct children *children, size_t *slot) {
     if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
-    take_loan(children, *slot);
+    take_loan(pool, &children->slots[*slot]);
     return 0;
 }
 
@@ -189,7 +194,7 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
         log_crash(child, status);
         children->slots[*slot].pid = 0;
         --*children->alive;
-        take_back(&children->slots[*slot]);
+        take_back(&children->server->redis_pool, &children->slots[*slot]);
         budget_reset(*slot);
     }
     close_idle(children);
@@ -255,6 +260,4 @@ void children_end(struct children *children) {
             killed = true;
         }
     }
-    for (size_t i = 0; i < children->limit; i++)
-        end_loan(&children->slots[i]);
 }

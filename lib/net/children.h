@@ -28,7 +28,7 @@
 /* A child has its slot from the fork until it has ended and was reaped. */
 struct child {
     pid_t pid;                   /* 0: the slot is free */
-    struct redis_client *client; /* lent, or ready to be lent; NULL: none */
+    struct redis_client *client; /* lent; NULL: none */
     _Atomic bool keeps_idle;     /* it may keep an unused connection */
     enum {
         LOAN_BROKEN, /* also the value until the child reports another */
@@ -44,7 +44,6 @@ struct children {
     size_t limit;          /* slots */
     _Atomic size_t *alive; /* used slots; all processes may read it */
     bool lends;            /* the parent lends connections to Redis */
-    int64_t checked_at;    /* time of the last check for unused connections */
     bool stopped;          /* children_stop() was called */
     sigset_t mask;
 };
@@ -87,7 +86,7 @@ bool children_sleep(const struct children *children, int listener,
 void children_stop(struct children *children);
 
 /* Stops all children, waits until they have ended, and kills those that have
-   not when time is up.  Closes the connections to Redis. */
+   not when time is up. */
 void children_end(struct children *children);
 
 #endif

@@ -4,14 +4,24 @@
 #include "config.h"
 #include "process/clock.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/param.h>
 #include <utlist.h>
+
+/* The address sanitizer reports code that uses a closed connection. */
+#ifdef SANITIZED
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(start, size)   (void)(start)
+#define ASAN_UNPOISON_MEMORY_REGION(start, size) (void)(start)
+#endif
 
 void evented_init(struct evented *evented, struct server *server,
                   struct event_loop loop, size_t size) {
     *evented = (struct evented){.server = server, .loop = loop};
-    slab_init(&evented->memory, size, CONNECTIONS_AT_ONCE);
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_make_listener_nonblocking(server);
     /* OPEN_FILES clients may each receive a different large file, which takes
@@ -19,6 +29,11 @@ void evented_init(struct evented *evented, struct server *server,
     evented->limit = server_room_in_memory(
         server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY,
         CONNECTION_MEMORY * server->options.workers);
+    evented->size = size;
+    evented->memory = calloc(evented->limit, size);
+    if (evented->memory == NULL)
+        server_fatal("no memory for %zu connections; allow fewer descriptors",
+                     evented->limit);
     evented->trim_at = INT64_MAX;
     evented_begin_round(evented);
 }
@@ -29,25 +44,13 @@ void evented_begin_round(struct evented *evented) {
     cached_time_set(&evented->cached_time, time(NULL));
 }
 
-static void free_closed(struct evented *evented) {
-    struct event_conn *conn, *next;
-
-    DL_FOREACH_SAFE (evented->closed, conn, next)
-        slab_give_back(&evented->memory, conn);
-    evented->closed = NULL;
-}
-
 void evented_end_round(struct evented *evented) {
-    free_closed(evented);
     evented->trim_at = memory_trim(
-        &evented->trim, evented->redis.waiters != NULL, evented->now);
+        &evented->exchanges, evented->redis.waiters != NULL, evented->now);
 }
 
 void evented_free(struct evented *evented) {
-    free_closed(evented);
-    if (evented->next != NULL)
-        slab_give_back(&evented->memory, evented->next);
-    slab_free(&evented->memory);
+    free(evented->memory);
     redis_pipeline_close(&evented->redis);
 }
 
@@ -120,27 +123,28 @@ void evented_pause_accepting(struct evented *evented) {
     evented->paused_until = evented->now + RETRY_DELAY;
 }
 
-bool evented_reserve(struct evented *evented) {
+bool evented_may_accept(const struct evented *evented) {
     return evented->count < evented->limit &&
-           evented->now >= evented->paused_until && server_keep_accepting() &&
-           evented_reserve_memory(evented);
+           evented->now >= evented->paused_until && server_keep_accepting();
 }
 
-bool evented_reserve_memory(struct evented *evented) {
-    if (evented->next == NULL)
-        evented->next = slab_take(&evented->memory);
-    if (evented->next == NULL) {
-        server_report_exhausted("memory");
-        evented_pause_accepting(evented);
-    }
-    return evented->next != NULL;
+/* Returns memory for a connection, all zero.  The slot that became free last is
+   used first: its memory is still in the processor's cache. */
+static struct event_conn *take_slot(struct evented *evented) {
+    struct event_conn *conn = evented->unused;
+
+    assert(evented->count < evented->limit);
+    if (conn == NULL)
+        return (void *)(evented->memory + evented->touched++ * evented->size);
+    LL_DELETE(evented->unused, conn);
+    ASAN_UNPOISON_MEMORY_REGION(&conn->connection, sizeof conn->connection);
+    return memset(conn, 0, evented->size);
 }
 
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client) {
-    struct event_conn *conn = evented->next;
+    struct event_conn *conn = take_slot(evented);
 
-    evented->next = NULL;
     conn->source = (struct event_source){.kind = SOURCE_CLIENT,
                                          .descriptor = client->socket};
     conn->client = *client;
@@ -153,12 +157,15 @@ struct event_conn *evented_adopt(struct evented *evented,
     return conn;
 }
 
-/* The memory stays: another event of this loop iteration may point to it. */
+/* Another event of this loop iteration may still point to the slot.  This is
+   harmless: the slot's descriptor is -1, or that of a new client.  If that has
+   sent nothing, recv() returns EAGAIN. */
 void evented_forget(struct evented *evented, struct event_conn *conn) {
     evented_stop_waiting(evented, conn);
     connection_free(&conn->connection);
     evented->count--;
-    DL_APPEND(evented->closed, conn);
+    LL_PREPEND(evented->unused, conn);
+    ASAN_POISON_MEMORY_REGION(&conn->connection, sizeof conn->connection);
 }
 
 /* A client that takes the last slot is not kept alive, because otherwise the
@@ -189,7 +196,7 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn) {
 
     server_exchange_done(evented->server, evented->server->counters,
                          &conn->client, connection);
-    evented->trim.exchanges++;
+    evented->exchanges++;
     evented_stop_waiting(evented,
                          conn); /* the next exchange has its own time */
     connection_next(connection);

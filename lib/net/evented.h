@@ -20,7 +20,7 @@ struct event_conn {
     enum timeout awaited; /* the list of `waiting` that it is in */
     int64_t deadline;
     struct progress progress;       /* of what is sent */
-    struct event_conn *prev, *next; /* in a list: waiting, or closed */
+    struct event_conn *prev, *next; /* in a list: waiting, or unused */
     struct redis_waiter waiter;     /* in the queue for Redis */
 };
 
@@ -29,18 +29,24 @@ struct evented {
     struct event_loop loop;
     struct event_source listener;
     struct cached_time cached_time;
-    int64_t now;             /* clock_milliseconds() of this loop iteration */
-    int64_t paused_until;    /* no accept before then: a shortage */
-    size_t count;            /* connections */
-    size_t limit;            /* the most connections */
-    struct event_conn *next; /* memory for the next connection; NULL: not yet */
-    struct slab memory;      /* for connections */
-    struct trim trim;        /* for memory_trim() */
-    int64_t trim_at;         /* when to call memory_trim() again */
+    int64_t now;          /* clock_milliseconds() of this loop iteration */
+    int64_t paused_until; /* no accept before then: a shortage */
+    size_t count;         /* connections */
+    size_t limit;         /* the most connections */
+    /* On the heap a connection would lie next to data of a single request, and
+       its page could not be returned to the kernel: 15,000 idle connections
+       held 2 KB each, and used 0.8 KB.  So all connections are in one array,
+       with as many slots as the limit allows.  The kernel gives memory only to
+       slots that were used. */
+    char *memory;
+    size_t size;               /* of a slot, in bytes */
+    size_t touched;            /* slots that have been used */
+    struct event_conn *unused; /* those that are free again */
+    unsigned exchanges;        /* since memory was returned to the kernel */
+    int64_t trim_at;           /* when to call memory_trim() again */
     /* All connections in one list have the same timeout.  So the oldest wait is
        first, and only the first needs to be checked. */
     struct event_conn *waiting[TIMEOUTS];
-    struct event_conn *closed; /* freed at the end of the loop iteration */
     struct redis_pipeline redis;
 };
 
@@ -50,7 +56,7 @@ void evented_init(struct evented *evented, struct server *server,
 void evented_free(struct evented *evented); /* when all are closed */
 
 void evented_begin_round(struct evented *evented);
-/* Frees closed connections, and sometimes returns memory to the kernel. */
+/* Sometimes returns memory to the kernel. */
 void evented_end_round(struct evented *evented);
 
 /* ---- Time ---- */
@@ -70,23 +76,17 @@ struct event_conn *evented_expired(struct evented *evented);
 
 /* ---- Connections ---- */
 
-/* Reserves memory for one more connection.  Returns false if none may be
-   accepted now: then the client stays in the backlog. */
-bool evented_reserve(struct evented *evented);
-
-/* The last part of evented_reserve(), for a client that was accepted
-   already. */
-bool evented_reserve_memory(struct evented *evented);
+/* May a client be accepted now?  If not, it stays in the backlog. */
+bool evented_may_accept(const struct evented *evented);
 
 /* Accepts no client for a RETRY_DELAY, because a resource has run out. */
 void evented_pause_accepting(struct evented *evented);
 
-/* Makes a connection for the client, in the reserved memory. */
+/* Makes a connection for the client.  There must be fewer than the limit. */
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
-/* Removes a connection whose socket was closed.  Its memory stays until the
-   loop iteration ends. */
+/* Removes a connection whose socket was closed. */
 void evented_forget(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_KEEP: may the connection be kept? */

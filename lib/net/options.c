@@ -6,7 +6,6 @@
 #include "process/log.h"
 #include "proto/bytes.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <sched.h>
 #include <stdio.h>

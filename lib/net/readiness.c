@@ -5,7 +5,6 @@
 #include "process/clock.h"
 
 #include <errno.h>
-#include <unistd.h>
 #include <utlist.h>
 
 void readiness_init(struct evented *evented, struct server *server,
@@ -102,7 +101,7 @@ static void drive(struct evented *evented, struct event_conn *conn,
 static void accept_clients(struct evented *evented) {
     struct client client;
 
-    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_reserve(evented); i++) {
+    for (int i = 0; i < ACCEPTS_AT_ONCE && evented_may_accept(evented); i++) {
         if (server_accept(evented->server, SOCK_NONBLOCK, &client)) {
             /* Often the request is there already: then the loop need not watch
                this connection at all. */
@@ -116,7 +115,7 @@ static void accept_clients(struct evented *evented) {
 }
 
 int readiness_prepare_wait(struct evented *evented) {
-    unsigned interest = evented_reserve(evented) ? READABLE : 0;
+    unsigned interest = evented_may_accept(evented) ? READABLE : 0;
 
     if (!source_watch(&evented->loop, &evented->listener, interest))
         evented_pause_accepting(evented); /* the next call tries again */

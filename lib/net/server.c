@@ -113,7 +113,8 @@ void server_start(struct server *server,
 
     *server = (struct server){.architecture = architecture};
     options_parse(options, architecture, argc, argv);
-    ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT);
+    ops_start(architecture->has_workers ? options->workers : CHILDREN_LIMIT,
+              options->log);
     open_notes(server);
     redis_parse(&server->redis, options->redis);
     redis_pool_init(&server->redis_pool, &server->redis);
@@ -131,8 +132,7 @@ void server_start(struct server *server,
     /* The C library reads the time zone when it is first needed: here, once,
        and not in every child. */
     tzset();
-    ops_confine_files(options->confined, options->root, server->redis.port,
-                      options->log);
+    ops_confine_files(options->confined, options->root, server->redis.port);
 }
 
 void server_ready(struct server *server) {

@@ -6,29 +6,24 @@
  */
 #include "ops.h"
 #include "app/exchange.h"
-#include "config.h"
 #include "net/redis/redis.h"
-#include "process/clock.h"
 #include "process/log.h"
 #include "process/shared.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 /* ---- The start: nothing is dropped, no limit is raised ---- */
 
-void ops_start(size_t workers) {
-    (void)workers;
+void ops_start(size_t workers, bool log) {
+    (void)workers, (void)log;
 }
 
-void ops_confine_files(bool confined, const char *root, int redis_port,
-                       bool log) {
-    (void)confined, (void)root, (void)redis_port, (void)log;
+void ops_confine_files(bool confined, const char *root, int redis_port) {
+    (void)confined, (void)root, (void)redis_port;
 }
 
 const char *ops_confine_calls(bool confined, const struct call *calls) {
@@ -85,28 +80,8 @@ void budget_reset(size_t slot) {
     (void)slot;
 }
 
-void slab_init(struct slab *slab, size_t size, size_t per_block) {
-    *slab = (struct slab){.size = size, .per_block = per_block};
-}
-
-void *slab_take(struct slab *slab) {
-    return calloc(1, slab->size);
-}
-
-void slab_give_back(struct slab *slab, void *object) {
-    (void)slab;
-    free(object);
-}
-
-void slab_free(struct slab *slab) {
-    (void)slab;
-}
-
-void memory_prepare_forks(void) {
-}
-
-int64_t memory_trim(struct trim *trim, bool busy, int64_t now) {
-    (void)trim, (void)busy, (void)now;
+int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
+    (void)exchanges, (void)busy, (void)now;
     return INT64_MAX;
 }
 
@@ -117,17 +92,12 @@ struct cache {
     bool texts;
 };
 
-struct cache *cache_create(const char *folder, bool texts) {
+struct cache *cache_create(int folder, bool texts) {
     struct cache *cache = malloc(sizeof *cache);
 
-    if (cache == NULL)
-        return NULL;
-    *cache =
-        (struct cache){open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC), texts};
-    if (cache->folder >= 0)
-        return cache;
-    free(cache);
-    return NULL;
+    if (cache != NULL)
+        *cache = (struct cache){folder, texts};
+    return cache;
 }
 
 void cache_destroy(struct cache *cache) {
@@ -171,7 +141,7 @@ void output_text(int descriptor, const char *text, size_t length) {
 /* ---- Statistics: requests only ---- */
 
 struct counters *statistics_create(size_t workers) {
-    return server_share(workers * sizeof(struct counters));
+    return shared_allocate(workers * sizeof(struct counters));
 }
 
 void statistics_count(struct counters *counters,

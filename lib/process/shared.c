@@ -15,7 +15,7 @@
    Only the pages that are used take memory. */
 #define ROOM 65536
 
-void *server_share_pages(size_t size) {
+void *shared_allocate_pages(size_t size) {
     void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
@@ -23,15 +23,15 @@ void *server_share_pages(size_t size) {
     return memory;
 }
 
-void *server_share(size_t size) {
+void *shared_allocate(size_t size) {
     static char *room;
     static size_t used;
 
     size = (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     if (size > ROOM)
-        return server_share_pages(size);
+        return shared_allocate_pages(size);
     if (room == NULL || size > ROOM - used) {
-        room = server_share_pages(ROOM);
+        room = shared_allocate_pages(ROOM);
         used = 0;
     }
     used += size;

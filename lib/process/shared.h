@@ -19,10 +19,10 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
 
 /* Returns a part of a mapping that is used for several such pieces, because
    each additional mapping makes each fork slower. */
-void *server_share(size_t size);
+void *shared_allocate(size_t size);
 
 /* Returns pages of their own, which another process can find
    (/proc/PID/maps). */
-void *server_share_pages(size_t size);
+void *shared_allocate_pages(size_t size);
 
 #endif

@@ -124,7 +124,7 @@ bool stop_parent_is_alive(void) {
     return getppid() == parent;
 }
 
-void server_wake_parent(void) {
+void stop_wake_parent(void) {
     if (parent != 0 && stop_parent_is_alive())
         kill(parent, SIGALRM);
 }
@@ -140,7 +140,7 @@ void stop_init(const int *listeners, size_t count) {
     stop.listeners = listeners;
     stop.count = count;
     stop.owner = getpid();
-    stop.stop_all = server_share(sizeof *stop.stop_all);
+    stop.stop_all = shared_allocate(sizeof *stop.stop_all);
     set_handler(SIGALRM, on_tick);
     set_handler(SIGTERM, on_stop);
     set_handler(SIGINT, on_stop);

@@ -38,7 +38,7 @@ void stop_end(void);
 
 void stop_set_parent(void);      /* this process will fork workers */
 bool stop_parent_is_alive(void); /* in a worker */
-void server_wake_parent(void);   /* interrupts the parent's sleeping call */
+void stop_wake_parent(void);     /* interrupts the parent's sleeping call */
 
 /* For a worker with its own listener, which server_has_backlog() then
    checks. */

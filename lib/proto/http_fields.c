@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/http_fields.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {

@@ -40,10 +40,6 @@ void redis_client_check_before_use(struct redis_client *client) {
     client->check_first = true;
 }
 
-bool redis_client_should_close(const struct redis_client *client, int64_t now) {
-    return redis_is_scarce(now) || now - client->used_at >= REDIS_IDLE;
-}
-
 /* Redis may have closed a connection that was idle. */
 static bool is_stale(const struct redis_client *client) {
     char byte;

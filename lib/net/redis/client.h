@@ -41,10 +41,6 @@ enum redis_outcome redis_client_call(struct redis_client *client,
    requested: it would take that for its own. */
 void redis_client_check_before_use(struct redis_client *client);
 
-/* Should an unused connection be closed?  Yes, if Redis connections are scarce,
-   or if it was idle for REDIS_IDLE. */
-bool redis_client_should_close(const struct redis_client *client, int64_t now);
-
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
 

@@ -115,7 +115,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_lock(&pool->lock);
     pool->checked_at = now;
     LL_FOREACH_SAFE (pool->idle, client, next)
-        if (redis_client_should_close(client, now)) {
+        if (redis_is_scarce(now) || now - client->used_at >= REDIS_IDLE) {
             LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
             redis_client_destroy(client);
         }
@@ -127,7 +127,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
    connection that another thread has returned, if there is one. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
-    server_wake_parent(); /* other children may keep unused connections */
+    stop_wake_parent(); /* other children may keep unused connections */
     pthread_mutex_lock(&pool->lock);
     if (pool->idle == NULL)
         wait_without_lock(pool, RETRY_DELAY);

@@ -12,7 +12,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -130,7 +129,7 @@ void redis_parse(struct redis_server *server, const char *url) {
     struct view text = view_of(url);
 
     *server = (struct redis_server){0};
-    server->shared = server_share(sizeof *server->shared);
+    server->shared = shared_allocate(sizeof *server->shared);
     if (view_starts_with(text, VIEW("unix:")))
         parse_unix(server, view_skip(text, 5));
     else if (view_starts_with(text, VIEW("redis://")))

@@ -355,10 +355,12 @@ def test_a_difference_from_the_reference_server_is_named(
 def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
     """Return a pair whose graded server sends a wrong response to these requests."""
 
-    def respond(scene: object, sent: Sent) -> bytes:
+    def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
 
-    mine: Any = SimpleNamespace(alive=lambda: None)
+    started = contextlib.nullcontext()
+    new = SimpleNamespace(started=lambda: started)
+    mine: Any = SimpleNamespace(alive=lambda: None, stop=lambda: None, of=lambda _: new, server="")
     monkeypatch.setattr(comparing, "responses", respond)
     monkeypatch.setattr(Pair, "prepare", lambda _: None)
     return Pair(mine, cast(Any, None), cast(Any, SimpleNamespace(kept=True)))

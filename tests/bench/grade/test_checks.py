@@ -358,9 +358,8 @@ def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool])
     def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
 
-    started = contextlib.nullcontext()
-    new = SimpleNamespace(started=lambda: started)
-    mine: Any = SimpleNamespace(alive=lambda: None, stop=lambda: None, of=lambda _: new, server="")
+    mine: Any = SimpleNamespace(alive=lambda: None, stop=lambda: None, server="")
+    mine.of = lambda _: SimpleNamespace(started=lambda: contextlib.nullcontext(mine))
     monkeypatch.setattr(comparing, "responses", respond)
     monkeypatch.setattr(Pair, "prepare", lambda _: None)
     return Pair(mine, cast(Any, None), cast(Any, SimpleNamespace(kept=True)))

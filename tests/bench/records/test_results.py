@@ -45,13 +45,6 @@ def broken(server: str = "epoll", level: int = 100, run: int = 1) -> Run:
     return run_
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    before = results_of([held(), broken(level=500)])
-    save(before, tmp_path)
-    assert load(tmp_path / "results.json") == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.csv", "results.json"]
-
-
 def changed(folder: Path, old: str = "", new: str = "") -> Path:
     """Return a stored file in which one text is replaced."""
     save(results_of([held()]), folder)

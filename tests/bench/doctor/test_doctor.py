@@ -354,6 +354,7 @@ def test_a_good_file(file: Path) -> None:
         ({"load": {"name": "l", "address": "http://x/"}}, "load.address: is not an IPv4 address"),
         ({"load": {"name": "l", "address": "::1"}}, "load.address: is not an IPv4 address"),
         ({"load": {"name": "l", "address": "h", "agents": []}}, "load.agents: "),
+        ({"more": 1}, "more: "),
     ],
 )
 def test_what_is_wrong_and_where(file: Path, change: dict[str, object], words: str) -> None:

@@ -96,14 +96,6 @@ def test_the_plan_of_an_older_sweep_has_its_servers() -> None:
     assert first.varied == {"keep_alive": (True,), "generator": ("wrk",)}
 
 
-def test_a_data_point_is_the_median_of_its_runs() -> None:
-    cell = Point([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
-    assert cell.state == "held"
-    assert cell.spread("rate") == Spread(1000, 900, 1250, 3)
-    assert cell.typical is not None
-    assert cell.typical.run == 2
-
-
 @pytest.mark.parametrize("rate", [0.0, -1.0])
 def test_a_rate_of_nothing_is_no_rate(rate: float) -> None:
     run = held(rate=rate)

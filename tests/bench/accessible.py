@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Check the accessibility of a page with axe, in the browser.
+"""Open pages in the browser, and check their accessibility with axe.
 
 axe tests what a program can test: contrast, names for screen readers, the order of headings, the
 keyboard. A page without findings may still have problems.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
@@ -37,11 +41,23 @@ def hindrances(page: Page, part: dict[str, list[str]] | None = None) -> list[str
 
 
 @contextmanager
-def opened(browser: Browser, **how: Any) -> Iterator[tuple[Page, list[str]]]:
-    """Yield a new page and its events: the addresses it requests, errors, console messages."""
+def opened(browser: Browser, *allowed: str, **how: Any) -> Iterator[Page]:
+    """Yield a new page. Each address that it requests, each error and each message of its console
+    must begin with one of the `allowed` texts ("" allows all); data in the page is no request."""
     page, events = browser.new_page(**how), list[str]()
     page.on("pageerror", lambda error: events.append(str(error)))
     page.on("console", lambda said: events.append(said.text))
     page.on("request", lambda asked: events.append(asked.url))
-    yield page, events
+    yield page
     page.close()
+    assert [one for one in events if not one.startswith((*allowed, "data:", "blob:"))] == []
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Yield the address of a web server for the files of a folder."""
+    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()

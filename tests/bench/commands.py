@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Run commands of the project, for the tests."""
+"""Run commands of the project, and copy parts of it, for the tests."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -26,3 +27,16 @@ def run(
 def bench(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
     """Run a command of the benchmark."""
     return run(sys.executable, "-m", "bench", *words, **more)
+
+
+def copied(folder: Path, *names: str) -> Path:
+    """Copy files and folders of the project, with their times, and return where they are. With the
+    objects (build/release) only what a test changes is compiled."""
+    for name in names:
+        place = folder / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, place)
+    return folder

@@ -12,6 +12,7 @@ import pytest
 
 from bench.host.accounting import CpuTime
 from bench.host.process import Child
+from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.load.open_loop import OHA
 from bench.records.conditions import Conditions
@@ -99,6 +100,8 @@ def measured_of(
         pytest.skip("oha is not installed")
     if conditions.mode == "closed" and shutil.which(conditions.generator) is None:
         pytest.skip(f"{conditions.generator} is not installed")
+    if conditions.balancer != "none" and find_program("nginx") is None:
+        pytest.skip("nginx is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
     with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
         site.redis = NoRedis()  # type: ignore[assignment]

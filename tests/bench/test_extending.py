@@ -4,7 +4,6 @@ reference server. A sweep of the copy has them all."""
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from bench.host.project import ROOT
 
-from .commands import bench, run
+from .commands import bench, copied, run
 from .whole_sweep import needs_a_sweep
 
 pytestmark = needs_a_sweep
@@ -36,13 +35,7 @@ BLOCK = re.compile(
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """Return a copy of the project with what the document adds to it."""
-    root = tmp_path / "project"
-    root.mkdir()
-    for name in COPIED:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(ROOT / name, root / name)
+    root = copied(tmp_path / "project", *COPIED)
     for block in BLOCK.finditer((ROOT / "docs" / "how-to" / "extend-the-benchmark.md").read_text()):
         if block["kind"] == "diff":
             run("git", "apply", "-p1", "-", cwd=root, input=block["text"])

@@ -21,7 +21,7 @@ from .harness import (
 )
 from .redisbox import PrivateRedis, RedisClient
 from .site import build_site
-from .timing import PACE
+from .timing import PACE, wait_until
 
 WORKERS = ("--workers", "16")
 
@@ -213,21 +213,28 @@ def start(
     database_numbers: Iterator[int],
 ) -> Iterator[Start]:
     """Return a function that starts a server: start(*options, redis=, root=, prefix=, stdout=).
-    After the test each such server is stopped and checked, unless the test stopped it."""
+    With `at_rest` it waits until the server has all its workers. After the test each such server is
+    stopped and checked, unless the test stopped it."""
     started: list[Server] = []
 
     def start_one(
         *options: str,
         prefix: tuple[str, ...] = (),
         stdout: int | None = None,
+        at_rest: bool = False,
         **choices: str | Path,
     ) -> Server:
         url = str(choices.get("redis", redis.url(next(database_numbers))))
         root = Path(choices.get("root", site))
         if "--workers" not in options:
             options += ("--workers", "4")
-        started.append(Server(binary, root, url, options, prefix, stdout))
-        return started[-1].start()
+        server = Server(binary, root, url, options, prefix, stdout)
+        started.append(server)
+        server.start()
+        if at_rest:
+            workers = int(options[options.index("--workers") + 1])
+            wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+        return server
 
     yield start_one
     try:

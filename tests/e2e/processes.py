@@ -24,9 +24,14 @@ def state(task: int) -> str:
     return (status(task, "State") or "X")[0]
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process has ended (a zombie counts as ended)."""
+    return state(pid) in "ZX"
+
+
 def living(session: int) -> list[int]:
     """Return the processes of a session that still run."""
-    return [pid for pid in session_processes(session) if state(pid) not in "ZX"]
+    return [pid for pid in session_processes(session) if not has_ended(pid)]
 
 
 def zombies(session: int) -> list[int]:

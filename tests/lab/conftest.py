@@ -19,15 +19,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def make_lab() -> Iterator[Callable[[str], Lab]]:
+def make_lab() -> Iterator[Callable[[], Lab]]:
     """Yield a function that names a lab. What is left of a lab when the tests end is removed."""
     made: list[Lab] = []
 
-    def make(suffix: str) -> Lab:
-        made.append(Lab(suffix))
+    def make() -> Lab:
+        made.append(Lab(f"{len(made):02}"))
         return made[-1]
 
     yield make
     for lab in made:
         if lab.traces():
             lab.run("down")
+
+
+@pytest.fixture
+def lab(make_lab: Callable[[], Lab]) -> Iterator[Lab]:
+    """Yield a lab that the test may make; afterwards nothing of it may be left."""
+    made = make_lab()
+    yield made
+    made.down()

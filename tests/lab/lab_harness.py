@@ -159,14 +159,6 @@ def processes_in(wanted: set[str]) -> list[int]:
     return found
 
 
-def is_gone(pid: int) -> bool:
-    """Return whether a process has ended (a zombie counts as ended)."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-
-
 def marked_processes(mark: str) -> list[int]:
     """Return the processes whose UTS namespace has this NIS domain."""
     by_namespace: dict[str, list[int]] = {}

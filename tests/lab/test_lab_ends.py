@@ -17,7 +17,6 @@ from lab_harness import (
     HOSTS,
     SECONDS,
     Lab,
-    is_gone,
     namespaces,
     processes_in,
     run,
@@ -25,13 +24,12 @@ from lab_harness import (
 )
 
 from tests.bench.whole_sweep import wait_for
+from tests.e2e.processes import has_ended
 
-Make = Callable[[str], Lab]
 KILLS = 9
 
 
-def test_down_leaves_nothing_and_can_be_repeated(make_lab: Make) -> None:
-    lab = make_lab("down")
+def test_down_leaves_nothing_and_can_be_repeated(lab: Lab) -> None:
     links = run(["ip", "-o", "link"]).stdout
     lab.up("--servers", "2")
     assert set(run(["ip", "-br", "link"]).stdout.split()).isdisjoint({*HOSTS, "br0"} - set(links))
@@ -47,14 +45,13 @@ def test_down_leaves_nothing_and_can_be_repeated(make_lab: Make) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert lab.traces() == []
     assert before.intersection(processes_in(inside)) == set()
-    assert all(map(is_gone, pids))
+    assert all(map(has_ended, pids))
     assert not any(map(os.path.exists, groups))
     again = lab.run("down")
     assert (again.returncode, again.stdout) == (0, f"lab '{lab.name}': nothing to remove\n")
 
 
-def test_connections_and_commands_end_with_the_lab(make_lab: Make) -> None:
-    lab = make_lab("ssh")
+def test_connections_and_commands_end_with_the_lab(lab: Lab) -> None:
     lab.up()
     with (
         running(lab.command("ssh", "load", "echo ready; sleep 600")) as client,
@@ -66,38 +63,33 @@ def test_connections_and_commands_end_with_the_lab(make_lab: Make) -> None:
         assert command.wait(SECONDS) in (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
-def test_a_killed_host_is_shown_and_the_rest_taken_away(make_lab: Make) -> None:
-    lab = make_lab("host")
+def test_a_killed_host_is_shown_and_the_rest_taken_away(lab: Lab) -> None:
     lab.up()
     victim = lab.state()["hosts"]["zerohttpd"]["pid"]
     os.kill(victim, signal.SIGKILL)
-    wait_for(lambda: is_gone(victim), "the host ends")
+    wait_for(lambda: has_ended(victim), "the host ends")
     done = lab.run("status")
     assert done.returncode == 1
     down = [line.split()[0] for line in done.stdout.splitlines() if " down " in line]
     assert down == ["zerohttpd"]
     assert "is down" in lab.run("exec", "zerohttpd", "true").stderr
     assert lab.on("load", "hostname") == "load"
-    lab.down()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_all_ends_with_the_keeper(make_lab: Make, number: signal.Signals) -> None:
-    lab = make_lab(f"keeper{number}")
+def test_all_ends_with_the_keeper(lab: Lab, number: signal.Signals) -> None:
     lab.up()
     keeper, *hosts = lab.pids()
     os.kill(keeper, number)
-    wait_for(lambda: all(map(is_gone, hosts)), "the hosts end")
+    wait_for(lambda: all(map(has_ended, hosts)), "the hosts end")
     lab.up()  # leftovers do not prevent the next one
     assert lab.run("status").returncode == 0
-    lab.down()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["folder", "state", "mark"])
-def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damage: str) -> None:
-    lab = make_lab(f"lost-{damage}")
+def test_it_is_found_by_name_whatever_became_of_its_folder(lab: Lab, damage: str) -> None:
     lab.up()
     pids = lab.pids()
     if damage == "folder":
@@ -107,17 +99,15 @@ def test_it_is_found_by_name_whatever_became_of_its_folder(make_lab: Make, damag
     else:
         (lab.folder / "mark").unlink()
     done = lab.run("down")
-    assert all(map(is_gone, pids))
+    assert all(map(has_ended, pids))
     if damage == "mark":
         assert "does not have the lab's mark" in done.stderr
         assert done.returncode == 1
         shutil.rmtree(lab.folder)
-    lab.down()
 
 
 @pytest.mark.slow
-def test_killed_while_it_is_made(make_lab: Make) -> None:
-    lab = make_lab("killed")
+def test_killed_while_it_is_made(lab: Lab) -> None:
     began = time.monotonic()
     lab.up()
     whole = time.monotonic() - began
@@ -144,10 +134,9 @@ def test_killed_while_it_is_made(make_lab: Make) -> None:
     ],
 )
 def test_a_failure_half_way_is_named_and_leaves_nothing(
-    make_lab: Make, program: str, other: str, named: str
+    lab: Lab, program: str, other: str, named: str
 ) -> None:
     """One program is replaced, which only this process sees."""
-    lab = make_lab("failure")
     script = f'mount --bind {other} {program} && exec "$@"'
     done = run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
     assert done.returncode == 1
@@ -156,20 +145,18 @@ def test_a_failure_half_way_is_named_and_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_delay_is_made_or_refused(make_lab: Make) -> None:
-    lab = make_lab("delay")
+def test_delay_is_made_or_refused(lab: Lab) -> None:
     done = lab.run("up", "--delay", "1ms", "--rate", "1gbit")
     if done.returncode == 0:
         assert "delay 1ms" in lab.on("load", "tc qdisc show dev eth0")
     else:
         assert "netem is not available in this kernel" in done.stderr
         assert lab.traces() == []
-    lab.down()
 
 
 @pytest.mark.slow
-def test_two_labs_at_once(make_lab: Make) -> None:
-    one, two = make_lab("one"), make_lab("two")
+def test_two_labs_at_once(make_lab: Callable[[], Lab]) -> None:
+    one, two = make_lab(), make_lab()
     making = [subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL) for lab in (one, two)]
     assert [each.wait(SECONDS) for each in making] == [0, 0]
     assert one.state()["plan"]["network"] != two.state()["plan"]["network"]
@@ -187,8 +174,7 @@ def test_two_labs_at_once(make_lab: Make) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
-    lab = make_lab("twice")
+def test_the_same_lab_twice_at_the_same_time(lab: Lab) -> None:
     making = [
         subprocess.Popen(lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         for _ in range(3)
@@ -197,31 +183,26 @@ def test_the_same_lab_twice_at_the_same_time(make_lab: Make) -> None:
     assert sorted(each.returncode for each in making) == [0, 1, 1]
     assert sum("is already up" in words for words in said) == 2
     assert lab.run("status").returncode == 0
-    lab.down()
 
 
 @pytest.mark.slow
-def test_shares_that_do_not_fit_are_reported(make_lab: Make) -> None:
-    lab = make_lab("shares")
+def test_shares_that_do_not_fit_are_reported(lab: Lab) -> None:
     lab.up("--servers", "2", "--share", "zerohttpd=60")
     cpus = {host["name"]: host["cpu"] for host in lab.state()["plan"]["hosts"]}
     limited = all(lab.state()["groups"].values())
     expected = limited and cpus["zerohttpd"] == cpus["zerohttpd2"]
     assert ("add up to 120 %" in lab.run("status").stdout) == expected
-    lab.down()
 
 
-def test_a_user_that_is_no_number_is_refused_with_a_message(make_lab: Make) -> None:
-    lab = make_lab("user")
+def test_a_user_that_is_no_number_is_refused_with_a_message(lab: Lab) -> None:
     done = lab.run("up", env={**os.environ, "SUDO_UID": "abc"})
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("lab: SUDO_UID=abc: ")
     assert lab.traces() == []
 
 
-def test_an_empty_group_above_the_lab_s_is_taken_away(make_lab: Make) -> None:
+def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
     """A first lab that failed may have left it. It is removed."""
-    lab = make_lab("top")
     tops = [group.parent for group in lab.groups()]
     tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]
     for top in tops:
@@ -243,8 +224,7 @@ def namespace_of_hosts(domain: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_names_that_are_nearly_its_own_are_left_alone(make_lab: Make) -> None:
-    lab = make_lab("near")
+def test_names_that_are_nearly_its_own_are_left_alone(lab: Lab) -> None:
     named = f"zerohttpd-lab-{lab.name[:-1]}"
     assert run(["ip", "netns", "add", named]).returncode == 0
     try:
@@ -260,8 +240,7 @@ def test_names_that_are_nearly_its_own_are_left_alone(make_lab: Make) -> None:
         run(["ip", "netns", "delete", named])
 
 
-def test_a_folder_without_its_mark_is_refused(make_lab: Make) -> None:
-    lab = make_lab("folder")
+def test_a_folder_without_its_mark_is_refused(lab: Lab) -> None:
     lab.folder.mkdir(parents=True)
     try:
         (lab.folder / "thesis.txt").write_text("the only copy\n")
@@ -274,16 +253,13 @@ def test_a_folder_without_its_mark_is_refused(make_lab: Make) -> None:
         shutil.rmtree(lab.folder)
         with suppress(OSError):
             BASE.rmdir()
-    lab.down()
 
 
 @pytest.mark.slow
-def test_a_stranger_in_its_group_is_left_alone(make_lab: Make) -> None:
-    lab = make_lab("group")
+def test_a_stranger_in_its_group_is_left_alone(lab: Lab) -> None:
     lab.up()
     groups = lab.state()["groups"]["load"]
     if not groups:
-        lab.down()
         pytest.skip("no control groups here")
     with subprocess.Popen(["sleep", "600"]) as process:
         try:
@@ -294,4 +270,3 @@ def test_a_stranger_in_its_group_is_left_alone(make_lab: Make) -> None:
             assert process.poll() is None
         finally:
             process.kill()
-    lab.down()

@@ -33,9 +33,9 @@ for name in {names}:
 
 
 @pytest.fixture(scope="module")
-def lab(make_lab: Callable[[str], Lab]) -> Iterator[Lab]:
+def lab(make_lab: Callable[[], Lab]) -> Iterator[Lab]:
     """Yield a lab that is up and does not belong to root."""
-    made = make_lab("hosts")
+    made = make_lab()
     made.up(env={**os.environ, "SUDO_UID": NOBODY, "SUDO_GID": NOBODY})
     yield made
     made.down()
@@ -239,10 +239,10 @@ scripts/lab down --name "$0" && exit $status
 """
 
 
-def test_ssh_works_where_root_is_locked(make_lab: Callable[[str], Lab]) -> None:
+def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
     """As on a new Ubuntu, with an overlay as `/` and the project as a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
-    lab = make_lab("locked")
+    lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]
     done, _ = run_in(LAYER, words)
     assert done.returncode == 0, done.stderr
@@ -250,9 +250,9 @@ def test_ssh_works_where_root_is_locked(make_lab: Callable[[str], Lab]) -> None:
     assert "\npyproject.toml\n" in done.stdout
 
 
-def test_in_a_chroot_it_is_refused(make_lab: Callable[[str], Lab]) -> None:
+def test_in_a_chroot_it_is_refused(make_lab: Callable[[], Lab]) -> None:
     """Commands would run outside of the hosts. A file that is written there would be seen."""
-    lab, here = make_lab("chroot"), ["env", "--chdir", str(REPOSITORY)]
+    lab, here = make_lab(), ["env", "--chdir", str(REPOSITORY)]
     for verb, words in (("up", []), ("down", []), ("exec", ["load", "touch", "/etc/only-here"])):
         done, changes = run_in(LAYER + CHROOT, [*here, *lab.command(verb, *words)])
         assert (done.returncode, done.stdout) == (1, "")

@@ -6,7 +6,7 @@ import posixpath
 import re
 from datetime import datetime, timezone
 from email.utils import format_datetime, parsedate_to_datetime
-from urllib.parse import parse_qsl, quote_from_bytes, unquote_to_bytes, urlencode
+from urllib.parse import parse_qsl, quote_from_bytes, unquote_to_bytes
 from urllib.request import parse_http_list
 
 from hypothesis import example, given
@@ -36,17 +36,6 @@ def test_form(parsers: Parsers, body: bytes, name: bytes) -> None:
     assert got["found"] == bool(values)
     if values:
         assert bytes.fromhex(got["value"]) == values[0]
-
-
-@given(st.dictionaries(st.binary(min_size=1, max_size=6), st.binary(max_size=20), max_size=4))
-def test_form_of_a_browser(parsers: Parsers, fields: dict[bytes, bytes]) -> None:
-    """An encoded form decodes to its original."""
-    body = urlencode(fields).encode()
-    for name, value in fields.items():
-        if b"\n" in name:
-            continue
-        got = parsers.call("form", name + b"\n" + body)
-        assert (got["found"], bytes.fromhex(got["value"])) == (True, value)
 
 
 # ---- Paths: urllib.parse and posixpath ----

@@ -2,17 +2,13 @@
 """The web site in a real browser: it fits, makes no request to another host, and is complete on
 paper."""
 
-import re
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from ..accessible import hindrances, opened
+from ..accessible import hindrances, opened, served
 from ..whole_sweep import wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("site")]
@@ -26,25 +22,16 @@ OURS = {"include": [".md-content"], "exclude": [".md-code__nav"]}
 """What the theme does not make."""
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves files without a log."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
     """Yield the address of the site: from disk the search does not work."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served(site) as url:
+        yield url
 
 
 @pytest.fixture
 def page(browser: Browser, width: int) -> Iterator[Page]:
-    with opened(browser, viewport={"width": width, "height": 1000}) as (page, _):
+    with opened(browser, "", viewport={"width": width, "height": 1000}) as page:
         yield page
 
 
@@ -62,7 +49,9 @@ def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, ad
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     names = [name for name in names if name.partition("/")[0] not in ("source", "404.html")]
     assert len(names) > 40
-    with opened(browser) as (page, events):
+    asked: list[str] = []
+    with opened(browser, "") as page:
+        page.on("request", lambda one: asked.append(one.url))
         page.route("**/search_index.json", lambda route: route.abort())
         for name in names:
             page.set_viewport_size({"width": 360, "height": 1000})
@@ -72,8 +61,7 @@ def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, ad
             wait_for(lambda: page.evaluate(FITS), name, 30)  # parts of the theme move there
             if name.startswith(BOOK):
                 assert page.locator(".comment pre").evaluate_all(CUT) == 0, name
-        asked = [event for event in events if re.match("[a-z]+://", event)]
-    assert [event for event in asked if not event.startswith(address)] == []
+    assert [url for url in asked if not url.startswith((address, "data:"))] == []
 
 
 @pytest.mark.parametrize("width", [1280, 360])

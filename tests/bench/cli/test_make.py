@@ -17,7 +17,7 @@ from bench.cli.new import SKELETON, make
 from bench.host.project import ROOT, toml_of
 from bench.records.errors import UserError
 
-from ..commands import run
+from ..commands import copied, run
 
 
 def _make(*words: str, status: int = 0) -> str:
@@ -125,18 +125,13 @@ ORIGINS = [SKELETON, *(file.parent.name for file in sorted(ROOT.glob("0[1-7]_*/m
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return a copy of the files that a server needs to be built."""
-    for name in ("Makefile", "pyproject.toml"):
-        shutil.copy2(ROOT / name, tmp_path / name)
-    for name in ("lib", "ops", "course"):
-        shutil.copytree(ROOT / name, tmp_path / name)
-    for folder in ROOT.glob("0[1-7]_*"):
-        shutil.copytree(folder, tmp_path / folder.name)
-    return tmp_path
+    names = ("Makefile", "pyproject.toml", "lib", "ops", "course")
+    return copied(tmp_path, *names, *(folder.name for folder in ROOT.glob("0[1-7]_*")))
 
 
 @pytest.mark.slow
 def test_each_origin_makes_a_folder_that_builds(project: Path) -> None:
-    shutil.copytree(ROOT / "build" / "release", project / "build" / "release")
+    copied(project, "build/release")
     names = []
     for number, origin in enumerate(ORIGINS, 10):
         name = f"mine-{number}"

@@ -24,14 +24,11 @@ from bench.host.project import ROOT
 from bench.records import store
 from bench.records.results import Results
 
-from ...lab.lab_harness import why_not
-from ..commands import run
+from ...lab.lab_harness import HOSTS, Lab, why_not
 from ..whole_sweep import wait_for
 
-STATE = Path("/run/zerohttpd-lab")
 FOLDER = "/opt/zerohttpd-seven"
 SYSCTL_FILE = "/etc/sysctl.d/90-zerohttpd-seven.conf"
-ROLES = ("load", "nginx", "zerohttpd", "redis")
 SWEEP = (
     *("--servers", "epoll", "--levels", "20", "--requests", "4000"),
     *("--balancer", "none,close", "--runs", "2"),
@@ -51,32 +48,23 @@ pytestmark = [
 ]
 
 
-class Hosts:
+class Hosts(Lab):
     """A lab of this test, and an inventory that is not the lab's own."""
 
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name, self.results = name, folder / "results"
-        self.inventory = folder / "hosts.ini"
+    def __init__(self, folder: Path) -> None:
+        super().__init__("deploy")
+        self.results, self.inventory = folder / "results", folder / "hosts.ini"
 
     def write_inventory(self) -> None:
         """Write an inventory with other names, with ssh aliases as addresses, and with no user."""
-        own = (STATE / self.name / "inventory.ini").read_text()
+        own = (self.folder / "inventory.ini").read_text()
         lines = []
-        for role in ROLES:
+        for role in HOSTS:
             address = own.split(f"\n{role} ansible_host=")[1].split()[0]
             lines += [f"[{role}]", f"{role}-under-test ansible_host={role} address={address}"]
-        settings = f"-F {STATE / self.name}/ssh_config"
+        settings = f"-F {self.folder}/ssh_config"
         lines += ["[all:vars]", f'ansible_ssh_common_args="{settings}"']
         self.inventory.write_text("\n".join(lines) + "\n")
-
-    def lab(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-        return run(sys.executable, "-m", "lab", command, "--name", self.name, *words, status=None)
-
-    def on(self, role: str, command: str) -> str:
-        """Return what a shell command prints on a host."""
-        said = self.lab("exec", role, "sh", "-c", command)
-        assert said.returncode == 0, said.stdout + said.stderr
-        return said.stdout
 
     def deploy(self, *options: str) -> Deployment:
         return Deployment(
@@ -92,11 +80,11 @@ class Hosts:
             f'for p in /proc/[0-9]*; do [ "$(readlink $p/cwd)" != {FOLDER} ] || '
             'tr "\\0" " " <$p/cmdline; done; ps -C redis-server,nginx,epoll,ab -o args= || true'
         )
-        return [line for role in ROLES for line in self.on(role, look).splitlines()]
+        return [line for role in HOSTS for line in self.on(role, look).splitlines()]
 
     def assert_no_way_in(self) -> None:
         """Assert that there is no key, no line for it, and no agent."""
-        for role in ROLES:
+        for role in HOSTS:
             left = self.on(role, f"ls -d {FOLDER}/agents; cat ~/.ssh/authorized_keys; true")
             assert left == "", role
         assert self.running() == []
@@ -133,16 +121,13 @@ class Deployment:
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
     if reason := why_not():
         pytest.skip(f"no lab can be made here: {reason}")
-    lab = Hosts(f"t{os.getpid()}", tmp_path_factory.mktemp("deploy"))
-    full = [word for role in ROLES for word in ("--share", f"{role}=100")]
+    lab = Hosts(tmp_path_factory.mktemp("deploy"))
     try:
-        up = lab.lab("up", *full)
-        assert up.returncode == 0, up.stdout + up.stderr
+        lab.up(*(word for role in HOSTS for word in ("--share", f"{role}=100")))
         lab.write_inventory()
         yield lab
     finally:
-        down = lab.lab("down")
-        assert down.returncode == 0, down.stdout + down.stderr
+        lab.down()
 
 
 def states(hosts: Hosts) -> list[str]:
@@ -173,7 +158,7 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
 
 def test_the_agents_key_starts_an_agent_and_nothing_else(hosts: Hosts) -> None:
     # It still exists, because the killed process could not remove it.
-    for role in ROLES[1:]:
+    for role in HOSTS[1:]:
         (line,) = hosts.on(role, "cat ~/.ssh/authorized_keys").splitlines()
         address = hosts.inventory.read_text().split("ansible_host=load address=")[1].split()[0]
         assert line.startswith(f'restrict,from="{address}",command="cd {FOLDER} && exec ')
@@ -229,7 +214,7 @@ def test_everything_can_be_taken_back(hosts: Hosts) -> None:
     running = hosts.deploy("--only", "remove")
     assert running.end() == 0, running.output
     assert (hosts.results / "left" / "log.txt").read_text() == "not collected\n"
-    for role in ROLES:
+    for role in HOSTS:
         assert hosts.on(role, f"ls -d {FOLDER} {SYSCTL_FILE} /opt/zerohttpd-seven* || true") == ""
     hosts.assert_no_way_in()
     for line in before.splitlines():

@@ -8,13 +8,13 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from bench.host.process import Child, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.load.outcome import Generator, Load
 from bench.records.errors import Interrupted
+from tests.e2e.processes import has_ended
 
 from ..commands import run
 from ..whole_sweep import wait_for
@@ -41,18 +41,6 @@ print(rusage_of_reaped().total - before)
 """
 """A program that prints the CPU time, in us, that it gets by reaping a server that does not wait
 for its child."""
-
-
-def gone(pid: int) -> bool:
-    """Return whether a process has ended (a zombie counts as ended), as soon as it has."""
-
-    def ended() -> bool:
-        try:
-            return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
-
-    return wait_for(ended, f"process {pid} runs")
 
 
 def test_output_is_there_during_and_after() -> None:
@@ -86,7 +74,7 @@ def test_a_process_that_ignores_the_signal_is_killed_with_its_children() -> None
         time.sleep(0.01)
     assert not child.end(timeout=0.2)
     assert child.exit_status == -signal.SIGKILL
-    assert gone(int(child.stdout))
+    wait_for(lambda: has_ended(int(child.stdout)), "its child runs")
 
 
 def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
@@ -132,7 +120,7 @@ def test_children_die_with_their_parent(number: int) -> None:
         time.sleep(0.01)
     parent.send_signal(number)
     parent.communicate()
-    assert gone(pid)
+    wait_for(lambda: has_ended(pid), "the child runs")
 
 
 def test_a_signal_is_noted_and_raised_where_it_is_safe() -> None:

@@ -37,17 +37,11 @@ class Served:
 
     def ask(self, path: str = "/files/small.txt") -> int:
         """Send one request to the server; return its status."""
-        client = http.client.HTTPConnection(*self.address, timeout=TIMEOUT)
-        with contextlib.closing(client):
-            client.request("GET", path, headers={"Connection": "close"})
-            return client.getresponse().status
+        return status_of(self.address, "GET", path, Connection="close")
 
     def live_answer(self, method: str, path: str, **headers: str) -> int:
         """Send one request to the helper; return its status."""
-        client = http.client.HTTPConnection(*self.live, timeout=TIMEOUT)
-        with contextlib.closing(client):
-            client.request(method, path, headers=headers)
-            return client.getresponse().status
+        return status_of(self.live, method, path, **headers)
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield what the page is sent of the first server, while this is read."""
@@ -69,6 +63,12 @@ class Served:
         said, _ = self.program.communicate(timeout=TIMEOUT)
         assert self.program.returncode == 0, said
         return said
+
+
+def status_of(where: tuple[str, int], method: str, path: str, **headers: str) -> int:
+    with contextlib.closing(http.client.HTTPConnection(*where, timeout=TIMEOUT)) as client:
+        client.request(method, path, headers=headers)
+        return client.getresponse().status
 
 
 Event = dict[str, Any]

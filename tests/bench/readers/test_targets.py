@@ -50,10 +50,6 @@ def runs_of(text: str) -> list[Run]:
     return [run for same in found.values() for run in same]
 
 
-def results(*runs: Run) -> Results:
-    return results_of(runs)
-
-
 def said(found: Results) -> tuple[int, str]:
     out = Console(width=200)
     with out.capture() as capture:
@@ -96,9 +92,9 @@ def said(found: Results) -> tuple[int, str]:
     ],
 )
 def test_what_is_compared_and_whether_it_is_met(runs: str, expected: str) -> None:
-    found = comparisons(results(*runs_of(runs)))
+    found = comparisons(results_of(runs_of(runs)))
     assert "; ".join(map(words_of, found)) == expected
-    assert said(results(*runs_of(runs)))[0] == int("met" not in expected or "missed" in expected)
+    assert said(results_of(runs_of(runs)))[0] == int("met" not in expected or "missed" in expected)
 
 
 def words_of(one: Comparison) -> str:
@@ -128,7 +124,7 @@ def test_a_target_that_the_baseline_misses_is_out_of_reach(
     target is in reach."""
     found = [
         (one.against.subject, one.least and round(one.least, 2), one.out_of_reach)
-        for one in comparisons(results(*runs_of(runs)))
+        for one in comparisons(results_of(runs_of(runs)))
         if one.against
     ]
     assert [one for one in found if not one[0].startswith("baseline-")] == expected
@@ -163,7 +159,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
     ],
 )
 def test_what_is_shown(runs: str | list[Run], status: int, patterns: list[str]) -> None:
-    found = results(*(runs_of(runs) if isinstance(runs, str) else runs))
+    found = results_of(runs_of(runs) if isinstance(runs, str) else runs)
     assert said(found)[0] == status
     assert [one for one in patterns if not re.search(one, said(found)[1])] == []
     found.state = "interrupted"
@@ -172,7 +168,7 @@ def test_what_is_shown(runs: str | list[Run], status: int, patterns: list[str]) 
 
 def test_a_study_may_limit_any_figure() -> None:
     slow = Expect(figure="core_rate", server="epoll", limit=60_000, sense="at least")
-    found = results(*runs_of("epoll 20; poll 30"))
+    found = results_of(runs_of("epoll 20; poll 30"))
     checked = targets.comparisons(found, [slow, Expect(limit=25)])
     assert [(one.what.subject, one.value, one.met) for one in checked] == [
         ("epoll", 50_000, False),
@@ -182,7 +178,7 @@ def test_a_study_may_limit_any_figure() -> None:
 
 
 def test_an_expectation_without_data_is_not_met() -> None:
-    found, nowhere = results(*runs_of("epoll 20")), Expect(server="poll", limit=25)
+    found, nowhere = results_of(runs_of("epoll 20")), Expect(server="poll", limit=25)
     out = Console(width=200)
     with out.capture() as capture:
         assert targets.show(found, [Expect(limit=25), nowhere], out) == 0
@@ -192,6 +188,6 @@ def test_an_expectation_without_data_is_not_met() -> None:
 
 
 def test_an_entry_for_a_server_replaces_the_one_for_all() -> None:
-    found = results(*runs_of("epoll 20; poll 20"))
+    found = results_of(runs_of("epoll 20; poll 20"))
     expected = [Expect(limit=10), Expect(server="poll", limit=30)]
     assert [one.expect.limit for one in targets.comparisons(found, expected)] == [10, 30]

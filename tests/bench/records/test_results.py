@@ -45,13 +45,6 @@ def broken(server: str = "epoll", level: int = 100, run: int = 1) -> Run:
     return run_
 
 
-def test_round_trip(tmp_path: Path) -> None:
-    before = results_of([held(), broken(level=500)])
-    save(before, tmp_path)
-    assert load(tmp_path / "results.json") == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["results.csv", "results.json"]
-
-
 def changed(folder: Path, old: str = "", new: str = "") -> Path:
     """Return a stored file in which one text is replaced."""
     save(results_of([held()]), folder)
@@ -101,14 +94,6 @@ def test_the_plan_of_an_older_sweep_has_its_servers() -> None:
     first = old.parts[0]
     assert (first.subjects, first.levels, first.runs) == (("go", "fasthttp", "epoll"), (200,), 3)
     assert first.varied == {"keep_alive": (True,), "generator": ("wrk",)}
-
-
-def test_a_data_point_is_the_median_of_its_runs() -> None:
-    cell = Point([held(rate=900), held(run=2, rate=1000), held(run=3, rate=1250)])
-    assert cell.state == "held"
-    assert cell.spread("rate") == Spread(1000, 900, 1250, 3)
-    assert cell.typical is not None
-    assert cell.typical.run == 2
 
 
 @pytest.mark.parametrize("rate", [0.0, -1.0])

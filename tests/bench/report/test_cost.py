@@ -173,12 +173,6 @@ def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
     assert '<rect class="user" x="75.0" width="25.0"' in page
 
 
-def test_places_are_the_whole_of_the_time() -> None:
-    found = words.places(STACKS)
-    assert found == {"sendto": 0.5, words.OWN: 0.4, FAULTS: 0.06, words.LIBRARY: 0.04}
-    assert sum(found.values()) == pytest.approx(1)
-
-
 def test_places_of_another_processor_have_the_same_names() -> None:
     """Entry points of another processor have the same names: those of ARM's kernel, next to its
     system calls; and each way into a kernel."""
@@ -235,16 +229,6 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["cost", "--read", str(folder), "--markdown", "/nowhere/cost.md"]) == 2
 
 
-def test_a_server_and_its_baseline() -> None:
-    (line,) = words.lines(results(run("forking", 80), run("baseline-forking", 60)))
-    assert line.cost
-    assert line.baseline
-    assert line.share
-    assert (line.subject, line.cost.median) == ("forking", 80)
-    assert (line.baseline.median, line.share.median) == (60, 0.75)
-    assert [line.get(key) for key in OTHERS] == [0.5, 0.25, 63]
-
-
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
     """User time comes from samples, not from the kernel's tick: in a run of a few ticks all may be
     in the kernel."""
@@ -287,13 +271,6 @@ def test_an_optimisation_counts_if_all_runs_agree() -> None:
     assert optimisation.verdict == "not significant (+1%)"
     (optimisation,) = optimisations(results(*usual[:2], *of(MORE, 27, 30)))
     assert optimisation.verdict == "too few runs (+50%)"
-
-
-def test_experiments_are_no_ablations() -> None:
-    edge = REDIRECT._replace(change="edge")
-    found = results(*of(REDIRECT, 20, 20, 20), *of(edge, 10, 10, 10), *of(MORE, 30, 30, 30))
-    assert [(d.name, d.verdict) for d in words.differences(found, "change")] == [("edge", "-50%")]
-    assert [(d.name, d.verdict) for d in optimisations(found)] == [("more", "+50%")]
 
 
 def test_flames_in_the_order_of_the_servers() -> None:

@@ -4,8 +4,6 @@ real processes."""
 
 import re
 import socket
-import socketserver
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,9 +17,6 @@ from bench.host.programs import find_program
 from bench.host.signals import SignalWatch
 from bench.load.probe import ProbeError, probe
 from bench.load.running import IdleConnections
-from bench.records.conditions import Conditions
-from bench.records.figures import Balancer as Way
-from bench.records.run import Run
 from bench.records.workloads import workload_for
 from bench.services.balancer import (
     Balancer,
@@ -31,32 +26,24 @@ from bench.services.balancer import (
     workers_for,
 )
 from bench.services.redis_server import SlowRedis
+from tests.e2e.redisbox import Conversation, FalseRedis
 
-from ..measuring import broken_server, measured
+from ..measuring import broken_server
 
 DELAY = 0.02
 
 
-class Echo(socketserver.BaseRequestHandler):
-    """Sends back what it receives."""
-
-    def handle(self) -> None:
-        while data := self.request.recv(65536):
-            self.request.sendall(data)
-
-
-class EchoServer(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    request_queue_size = 100
+def repeat(conversation: Conversation) -> None:
+    while conversation.receive():
+        conversation.send(conversation.pending)
+        conversation.pending = b""
 
 
 @pytest.fixture
 def echo() -> Iterator[int]:
     """Yield the port of a server that sends back what it receives."""
-    with EchoServer(("127.0.0.1", 0), Echo) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server.server_address[1]
-        server.shutdown()
+    with FalseRedis(repeat) as server:
+        yield server.port
 
 
 def connect(url: str) -> socket.socket:
@@ -142,9 +129,6 @@ def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
     assert (report.held, report.reopened) == (20, 0)
 
 
-needs_nginx = pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
-
-
 def order(keep: bool, connections: int = 100) -> BalancerOrder:
     return BalancerOrder(servers=["10.0.0.1:81", "10.0.0.2:82"], keep=keep, connections=connections)
 
@@ -185,7 +169,7 @@ def test_what_all_its_processes_used_meanwhile() -> None:
     assert (use.cpu, use.wanted_s) == (CpuTime(15, 23), 2.0)
 
 
-@needs_nginx
+@pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
 def test_its_own_answers_are_counted() -> None:
     with socket.socket() as held, SignalWatch() as watch:
         held.bind(("127.0.0.1", 0))  # no process listens at this address, and none can
@@ -200,42 +184,6 @@ def test_its_own_answers_are_counted() -> None:
             end = found.stop()
     assert (end.errors, end.status) == (3, 0)
     assert "connect() failed (111" in end.last_error  # ECONNREFUSED; not all print its text
-
-
-def behind(fault: str, way: Way, instances: int = 1) -> Run:
-    """Run the broken server behind nginx."""
-    return measured(fault, Conditions("/any", instances=instances, balancer=way), timeout=20.0)
-
-
-@needs_nginx
-@pytest.mark.parametrize("way", ["close", "keep"])
-@pytest.mark.parametrize("instances", [1, 2])
-def test_a_good_one_holds_behind_it(way: Way, instances: int) -> None:
-    run = behind("good", way, instances)
-    assert run.reason is None
-    assert run.nginx_process is not None
-    assert run.process.processes_peak == instances
-
-
-FAULTS = ("drops", "errors", "always-errors", "dies", "cuts", "cheats")
-
-
-@needs_nginx
-@pytest.mark.parametrize(
-    ("fault", "way", "instances"),
-    [
-        ("dies", "close", 2),  # one of the two
-        *(
-            pytest.param(fault, way, 1, marks=pytest.mark.slow)
-            for fault in FAULTS
-            for way in ("close", "keep")
-        ),
-    ],
-)
-def test_a_broken_server_is_detected_behind_it(fault: str, way: Way, instances: int) -> None:
-    run = behind(fault, way, instances)
-    assert (run.state, run.requests_per_second) == ("failed", None)
-    assert run.reason is not None
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from bench.stations.footprint import (
     Observation,
     TaskUse,
     look_at,
-    rollup,
     switches_between,
     tasks_of,
     weigh,
@@ -432,9 +431,3 @@ def test_a_refused_user_gets_the_fix(
     with pytest.raises(StartError, match="Operation not permitted") as told:
         sampling.Tracer([os.getpid()], SignalWatch())
     assert ("sudo sysctl kernel.yama.ptrace_scope=0" in str(told.value)) == is_cured
-
-
-def test_memory_of_this_very_process() -> None:
-    found = rollup(os.getpid())
-    assert found["Pss"] > 1_000_000
-    assert found["Anonymous"] > 0

@@ -159,14 +159,6 @@ def test_several_studies_are_one_sweep() -> None:
     assert not options.answers
 
 
-def test_what_is_declared_of_a_peer_is_kept() -> None:
-    nginx = declared.peer("nginx")
-    assert nginx.language == "C"
-    assert nginx.resembles == ["epoll"]
-    assert nginx.settings
-    assert (ROOT / "bench" / "references" / "nginx").is_dir()
-
-
 CHAPTER = (ROOT / "docs" / "reference" / "reference-servers.md").read_text()
 NUMBERS = {folder.name[3:]: folder.name[:2] for folder in ROOT.glob("0[1-7]_*")}
 

@@ -57,7 +57,7 @@ def stopped_in_the_middle(tmp_path: Path, number: int, *more: str) -> tuple[Swee
     wait_for_a_run(tmp_path)
     time.sleep(0.3)  # somewhere in the second run
     sweep.process.send_signal(number)
-    return sweep, next(tmp_path.glob("*/"))
+    return sweep, next(tmp_path.glob("2*"))
 
 
 def resume_with_other_sources(tmp_path: Path) -> None:
@@ -73,9 +73,11 @@ def resume_with_other_sources(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("over_hosts", [False, True])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_stopped_and_resumed(tmp_path: Path, number: int) -> None:
-    sweep, folder = stopped_in_the_middle(tmp_path, number)
+def test_stopped_and_resumed(tmp_path: Path, number: int, over_hosts: bool) -> None:
+    more = ("--hosts", str(hosts_file(tmp_path))) if over_hosts else ()
+    sweep, folder = stopped_in_the_middle(tmp_path, number, *more)
     said = sweep.end(-number if number == signal.SIGKILL else 128 + number)
     if number != signal.SIGKILL:
         assert f"To resume: .venv/bin/zerohttpd sweep --resume {folder}" in said
@@ -336,21 +338,6 @@ def agent_of(sweep: Sweep, name: str) -> int:
         return [pid for pid, words in ours if "bench.stations.agent" in words]
 
     return wait_for(found, "no such agent")[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("number", "server"), [(signal.SIGINT, "epoll"), (signal.SIGKILL, "preforking")]
-)
-def test_a_sweep_over_hosts_is_stopped(tmp_path: Path, number: int, server: str) -> None:
-    plan = ("--servers", server, "--levels", "10,20", "--requests", "3000", "--runs", "2")
-    sweep = Sweep(*plan, "--hosts", hosts_file(tmp_path), "--results", tmp_path)
-    wait_for_a_run(tmp_path)
-    sweep.process.send_signal(number)
-    sweep.end(-number if number == signal.SIGKILL else 128 + number)
-    if number == signal.SIGINT:
-        Sweep("--resume", "--results", tmp_path).end()
-        assert [run["state"] for run in results_in(tmp_path)["runs"]] == ["held"] * 4
 
 
 @pytest.mark.slow

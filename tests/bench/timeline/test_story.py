@@ -5,12 +5,7 @@ page, the trace for Perfetto and speedscope."""
 import json
 import math
 import re
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from pathlib import Path
 
@@ -28,6 +23,8 @@ from bench.timeline.recording import Bar, Kind, Lane, Recording, Request
 from bench.timeline.scenarios import SCENARIOS
 from bench.timeline.sentence import sentence
 from bench.timeline.strace import Source, TaskEnd, parse, today
+
+from ..accessible import served
 
 SERVERS = ("iterative", "forking", "preforking", "threading", "prethreading", "poll", "epoll")
 
@@ -423,17 +420,6 @@ def test_perfetto_has_each_call_and_each_arrow(
     )
     assert found["nested"] == found["errors"] == []
     assert len(found["arrows"]) >= 0.9 * sum(len(one.arrows) for one in recordings)
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Yield the address of a web server for the files of a folder."""
-    with ThreadingHTTPServer(
-        ("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=folder)
-    ) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:

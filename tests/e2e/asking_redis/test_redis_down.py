@@ -45,22 +45,21 @@ def _is_back(server: Server) -> bool:
     return all(fetch(server, "/guestbook").status == 200 for _ in range(10))
 
 
-def test_absent_at_the_start(start: Start) -> None:
+def test_absent_at_the_start(start: Start, own: PrivateRedis) -> None:
     """A server starts without Redis, serves what needs no Redis, and connects when Redis starts."""
-    with PrivateRedis() as late:
-        late.kill()
-        server = start(redis=late.url())
-        for _ in range(10):
-            _assert_unavailable(fetch(server, "/guestbook"))
-            _assert_unavailable(fetch(server, "/go/name"))
-            _assert_unavailable(sign(server, "Ann", "lost"))
-        _assert_unavailable(sign(server, "", ""))
-        _assert_rest_is_served(server)
-        assert server.stderr.count(AWAY) == 1, server.stderr
-        assert server.stderr.startswith(f"{server.name}: Redis ")
-        late.start()
-        wait_until(lambda: _is_back(server), "service is back")
-        assert late.client().remarks() == []
+    own.kill()
+    server = start(redis=own.url())
+    for _ in range(10):
+        _assert_unavailable(fetch(server, "/guestbook"))
+        _assert_unavailable(fetch(server, "/go/name"))
+        _assert_unavailable(sign(server, "Ann", "lost"))
+    _assert_unavailable(sign(server, "", ""))
+    _assert_rest_is_served(server)
+    assert server.stderr.count(AWAY) == 1, server.stderr
+    assert server.stderr.startswith(f"{server.name}: Redis ")
+    own.start()
+    wait_until(lambda: _is_back(server), "service is back")
+    assert own.client().remarks() == []
     assert server.stderr.count(BACK) == 1, server.stderr
 
 

@@ -156,8 +156,7 @@ def test_wakes_one(start: Start) -> None:
     """03, 05, 09: a connection wakes one worker, and all others stay asleep."""
     skip_unless_visible()
     workers, connections = 16, 40
-    server = start("--workers", str(workers))
-    wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+    server = start("--workers", str(workers), at_rest=True)
     tasks = [t for p in server.pids() for t in processes.tasks(p) if t != server.pid]
 
     def switches() -> int:
@@ -180,8 +179,7 @@ def test_wakes_one(start: Start) -> None:
 def test_each_of_a_burst_is_taken(start: Start) -> None:
     """03, 05: with enough workers no connection of a burst waits for another."""
     workers = 16
-    server = start("--workers", str(workers))
-    wait_until(lambda: server.is_at_rest(workers), "it has all its workers")
+    server = start("--workers", str(workers), at_rest=True)
     for pid in server.pids():
         _queue_up_behind_main(server, pid)
         os.kill(pid, signal.SIGSTOP)

@@ -63,45 +63,44 @@ def _has_log_writer(server: Server) -> bool:
     return any(os.getsid(child.pid) == child.pid for child in children)
 
 
-def test_list_of_calls(start: Start, tmp_path: Path) -> None:
+def test_list_of_calls(start: Start, own: PrivateRedis, tmp_path: Path) -> None:
     """The calls that a server keeps are exactly those that it makes."""
     skip_unless_traceable()
     root = build_project_site(tmp_path, REPOSITORY)
     (root / "public" / "large").write_bytes(bytes(100_000))
-    with PrivateRedis() as own:
-        server = start("--log", root=root, redis=own.url(1))
-        wait_until(lambda: _has_log_writer(server), "the log writer has left: it is no worker")
-        wait_until(lambda: server.is_at_rest(4), "it has all its workers")
-        trace = Trace(server, tmp_path / "trace")
-        for _ in range(2):
-            for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
-                fetch(server, target)
-            os.utime(root / "templates" / "guestbook" / "index.html")  # it is read again
-            assert sign(server, "Ann", "traced").status == 303
-            send_to_end(server, b"nonsense\r\n\r\n")
-            own.kill()
-            assert fetch(server, "/guestbook").status == 503
-            own.start()
-            wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
-        for number in (signal.SIGSTOP, signal.SIGCONT):
-            for pid in server.pids():
-                with contextlib.suppress(ProcessLookupError):  # a child of 02 that has ended
-                    os.kill(pid, number)
-        if server.kind.has_workers and server.children():
-            before = set(server.children())
-            os.kill(min(before), signal.SIGKILL)
-            wait_until(
-                lambda: bool(set(server.children()) - before) and server.is_at_rest(4),
-                "another is there",
-            )
-        fetch(server, "/")
-        assert server.stop() == 0
-        made, kept = set(trace.calls()), set(map(native, listed(server.binary)))
-        if "epoll_pwait" in made:  # for epoll_wait(3), with musl: lib/calls.h
-            kept = kept - {"epoll_wait"} | {"epoll_pwait"}
-        assert made - kept == set()
-        not_always = {*NOT_ALWAYS, *(BY_ITSELF if server.kind.completes else ())}
-        assert kept - made - not_always == set()
+    server = start("--log", root=root, redis=own.url(1))
+    wait_until(lambda: _has_log_writer(server), "the log writer has left: it is no worker")
+    wait_until(lambda: server.is_at_rest(4), "it has all its workers")
+    trace = Trace(server, tmp_path / "trace")
+    for _ in range(2):
+        for target in ("/", "/large", "/guestbook", "/sorted", "/none", "/go/x", "/home"):
+            fetch(server, target)
+        os.utime(root / "templates" / "guestbook" / "index.html")  # it is read again
+        assert sign(server, "Ann", "traced").status == 303
+        send_to_end(server, b"nonsense\r\n\r\n")
+        own.kill()
+        assert fetch(server, "/guestbook").status == 503
+        own.start()
+        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in server.pids():
+            with contextlib.suppress(ProcessLookupError):  # a child of 02 that has ended
+                os.kill(pid, number)
+    if server.kind.has_workers and server.children():
+        before = set(server.children())
+        os.kill(min(before), signal.SIGKILL)
+        wait_until(
+            lambda: bool(set(server.children()) - before) and server.is_at_rest(4),
+            "another is there",
+        )
+    fetch(server, "/")
+    assert server.stop() == 0
+    made, kept = set(trace.calls()), set(map(native, listed(server.binary)))
+    if "epoll_pwait" in made:  # for epoll_wait(3), with musl: lib/calls.h
+        kept = kept - {"epoll_wait"} | {"epoll_pwait"}
+    assert made - kept == set()
+    not_always = {*NOT_ALWAYS, *(BY_ITSELF if server.kind.completes else ())}
+    assert kept - made - not_always == set()
 
 
 HEAP_FILES = {
@@ -116,8 +115,7 @@ def test_heaps_of_threads(start: Start, tmp_path: Path) -> None:
     """The C library opens for the heaps of threads the files that lib/calls.h names. Landlock
     refuses them if the kernel has it, and the server logs no fault."""
     skip_unless_traceable()
-    server = start("--workers", "8")
-    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
+    server = start("--workers", "8", at_rest=True)
     trace = Trace(server, tmp_path / "trace")
     for _ in range(3):  # long forms at once: heaps grow, and shrink
         body = form(guest_name="x", guest_remarks="%" * 20000)

@@ -3,13 +3,12 @@
 architecture that none of the seven servers has, and the example of docs/how-to/add-a-page.md."""
 
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.bench.commands import run
+from tests.bench.commands import copied, run
 
 from ..conftest import REPRESENTATIVES
 from ..harness import REPOSITORY, Server
@@ -25,24 +24,12 @@ KINDS = (
 DOCUMENT = (REPOSITORY / "docs/how-to/add-a-page.md").read_text(encoding="utf-8")
 
 
-def _copy(folder: Path, *names: str) -> Path:
-    """Copy files and folders of the project, with their times; return where they are. With the
-    objects (build/release) only what a test changes is compiled."""
-    for name in names:
-        if (REPOSITORY / name).is_dir():
-            shutil.copytree(REPOSITORY / name, folder / name)
-        else:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(REPOSITORY / name, folder / name)
-    return folder
-
-
 @pytest.mark.slow
 def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
     """A pool of event loops with a listener each works; its folder is all that is added."""
     files = ("Makefile", "README.md", "redirects", "pyproject.toml", "build/faults.so")
     folders = ("docs/explanation", "lib", "ops", "public", "templates", "tests", "build/release")
-    copy = _copy(tmp_path / "project", *files, *folders)
+    copy = copied(tmp_path / "project", *files, *folders)
     source, facts = (
         (REPOSITORY / "09_multicore" / name).read_text() for name in ("main.c", "tests.toml")
     )
@@ -65,7 +52,7 @@ def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
     servers = REPRESENTATIVES["shared_code"]
     folders = (path.name for path in REPOSITORY.glob("[0-9][0-9]_*") if path.name[3:] in servers)
     names = ("Makefile", "redirects", "lib", "ops", "public", "templates", "build/release")
-    copy = _copy(tmp_path / "project", *names, *folders)
+    copy = copied(tmp_path / "project", *names, *folders)
     for path, block in re.findall(r"^```(?:c|html) (\S+)\n(.*?)^```", DOCUMENT, re.M | re.S):
         (copy / path).parent.mkdir(parents=True, exist_ok=True)
         (copy / path).write_text(block, encoding="utf-8")

@@ -39,8 +39,7 @@ def test_a_worker_for_each_core(binary: Path, site: Path) -> None:
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> None:
     """With one listener the same worker gets nearly all connections, otherwise each gets some."""
-    server = start("--workers", "2", "--each-worker", *options)
-    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    server = start("--workers", "2", "--each-worker", *options, at_rest=True)
     with contextlib.ExitStack() as stack:
         for _ in range(CLIENTS):
             client = stack.enter_context(Client(server))
@@ -54,8 +53,7 @@ def test_shares_of_a_quiet_server(start: Start, options: tuple[str, ...]) -> Non
 @pytest.mark.parametrize("options", [(), ("--listener-each",)], ids=["shared", "each"])
 def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
     """A connection waits for a busy worker only if each worker has a listener."""
-    server = start("--workers", "2", *options)
-    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    server = start("--workers", "2", *options, at_rest=True)
     busy, _ = server.children()
     os.kill(busy, signal.SIGSTOP)
     wait_until(lambda: state(busy) == "T", "it is stopped")
@@ -70,8 +68,7 @@ def test_a_busy_worker(start: Start, options: tuple[str, ...]) -> None:
 
 def test_a_listener_outlives_its_worker(start: Start) -> None:
     """A new worker gets the listener of the old one, and no connection is lost between."""
-    server = start("--workers", str(WORKERS), "--each-worker", "--listener-each")
-    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    server = start("--workers", str(WORKERS), "--each-worker", "--listener-each", at_rest=True)
     first, *_ = server.children()
     for _ in range(16 * WORKERS):
         assert fetch(server, "/t/digits.txt").status == 200

@@ -218,12 +218,11 @@ def test_port_can_be_taken_again_at_once(start: Start) -> None:
 
 @pytest.mark.shared_code
 @pytest.mark.parametrize("url", ["unix:{path}", "redis://localhost:{port}/0"])
-def test_redis_by_another_address(start: Start, url: str) -> None:
+def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> None:
     """Redis is reached by a Unix socket, which names no database, and by a host name."""
-    with PrivateRedis() as own:
-        server = start(redis=url.format(path=own.socket_path, port=own.port))
-        assert sign(server, "Ann", "here").status == 303
-        assert own.client().remarks() == [b"here - Ann"]
+    server = start(redis=url.format(path=own.socket_path, port=own.port))
+    assert sign(server, "Ann", "here").status == 303
+    assert own.client().remarks() == [b"here - Ann"]
 
 
 @pytest.mark.shared_code

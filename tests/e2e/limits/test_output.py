@@ -91,22 +91,21 @@ def _accounted(text: str) -> int:
     return dropped + len(re.findall(r"^127\.0\.0\.1 .* \d+\r?$", text, re.MULTILINE))
 
 
-def test_full_pipe_of_standard_error(start: Start, pipe: Pipe) -> None:
+def test_full_pipe_of_standard_error(start: Start, own: PrivateRedis, pipe: Pipe) -> None:
     """Redis stops, and the line about it finds no room: files are served at once."""
-    with PrivateRedis() as redis:
-        server = start("--workers", "2", redis=redis.url(1), prefix=redirected(f"2> '{pipe.path}'"))
-        assert fetch(server, "/guestbook").status == 200
-        pipe.fill()
-        redis.kill()
-        # Within a clock step after a reply, only the connection counts as broken.
-        time.sleep(0.1)
-        assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
-        assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
-        pipe.read()
-        redis.start()
-        wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
-        wait_until(lambda: DROPPED.search(pipe.read()), "the count is printed")
-        server.finish()
+    server = start("--workers", "2", redis=own.url(1), prefix=redirected(f"2> '{pipe.path}'"))
+    assert fetch(server, "/guestbook").status == 200
+    pipe.fill()
+    own.kill()
+    # Within a clock step after a reply, only the connection counts as broken.
+    time.sleep(0.1)
+    assert [fetch(server, "/guestbook").status for _ in range(4)] == [503] * 4
+    assert [fetch(server, "/t/digits.txt").status for _ in range(4)] == [200] * 4
+    pipe.read()
+    own.start()
+    wait_until(lambda: fetch(server, "/guestbook").status == 200, "Redis is back")
+    wait_until(lambda: DROPPED.search(pipe.read()), "the count is printed")
+    server.finish()
 
 
 def _pipe(stack: contextlib.ExitStack) -> Output:

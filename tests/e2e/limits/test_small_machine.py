@@ -121,8 +121,7 @@ def test_large_files_hold_descriptors(start: Start, tmp_path: Path, descriptors:
 @pytest.mark.slow
 def test_limit_is_lifted(start: Start) -> None:
     """When the limit of descriptors is raised, more are used, or at least none is lost."""
-    server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"))
-    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
+    server = start("--workers", "8", prefix=("prlimit", "--nofile=32:4096", "--"), at_rest=True)
     for limit in (24, 4096):
         for pid in server.pids():
             with contextlib.suppress(ProcessLookupError):  # a child may have ended meanwhile

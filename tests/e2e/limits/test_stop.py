@@ -118,8 +118,7 @@ def _is_left_alone(client: socket.socket) -> bool:
 @of_kind("not is_stalled_by_one")
 def test_no_accepted_client_is_left_unserved(start: Start) -> None:
     """A server that accepts no more closes its listening socket, also during a slow request."""
-    server = start()
-    wait_until(lambda: server.is_at_rest(4), "it has all its workers")
+    server = start(at_rest=True)
     with Client(server) as slow:
         with server.suspended():
             slow.send(b"GET / HT")
@@ -135,8 +134,7 @@ def test_no_accepted_client_is_left_unserved(start: Start) -> None:
 @of("preforking", "multicore")
 def test_a_leaving_client_closes_its_connection(start: Start) -> None:
     """Each process that leaves shuts the socket down, because the parent may be late."""
-    server = start("--workers", "2")
-    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    server = start("--workers", "2", at_rest=True)
 
     def is_told(pid: int) -> bool:
         return processes.has_signal(pid, "ShdPnd", signal.SIGTERM)
@@ -159,8 +157,7 @@ def test_a_leaving_client_closes_its_connection(start: Start) -> None:
 @of("preforking", "multicore")
 def test_parent_serves_clients_after_all_workers_have_exited(start: Start) -> None:
     """Ctrl-C may reach the workers first. The parent then serves the connections that wait."""
-    server = start("--workers", "2")
-    wait_until(lambda: server.is_at_rest(2), "it has all its workers")
+    server = start("--workers", "2", at_rest=True)
     with server.suspended(), Client(server) as client:
         for worker in server.children():
             os.kill(worker, signal.SIGINT)
@@ -317,8 +314,7 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     at the signal, and signals its children afterwards, one by one. They find the socket closed
     meanwhile, and pause before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
-    server = start("--workers", str(WORKERS))
-    wait_until(lambda: server.is_at_rest(WORKERS), "it has all its workers")
+    server = start("--workers", str(WORKERS), at_rest=True)
     calls, _ = _stop_traced(server, tmp_path / "trace")
     pauses = len(re.findall(r"p?poll\(NULL, 0, ", (tmp_path / "trace").read_text()))
     assert calls["accept4"] <= 3 * WORKERS + pauses
@@ -332,8 +328,7 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
     """A worker that waits for half a request is woken, but not periodically."""
     skip_unless_traceable()
-    server = start("--workers", "8")
-    wait_until(lambda: server.is_at_rest(8), "it has all its workers")
+    server = start("--workers", "8", at_rest=True)
     with silent(server, 8):
         tasks = len(server.pids()) + 8 * server.kind.shares_redis
         _, signals = _stop_traced(server, tmp_path / "trace")

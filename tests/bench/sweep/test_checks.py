@@ -82,13 +82,8 @@ def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
     figures, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
     done = figures.succeeded if figures else None
     came = Outcome(tool="oha", status=0, figures=figures, completed=done, body_bytes=body)
-<<<<<<< HEAD
     any_length = other.pop("any_length", False)
     return Asked(requests, 20, 200, page, any_length=any_length), replace(came, **other)
-=======
-    seen = replace(good(), load=replace(came, **other))
-    return replace(seen, asked=asked, page_bytes=page)
->>>>>>> h-t
 
 
 WRK = WrkFigures(
@@ -139,19 +134,11 @@ FAILED = [
     (by_ab(good(keep_alive=True), keep_alive=1899), "closes", ""),
     # what comes before what ab said
     (
-<<<<<<< HEAD
         (INTERRUPTED[0], replace(INTERRUPTED[1], status=1, timed_out=True)),
         "timed out",
         "not done after 20 s, 700 of 2,000 completed",
     ),
     ((good()[0], replace(good()[1], command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
-=======
-        evidence("died", 111, died="ended with status 3"),
-        "died",
-        "server ended with status 3, 1,525",
-    ),
-    (replace(good(), load=replace(good().load, command=["ab", "-r", "-n", "2000"])), "ab -r", ""),
->>>>>>> h-t
     # redirects, and errors in their place
     (redirected(200), "500 other", ""),
     (recorded("non_2xx", first=302), "", "1,966 of 2,000 responses were not 3xx"),
@@ -185,25 +172,9 @@ FAILED = [
 
 VALID = {
     "good": good(),
-<<<<<<< HEAD
     "redirects": redirected(),
     "redirects of one length": redirected(answer_bytes=EACH),
     "length within the slack": good(body_bytes=1499, slack=2),
-=======
-    "connections forgotten": good(forgotten=9),
-    "redirects": evidence("redirect", 0, 500, probe_status=302, statistics=counted(ok=0, _3xx=541)),
-    "redirects without a page": redirected(page_bytes=0),
-    "redirects of one length": redirected(page_bytes=0, answer_bytes=EACH),
-    "length": good(page_bytes=1500),
-    "length within the slack": good(page_bytes=1499, slack=2),
-    "any length": good(page_bytes=1499, any_length=True),
-    "count within the slack": good(statistics=counted(ok=2042), slack=1),
-    "no count": good(statistics=None, silent=True),
-    "visitors": good(counts=(check_count("visitors", 2000, 2000, 2000),)),
-    "visitors within the slack": good(counts=(check_count("visitors", 2100, 2000, 2100),)),
-    "visitors of others": good(counts=(check_count("visitors", 9999, 2000, None),)),
-    "Little's law": law(product=95, deviation=-0.05),
->>>>>>> h-t
     "kept": by_ab(good(keep_alive=True), keep_alive=1900),
     "oha": oha("good"),
     "wrk": wrk(),

@@ -239,7 +239,7 @@ class Pair:
         raise sent.difference(mine, its, sure=False)
 
     def explain(self, failed: Failed, sent: Sent, mine: bytes, its: bytes) -> None:
-        """Find out why one request is answered with other bytes, and name the fault."""
+        """Determine why one request is answered with other bytes, and name the fault."""
         if mine.endswith(BROKEN) and not its.endswith(BROKEN):
             failed.fault = "resets"
         elif self.same(responses(self.mine, sent, ends=False).removesuffix(OPEN), its):

@@ -40,8 +40,8 @@ DELAY_MS = 40.0
 UNUSED_SECONDS = 0.1
 """After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
-PARKED = 140
-"""More than REDIS_NEW_AT_ONCE in lib/config.h."""
+PARKED, PARKED_SECONDS = 140, 3.0
+"""More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the longest wait of each for its page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3
@@ -206,6 +206,7 @@ def at_once(scene: Scene) -> str | None:
 def parked(scene: Scene) -> None:
     """Many clients have loaded the guestbook and keep their connection: a further client gets it,
     too. The library has fewer connections to Redis for threads."""
+    scene.timeout = PARKED_SECONDS
     with contextlib.ExitStack() as stack:
         for number in range(PARKED):
             client = stack.enter_context(scene.client())

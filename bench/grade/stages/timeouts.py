@@ -237,7 +237,7 @@ def idle_alone(scene: Scene) -> None:
         if scene.talk(client, one).closes or scene.talk(later, one).closes:
             return
         with meanwhile(lambda: scene.talk(later, one), USE_SECONDS):
-            seen = "a client was idle after its response, and one that came later sent requests"
+            seen = "a client was idle after its response, and a later client sent requests"
             require_let_go(scene, client, seen)
 
 

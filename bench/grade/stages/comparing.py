@@ -240,11 +240,11 @@ class Pair:
 
     def explain(self, failed: Failed, sent: Sent, mine: bytes, its: bytes) -> None:
         """Determine why one request is answered with other bytes, and name the fault."""
-        if mine.endswith(BROKEN) and not its.endswith(BROKEN):
-            failed.fault = "resets"
-        elif self.same(responses(self.mine, sent, ends=False).removesuffix(OPEN), its):
+        if its and self.same(responses(self.mine, sent, ends=False).removesuffix(OPEN), its):
             failed.fault = "drops-half-closed"
             failed.seen += "; a client that does not end its side (FIN) gets the right response"
+        elif mine.endswith(BROKEN) and not its.endswith(BROKEN):
+            failed.fault = "resets"
         elif mine not in (b"", OPEN):
             self.mine.stop()
             with self.mine.of(self.mine.server).started() as new:

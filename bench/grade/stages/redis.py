@@ -41,7 +41,7 @@ UNUSED_SECONDS = 0.1
 """After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 3.0
-"""More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the longest wait of each for its page."""
+"""More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the time in which each gets its page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
 REJECTED_SECONDS = 0.3

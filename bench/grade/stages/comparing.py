@@ -236,16 +236,27 @@ class Pair:
                 if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
                     failed.fault = "never-closes"
                 raise failed
-        raise sent.difference(mine, its, sure=False)
+        failed = sent.difference(mine, its, sure=False)
+        if len(sent.parts) == 1:
+            self.explain(failed, sent, mine, its)
+        raise failed
 
     def explain(self, failed: Failed, sent: Sent, mine: bytes, its: bytes) -> None:
         """Determine why one request is answered with other bytes, and name the fault."""
-        if its and self.same(responses(self.mine, sent, ends=False).removesuffix(OPEN), its):
-            failed.fault = "drops-half-closed"
-            failed.seen += "; a client that does not end its side (FIN) gets the right response"
-        elif mine.endswith(BROKEN) and not its.endswith(BROKEN):
+        got = Response.of(mine)
+        is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
+        if got and is_reset:
             failed.fault = "resets"
-        elif mine not in (b"", OPEN):
+        elif sent.cuts:
+            return
+        elif not got:
+            whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
+            if whole and self.same(whole, its):
+                failed.fault = "drops-half-closed"
+                failed.seen += "; a client that does not end its side (FIN) gets the right response"
+            elif is_reset:
+                failed.fault = "resets"
+        elif not mine.endswith(OPEN):
             self.mine.stop()
             with self.mine.of(self.mine.server).started() as new:
                 if self.same(responses(new, sent), its):

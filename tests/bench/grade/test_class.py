@@ -294,9 +294,9 @@ def test_the_pages_in_a_browser(browser: Browser, tmp_path: Path) -> None:
             record.add(one)
         write(record, [hostile, "ada"], Similarity(about=hostile, pairs=alike), hostile)
     for name, rows in (("index.html", 14), (f"students/{page_name(hostile)}", 2)):
-        with opened(browser, viewport={"width": 1280, "height": 800}) as (page, events):
-            page.goto((tmp_path / name).as_uri())
-            assert events == [(tmp_path / name).as_uri()]
+        address = (tmp_path / name).as_uri()
+        with opened(browser, address, viewport={"width": 1280, "height": 800}) as page:
+            page.goto(address)
             assert page.locator("tbody tr").count() == rows
             assert page.title() != "run"
             assert hindrances(page) == []

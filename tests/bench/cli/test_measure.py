@@ -231,5 +231,5 @@ def test_a_study_over_hosts(tmp_path: Path) -> None:
         assert all(row.get("cpu") or row.why_not for row in table.rows)
         # Each table has its published rate: with one core, or with all cores.
         of_go = (row.then for row in table.rows if row.subject == "go-hello")
-        then = {published.rate for each in of_go for published, _ in each}
+        then = {published.requests_per_second for each in of_go for published, _ in each}
         assert then == {{"one": 42745.15, "all": 128402.88}[table.scenario.cores]}

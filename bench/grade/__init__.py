@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Grade a server stage by stage, and name and prove each fault.
 
-command     the command line; enters the sandbox, runs all checks within a minute, and prints the
-            grade
+command     the command line; enters the sandbox, runs all checks within a minute (two without
+            namespaces), and prints the grade
 sandbox     namespaces, limits and users for untrusted programs
 fence       the files that such a program may open (Landlock)
 building    compiles the server, within these limits, and makes the files that it serves

@@ -127,15 +127,21 @@ def test_no_client_waits_as_long_as_the_server_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("busy", "earlier", "came", "fault"),
+    ("busy", "earlier", "took", "came", "fault"),
     [
-        (0.9, [], "not tried", None),
-        (0.1, ["no-redis"], "not tried", None),
-        (0.1, [], "failed", "too-slow"),
+        (0.9, [], 20.0, "not tried", None),
+        (0.1, ["no-redis"], 20.0, "not tried", None),
+        (0.1, [], 2.0, "not tried", None),
+        (0.1, [], 20.0, "failed", "too-slow"),
     ],
 )
 def test_no_points_are_lost_without_a_reason(
-    monkeypatch: pytest.MonkeyPatch, busy: float, earlier: list[str], came: str, fault: str | None
+    monkeypatch: pytest.MonkeyPatch,
+    busy: float,
+    earlier: list[str],
+    took: float,
+    came: str,
+    fault: str | None,
 ) -> None:
     """A failure after the time limit is not reported, because the grader itself ended the server.
     If nothing else explains why the time is over, this is a finding of its own."""
@@ -147,6 +153,7 @@ def test_no_points_are_lost_without_a_reason(
     seconds = iter((10.0, 0.0))
     scene = SimpleNamespace(left=lambda: next(seconds))
     world = World(scene, 1, can_trace=False, others_busy=lambda: busy, _found=earlier)  # type: ignore[arg-type]
+    world._took.append((took, STAGES[0].checks[1]))
     outcome = world.check(STAGES[0].checks[0])
     assert (outcome.came, outcome.note, outcome.points) == (came, OVER, 0)
     assert (outcome.finding and outcome.finding.fault) == fault

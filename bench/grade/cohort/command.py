@@ -18,6 +18,7 @@ from bench.load.ab import AB
 from bench.records.errors import Interrupted, UserError
 from bench.records.store import replace
 from bench.records.values import each_of
+from bench.records.words import plural
 
 _say = partial(print, flush=True)
 
@@ -53,8 +54,8 @@ def run(words: Sequence[str]) -> int:
         if options.moodle:
             text = worksheet(_text_of(options.moodle), record.latest(students))
             replace(output / "moodle.csv", text)
-    alike = f"{len(similar.groups)} groups and {len(similar.others)} other pairs"
-    _say(f"Similar submissions: {alike}. Open {output / 'index.html'}")
+    groups, pairs = plural(len(similar.groups), "group"), plural(len(similar.others), "other pair")
+    _say(f"Similar submissions: {groups} and {pairs}. Open {output / 'index.html'}")
     return 0
 
 

@@ -47,15 +47,11 @@ bool view_next_element(struct view *list, struct view *element) {
 }
 
 bool view_number(struct view digits, uint64_t limit, uint64_t *number) {
-    uint64_t value = 0;
-    if (digits.length == 0)
+    uint64_t value;
+
+    if (!view_take_number(&digits, &value) || digits.length > 0 ||
+        value > limit)
         return false;
-    for (size_t i = 0; i < digits.length; i++) {
-        unsigned digit = (unsigned char)digits.data[i] - (unsigned)'0';
-        if (digit > 9 || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, digit, &value) || value > limit)
-            return false;
-    }
     *number = value;
     return true;
 }

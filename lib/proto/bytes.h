@@ -114,6 +114,25 @@ struct view view_cut(struct view *rest, char separator);
    end. */
 bool view_next_element(struct view *list, struct view *element);
 
+/* Takes the decimal number at the front of *rest.  Returns false if there is no
+   digit, or if *number cannot hold the number. */
+static inline bool view_take_number(struct view *rest, uint64_t *number) {
+    uint64_t value = 0;
+    size_t count = 0;
+
+    for (; count < rest->length; count++) {
+        unsigned digit = (unsigned char)rest->data[count] - (unsigned)'0';
+        if (digit > 9)
+            break;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, digit, &value))
+            return false;
+    }
+    *rest = view_skip(*rest, count);
+    *number = value;
+    return count > 0;
+}
+
 /* Reads a decimal number, digits only.  Returns false, and leaves *number
    unchanged, if the text is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);

@@ -68,22 +68,19 @@ static ssize_t scan_number(struct view input, int64_t *number) {
     bool negative = view_starts_with(input, VIEW("-"));
     size_t start = negative || view_starts_with(input, VIEW("+")) ? 1 : 0;
     uint64_t limit = (uint64_t)INT64_MAX + (negative ? 1 : 0);
-    uint64_t value = 0;
-    size_t end = start;
+    uint64_t value;
+    struct view rest = view_skip(input, start);
 
-    for (; end < input.length; end++) {
-        unsigned digit = (unsigned char)input.data[end] - (unsigned)'0';
-        if (digit > 9)
-            break;
-        if (end == NUMBER_LIMIT || __builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, digit, &value))
-            return RESP_MALFORMED;
-    }
-    if (end < input.length && input.data[end] != '\r')
-        return RESP_MALFORMED;
-    if (input.length - end < 2)
+    if (rest.length == 0)
         return 0;
-    if (end == start || value > limit || input.data[end + 1] != '\n')
+    if (!view_take_number(&rest, &value) || value > limit)
+        return RESP_MALFORMED;
+    size_t end = input.length - rest.length;
+    if (end > NUMBER_LIMIT || (rest.length > 0 && rest.data[0] != '\r'))
+        return RESP_MALFORMED;
+    if (rest.length < 2)
+        return 0;
+    if (rest.data[1] != '\n')
         return RESP_MALFORMED;
     /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
     *number = (int64_t)(negative ? -value : value);

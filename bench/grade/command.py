@@ -87,8 +87,8 @@ def examine(
 ) -> Grade:
     """Grade a server. `only`: names of stages; empty: all. `told` is called with the outcome of
     each stage when it is finished. Raises UserError, Interrupted."""
-    end = time.monotonic() + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
     begun = time.monotonic()
+    end = begun + (BUDGET_SECONDS if sandbox.apart() else SERIAL_SECONDS)
     selected = [stage for stage in STAGES if not only or stage.name in only]
     stalled_by = said_of(source).stalled_by
     with tempfile.TemporaryDirectory(prefix="zerohttpd-grade-") as name:

@@ -229,26 +229,24 @@ class Pair:
             self.prepare()
             again = self.responses(simpler)
             if not self.same(*again):
-                failed = simpler.difference(*again)
-                if len(simpler.parts) == 1:
-                    self.explain(failed, simpler, *again)
+                failed = self.explained(simpler, *again)
                 # Only a busy server reads the end of a connection again and again.
                 if failed.fault == "ignores-end" and not self.mine.is_busy(BUSY_SECONDS):
                     failed.fault = "never-closes"
                 raise failed
-        failed = sent.difference(mine, its, sure=False)
-        if len(sent.parts) == 1:
-            self.explain(failed, sent, mine, its)
-        raise failed
+        raise self.explained(sent, mine, its, sure=False)
 
-    def explain(self, failed: Failed, sent: Sent, mine: bytes, its: bytes) -> None:
-        """Determine why one request is answered with other bytes, and name the fault."""
-        got = Response.of(mine)
+    def explained(self, sent: Sent, mine: bytes, its: bytes, sure: bool = True) -> Failed:
+        """Return the failure of a server that sends other bytes than the reference server. If there
+        is only one request, determine the cause."""
+        failed, got = sent.difference(mine, its, sure), Response.of(mine)
         is_reset = mine.endswith(BROKEN) and not its.endswith(BROKEN)
+        if len(sent.parts) > 1:
+            return failed
         if got and is_reset:
             failed.fault = "resets"
         elif sent.cuts:
-            return
+            return failed
         elif not got:
             whole = responses(self.mine, sent, ends=False).removesuffix(OPEN)
             if whole and self.same(whole, its):
@@ -262,6 +260,7 @@ class Pair:
                 if self.same(responses(new, sent), its):
                     failed.fault = "state-left"
                     failed.seen += "; right after the start of the server the response is right"
+        return failed
 
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:

@@ -12,12 +12,12 @@
  *     socket           MSG_DONTWAIT for each line
  *     file             no flag helps: write(2) waits for a slow disk.  So a
  *                      child process (the log writer) writes what we put into
- *                      a pipe without waiting.  Only the access log has one.
+ *                      a pipe without waiting.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
- * log writer as well.  If standard error is a file, its rare lines are written
- * directly: a file system that hangs stops the process.  The log writer is not
- * confined (confine.c).
+ * log writer as well.  Without --log there is none for files: the rare lines of
+ * standard error are written directly, and a file system that hangs stops the
+ * process.  The log writer is not confined (confine.c).
  */
 #include "limits.h"
 #include "ops.h"
@@ -79,8 +79,7 @@ void output_open(bool log) {
         if (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode))
             outputs[i].needs_writer = !reopen(i);
         else
-            outputs[i].needs_writer =
-                log && i == STDOUT_FILENO && S_ISREG(status.st_mode);
+            outputs[i].needs_writer = log && S_ISREG(status.st_mode);
     }
 }
 

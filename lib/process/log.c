@@ -52,5 +52,6 @@ void server_fatal(const char *format, ...) {
     size_t length = strlen(text);
     text[length] = '\n';
     output_text(STDERR_FILENO, text, length + 1);
+    ops_end();
     exit(EXIT_FAILURE);
 }

@@ -152,6 +152,7 @@ def intrude(binary: Path, root: Path, redis: PrivateRedis, *options: str) -> dic
         }
         with _intruded(binary, root, redis.url(), *options, **variables) as server:
             assert fetch(server, "/t/digits.txt").status == 200
+            wait_until(lambda: "intruder kill" in server.stderr, "the last result is logged")
             found = re.findall(r"^intruder (\w+) (\d+)$", server.stderr, re.MULTILINE)
             return {name: int(number) for name, number in found}
 

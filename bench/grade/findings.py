@@ -39,7 +39,8 @@ FaultName = Literal[
     "another-program", "workers-stuck", "miscounts", "interrupted-call",
     "cuts-early", "no-408", "keeps-at-end", "keeps-too-long",
     "no-restart", "delays", "state-left", "wrong-log", "ends-at-hangup", "wrong-options",
-    "resets", "drops-half-closed",
+    "resets", "drops-half-closed", "few-at-once", "no-descriptor-left",
+    "thundering-herd", "unfair-order", "repeats-command",
 ]  # fmt: skip
 """mypy checks each name in the code against these, and `FaultFile` those of the file."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]
@@ -104,6 +105,8 @@ class Failed(Exception):
         self.proof_kind, self.proof = proof[0], shortened(proof[1])
         self.since = 0.0
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
+        self.locked: Sequence[str] = ()
+        """The threads that waited for the same lock when no response came (`kept_lock`)."""
         self.afterwards = False
         """Whether it was found when the check itself had passed: then it costs points once."""
 

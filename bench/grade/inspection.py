@@ -4,6 +4,8 @@ up, and the open descriptors; and require the state that a server must have agai
 when its clients have left: nothing is leaked, all workers serve, and the server ends by itself."""
 
 import os
+import re
+import select
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -29,6 +31,8 @@ SAME_FILE, MOST_FILES = 3, 68
 64 files open that no client receives (OPEN_FILES, lib/config.h)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
+EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
+"""The events of a descriptor in an epoll set (proc_pid_fdinfo(5))."""
 QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 """How long the server must sleep, and how soon it must use Redis again after a failure."""
 
@@ -204,6 +208,18 @@ def channels(scene: Scene) -> set[str]:
     return found
 
 
+def is_edge_triggered(scene: Scene) -> bool:
+    """Return whether an epoll set of the server reports a change only once (EPOLLET)."""
+    for descriptors in opened(scene):
+        for path, name in descriptors:
+            if name == "anon_inode:[eventpoll]":
+                with suppress(OSError):
+                    sets = path.parents[1] / "fdinfo" / path.name
+                    if any(int(e, 16) & select.EPOLLET for e in EVENTS.findall(sets.read_text())):
+                        return True
+    return False
+
+
 def mappings(scene: Scene) -> int:
     """Return the number of memory mappings of the server; a thread's stack is one."""
     count = 0
@@ -300,6 +316,16 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     return pages
 
 
+def require_end_of_head(scene: Scene) -> None:
+    """Raise Failed unless a request is answered whose last line comes after the others."""
+    with scene.client() as client:
+        client.send(request("GET", scene.site.first, CLOSE)[:-2])
+        scene.watch.sleep(QUIET_SECONDS)
+        seen = "the only client sent the empty line of a request after the other lines"
+        with scene.unanswered("one-recv", seen, client.port, sure=False):
+            scene.talk(client, b"\r\n")
+
+
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
     """As many clients as workers send half a request each, and the last one sends its rest first:
     it is served only if all workers serve."""
@@ -311,8 +337,14 @@ def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
             held.append((client, path))
         for number, (client, path) in enumerate(reversed(held), 1):
             what = f"{seen}; then {len(held)} clients sent half a request each; number {number}"
-            with scene.unanswered("workers-stuck", what, client.port, sure=False):
-                answer = scene.talk(client, b"\r\n")
+            try:
+                with scene.unanswered("workers-stuck", what, client.port, sure=False):
+                    answer = scene.talk(client, b"\r\n")
+            except Failed as failed:
+                if failed.fault == "workers-stuck":
+                    stack.close()
+                    require_end_of_head(scene)
+                raise
             client.close()
             if answer.status != 200 and path == "/guestbook":
                 lent = redis_connections(scene)

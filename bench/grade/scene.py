@@ -107,6 +107,8 @@ class Scene:
     """The statuses of the responses that clients have received."""
     nohup: bool = False
     """The server is started with NOHUP."""
+    locks: Callable[[Sequence[int]], Sequence[str]] = lambda _: ()
+    """`kept_lock`, which looks at the threads of these processes."""
     lane: int = 0
     """Servers that run at the same time have different lanes, and different users."""
     left: Callable[[], float] = lambda: math.inf
@@ -298,7 +300,9 @@ class Scene:
             is_line = b" HTTP/1." in first  # not the rest of a request
             asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
             fault = "bad-head" if isinstance(error, NotHttp) else fault
-            raise Failed(fault, f"{asked}{error}", client.port, sure=in_time) from error
+            failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time)
+            failed.locked = () if in_time else self.locks(self.pids())
+            raise failed from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:
             raise Failed("bad-head", f"a line of the head was {strange[:60]!r}", client.port)
@@ -346,7 +350,9 @@ class Scene:
             if failed.fault != "no-answer" or (failed.sure and not also_in_time):
                 raise
             sure = failed.sure if sure is None else sure
-            raise Failed(fault, f"{seen} ({failed.seen})", port, sure=sure) from failed
+            again = Failed(fault, f"{seen} ({failed.seen})", port, sure)
+            again.locked = failed.locked
+            raise again from failed
 
     def together(self, what: Sequence[Callable[[], Found]]) -> list[Found]:
         """Call all functions at once, each in a thread, and return their results in order. Raises

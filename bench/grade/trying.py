@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
@@ -179,10 +180,14 @@ class World:
             }
         self._first = {one: attempt.result() for one, attempt in begun.items()}
         bury_orphans()
-        for one in together:
-            first = self._first[one]
-            if first and first.failed and FILE.breaks_service(first.failed.fault):
-                self._early[one] = self._outcome(one)
+        causes = [
+            (first.failed.fault == "crash", one)  # other faults may explain a crash
+            for one in together
+            if (first := self._first[one]) and first.failed
+            if FILE.breaks_service(first.failed.fault)
+        ]
+        for _, one in sorted(causes, key=itemgetter(0)):
+            self._early[one] = self._outcome(one)
 
     def _outcome(self, check: Trial) -> CheckOutcome:
         """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
@@ -319,6 +324,7 @@ class World:
                 slow=slow,
                 redis_url=slow.url if slow else store.url,
                 answered=[],
+                locks=kept_lock,
                 lane=lane,
                 stopping=RLock(),
             )
@@ -391,7 +397,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
     `waits_idle`: ignore waiting for locks, because this server does so without clients, too."""
     if failed.proof or failed.fault == "by-nature":
         return failed
-    if locked := kept_lock([] if waits_idle else scene.pids()):
+    if locked := () if waits_idle else failed.locked or kept_lock(scene.pids()):
         seen = f"{failed.seen}; {len(locked)} threads of the server wait for the same lock"
         return Failed("lock-kept", seen, proof=(PROC, locked))
     refused = {call_name(int(found[1])): found[0] for found in _UNLISTED.finditer(scene.said())}

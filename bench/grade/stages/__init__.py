@@ -53,12 +53,14 @@ _SILENT = (
 )
 _FEW = leaving.FEW_DESCRIPTORS
 _ACCEPTS = ("accept,accept4:error=EAGAIN:when=2+2",)
+_REFUSED = ("accept,accept4:error=EMFILE:when=3..30",)
 _LEAVES_NOTHING = (
-    Trial("descriptors", 3, leaving.descriptors, traced=True),
+    Trial("descriptors", 2, leaving.descriptors, traced=True),
     Trial("processes and threads", 4, leaving.processes),
     Trial("memory", 2, leaving.memory, seconds=6),
     Trial("calls that fail for a moment", 1, interrupted, injected=INJECTED, seconds=4),
     Trial("accept() without a client", 1, leaving.accepts, limits=_FEW, injected=_ACCEPTS),
+    Trial("accept() fails for a while", 1, leaving.refused, injected=_REFUSED),
     Trial("at the limit of processes", 3, leaving.limit, limits=leaving.FEW_TASKS, alone=True),
     Trial("at the limit of descriptors", 1, leaving.at_descriptor_limit, limits=_FEW),
 )

@@ -23,7 +23,7 @@ PAGE = Expected("a page that waited for Redis", request("GET", "/guestbook", CLO
 def finishes(scene: Scene) -> None:
     """Clients that are in the middle of a request or response at SIGTERM are served."""
     path, content = scene.site.big
-    one = scene.site.file(scene.site.first)
+    one, closing = (scene.site.file(scene.site.first, *fields) for fields in ((), (CLOSE,)))
     with ExitStack() as stack:
         more: list[Half] = []
         kept = None
@@ -36,7 +36,10 @@ def finishes(scene: Scene) -> None:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))
             stack.enter_context(redis_silent(scene))
             (asking,) = stack.enter_context(scene.clients(1, PAGE.data))
+            # All workers are occupied: these are in the backlog, or in the server's queue.
+            queued = stack.enter_context(scene.clients(WAITING, closing.data))
             more = [Half(reader, Expected(path, b"", 200, content), b""), Half(asking, PAGE, b"")]
+            more += [Half(client, closing, b"") for client in queued]
         stop(scene)
         if kept is not None and not scene.talk(kept, one.data[-2:], fault="cuts-off").closes:
             seen = "a client had sent half a request when SIGTERM came"
@@ -44,7 +47,8 @@ def finishes(scene: Scene) -> None:
             raise Failed("keeps-at-end", f"{seen}; {told}", kept.port)
         seen = f"{len(held)} clients had sent half a request when SIGTERM came"
         if scene.several:
-            seen += ", one was reading a large file slowly, and one waited for a page from Redis"
+            seen += ", one was reading a large file slowly, one waited for a page from Redis, and "
+            seen += f"{WAITING} had sent their requests later"
         finish(scene, [*held, *more], "cuts-off", seen, wrong="cuts-off")
         scene.require_end("all requests were answered, and only idle clients were left", sure=False)
     finishes_last(scene)

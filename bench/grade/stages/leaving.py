@@ -2,16 +2,20 @@
 """Leaks after clients have left, and the server with more clients than it may have processes,
 threads or descriptors."""
 
+import math
 import time
+from collections import defaultdict
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
-from http import HTTPStatus
 from itertools import pairwise
 
+from bench.grade.building import word
 from bench.grade.findings import TRACE, Failed, FaultName, NotHere
 from bench.grade.inspection import (
     SLACK,
     channels,
+    is_edge_triggered,
     mappings,
     must_look,
     redis_connections,
@@ -24,9 +28,12 @@ from bench.grade.inspection import (
 from bench.grade.sandbox import Limits, user
 from bench.grade.scene import CLOSE, FORM, INVALID, WORKERS, Scene, in_words
 from bench.grade.stages.clients import (
+    PAGE,
     SETTLE_SECONDS,
     WATCHED_SECONDS,
+    Half,
     crowd,
+    finish,
     hold,
     leave,
 )
@@ -46,6 +53,10 @@ CUTS = 30
 """How often Redis closes all connections: more often than the server may have connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
+UNSENT_FILES = 80
+"""More than a server keeps open (MOST_FILES)."""
+REFUSED_LEAST, REFUSED_SECONDS = 20, 0.1
+"""REFUSED_LEAST failed calls within this time are a loop without a pause (RETRY_DELAY: 20 ms)."""
 EACH_WORKER = 4
 """The ends of pipes and socket pairs that each new process or thread may add."""
 GROWTH_ROUNDS = 4
@@ -129,7 +140,28 @@ def left_open(scene: Scene) -> None:
     left = f"{count} clients came and went; {{}} pipes, socket pairs or event descriptors "
     left += "created meanwhile are still open"
     require_few(scene, new, SLACK, "descriptor-leak", left)
+    unsent_files(scene)
     redis(scene)
+
+
+def unsent_files(scene: Scene) -> None:
+    """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
+    the files stay open. On one connection, while the server keeps it: they reach one process."""
+    fields = {"HEAD": (), "GET": ("If-None-Match: *",), "GET ": ("Range: bytes=900000-",)}
+    with ExitStack() as stack:
+        client = stack.enter_context(scene.client())
+        for number in range(UNSENT_FILES):
+            file = scene.site.put(f"{word(scene.dice)}{number}.bin", b"a" * 9000)
+            for method, more in fields.items():
+                data = request(method.strip(), f"/{file.name}", *more)
+                if scene.talk(client, data, method).closes:
+                    client.close()
+                    client = stack.enter_context(scene.client())
+            file.unlink()
+    seen = (
+        f"{UNSENT_FILES} files were requested with HEAD, If-None-Match and a Range beyond the end"
+    )
+    require_closed(scene, seen, "of files")
 
 
 def redis(scene: Scene) -> None:
@@ -326,9 +358,17 @@ def limit(scene: Scene) -> None:
 
 def at_descriptor_limit(scene: Scene) -> None:
     """More clients than descriptors are allowed, each with half a request: the server waits without
-    using the CPU, and answers all of them. A file needs a descriptor, too."""
+    using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
     scene.gives_up = "dies-at-limit"
-    crowd(scene, MORE, "dies-at-limit", WATCHED_SECONDS, HTTPStatus.SERVICE_UNAVAILABLE)
+    crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
+    with ExitStack() as stack:
+        held = hold(scene, stack, MORE, PAGE)
+        for half in held:
+            half.client.send(half.rest)
+        seen = f"{MORE} clients requested the guestbook at once, and {FEW_DESCRIPTORS.descriptors} "
+        seen += "descriptors are allowed"
+        asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
+        finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
     scene.file()
     # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
     if scene.stalled_by == "none" and scene.tasks() == 1:
@@ -347,9 +387,31 @@ def stay(scene: Scene) -> None:
                 scene.talk(client, b"")
 
 
+def refused(scene: Scene) -> None:
+    """For a while each accept() returns EMFILE: the server waits between its attempts."""
+    with scene.unanswered("interrupted-call", "accept() returned EMFILE for a while", sure=False):
+        for _ in range(ACCEPTS):
+            scene.file()
+    times: dict[str, list[float]] = defaultdict(list)
+    for line in scene.traced(r"accept.* = -1 EMFILE"):
+        thread, when, *_ = line.split()
+        times[thread].append(float(when))
+    for thread, failed in times.items():
+        quickest = min(
+            (b - a for a, b in zip(failed, failed[REFUSED_LEAST - 1 :], strict=False)),
+            default=math.inf,
+        )
+        if quickest < REFUSED_SECONDS:
+            seen = f"accept() returned EMFILE for a while; thread {thread} called it "
+            seen += f"{REFUSED_LEAST} times within {quickest:.3f} s"
+            raise Failed("spins", seen, sure=False)
+
+
 def accepts(scene: Scene) -> None:
     """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
     processes go on, and each client is served."""
+    if is_edge_triggered(scene):
+        raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
     seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"
     before = set(scene.pids())
     with scene.unanswered("interrupted-call", seen, sure=False):

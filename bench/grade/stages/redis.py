@@ -4,13 +4,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
 from bench.grade.building import Expected, word
 from bench.grade.findings import Failed
 from bench.grade.inspection import QUIET_SECONDS, redis_connections
-from bench.grade.scene import CLOSE, Scene
+from bench.grade.scene import CLOSE, Scene, meanwhile
 from bench.grade.stages.clients import (
     FEW,
     PAGE,
@@ -27,7 +28,7 @@ from bench.grade.stages.clients import (
 )
 from bench.grade.stages.comparing import UNAVAILABLE
 from bench.grade.stages.situations import as_grader, cut_redis, kill_redis, small_buffers
-from bench.load.client import request
+from bench.load.client import Client, request
 from bench.services.redis_proxy import MISMATCHED
 from bench.services.redis_server import connect
 
@@ -46,7 +47,9 @@ PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the time in which each gets its page."""
 STOPS: Faults = ("redis-stops-all", "redis-stops-all")
 SLOW_MS, AT_ONCE = 100.0, 10
-REJECTED_SECONDS = 0.3
+EXECUTED_SECONDS = 0.04
+"""The time for a command to reach Redis; its reply comes after SLOW_MS."""
+REJECTED_SECONDS, LATER_SECONDS = 0.3, 0.3
 SERIAL_SHARE = 0.7
 """The share of the time for serial requests above which they count as serial."""
 
@@ -108,13 +111,20 @@ def stopped(scene: Scene) -> None:
     one = Expected(name, request("GET", f"/go/{first}", CLOSE), 503)
     with redis_silent(scene):
         if scene.several:
-            with scene.client() as client:
-                scene.talk(client, scene.site.file(scene.site.first).data)
-                client.send(one.data)
-                scene.watch.sleep(LEAVE_SECONDS)
-            seen = "a client requested a page while Redis did not reply, and left"
-            scene.require_sleep(QUIET_SECONDS, seen)
-        scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
+            for leaves in (Client.close, Client.reset):
+                with scene.client() as client:
+                    scene.talk(client, scene.site.file(scene.site.first).data)
+                    client.send(one.data)
+                    scene.watch.sleep(LEAVE_SECONDS)
+                    leaves(client)
+                seen = "a client requested a page while Redis did not reply, and left ({})"
+                scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))
+        # Later requests must not prolong the wait of the first ones.
+        with ExitStack() as stack:
+            if scene.several:
+                later = partial(scene.clients, 1, one.data)
+                stack.enter_context(meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS))
+            scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
 
     def is_served(name: str) -> bool:
         target = scene.get(f"/go/{name}").field("Location")
@@ -166,6 +176,19 @@ def remark_after_cut(scene: Scene) -> None:
         ask(scene, remark, faults)
 
 
+def lost_reply(scene: Scene) -> None:
+    """Redis executes a command, and its connection ends before the reply: the command is not
+    repeated, because a remark would be saved twice. Raises Failed."""
+    one = new_remark(scene.site, scene.dice)
+    with scene.client() as client:
+        client.send(one.data)
+        scene.watch.sleep(EXECUTED_SECONDS)
+        cut_redis(scene)
+        answer = scene.talk(client, b"", fault="redis-stops-all")
+    scene.watch.sleep(SLOW_MS / 1000)
+    require_saved(scene, {one.remark: answer.status}, "repeats-command")
+
+
 def returns(scene: Scene, what: str) -> None:
     """Wait until the guestbook works. Raises Failed."""
     seen = f"Redis {what}; {BACK_SECONDS:.0f} s after that the guestbook still does not work"
@@ -203,6 +226,7 @@ def at_once(scene: Scene) -> str | None:
         seen = f"{AT_ONCE} clients at once got a file after {files:.2f} s"
         late = f"each reply of Redis came {SLOW_MS:.0f} ms late"
         raise Failed("redis-stops-all", f"{late}; {seen}, which needs no Redis", sure=False)
+    lost_reply(scene)
     return f"a page after {alone:.2f} s, {AT_ONCE} at once after {took:.2f} s"
 
 
@@ -278,9 +302,20 @@ def false_replies(scene: Scene) -> None:
     returns(scene, "sent false replies for a moment")
 
 
+def after_errors(scene: Scene) -> None:
+    """Redis replies to several pages with an error, and later to several at once with data. Raises
+    Failed."""
+    spoil_guestbook(scene)
+    scene.together([lambda: scene.get("/guestbook")] * LEAVERS)
+    scene.redis.prepare()
+    page = replace(PAGE, name="the guestbook, after Redis had replied with errors,")
+    scene.together([lambda: ask(scene, page, ("no-answer", "redis-not-back"))] * LEAVERS)
+
+
 def own_replies(scene: Scene) -> None:
     """Short links that many clients request at once lead to their targets, over few connections to
     Redis."""
+    after_errors(scene)
     links = make_links(scene)
 
     def follow(name: str) -> None:

@@ -27,14 +27,16 @@ from bench.grade.stages.comparing import (
     DATE,
     OPEN,
     Pair,
+    Sent,
     beside_reference,
     cause,
     difference,
     own_folder,
+    responses,
     rest,
 )
 from bench.host.project import declaration
-from bench.load.client import Client, NoAnswer
+from bench.load.client import Client, NoAnswer, Response
 from bench.services.redis_server import connect
 
 FILE = Path(__file__).parents[1] / "situations.toml"
@@ -49,6 +51,8 @@ START_EACH = (
     f"echo exit status $? {END_OF_EACH}; done"
 )
 """A shell script that starts a program with each command line of its standard input."""
+SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
+"""Faults that name their cause, so they stay in a situation that has a fault of its own."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
@@ -94,6 +98,10 @@ class Actor:
         """Return the method that takes a step; None if the step concerns both servers."""
         found: Callable[[bytes, bytes], bytes | None] | None = getattr(self, f"_{verb}", None)
         return found
+
+    def knows(self, name: bytes) -> bool:
+        """Return whether a client is connected."""
+        return name in self._clients
 
     def close(self) -> None:
         """Close all clients."""
@@ -243,7 +251,7 @@ def act(pair: Pair, situation: Situation) -> None:
         failed.seen = f"{situation.name}: {failed.seen}"
         if "redis-dies" in situation.steps:
             pair.mine.redis.start_again()
-        if situation.fault and failed.fault != "descriptor-leak":
+        if situation.fault and failed.fault not in SPECIFIC:
             failed.fault = situation.fault
         raise
     finally:
@@ -268,11 +276,18 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if its is None or mine is None:
         stage_steps(pair.mine, first.decode(), others)[verb]()
         return
+    is_kept = actors[0].knows(first)
     right, here = its(first, others) or b"", mine(first, others) or b""
     if not pair.same(here, right):
         pair.mine.alive()
         step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
-        raise difference(step, cause(words, here, right), here, right)
+        failed = difference(step, cause(others, here, right), here, right)
+        if failed.fault == "no-answer" and verb == b"ask" and is_kept:
+            alone = Response.of(responses(pair.mine, Sent([others])))
+            if alone and alone.status == getattr(Response.of(right), "status", None):
+                failed.fault = "state-left"
+                failed.seen += "; on a new connection the same request is answered"
+        raise failed
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:

@@ -4,6 +4,7 @@ earlier."""
 
 import contextlib
 import itertools
+import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
@@ -69,6 +70,8 @@ SIPPED = (
 )
 LARGE_REMARK = '"' * 15_000
 """Each character becomes six. A page of such remarks is larger than a send buffer."""
+HERD_CLIENTS, HERD_SHARE, HERD_LEAST = 9, 0.5, 4
+"""More than this share of the threads, and more than so many, must not wake up for one client."""
 MANY_WAKE_UPS = 100
 """Wake-ups of a thread per second above which it counts as busy although nothing happens."""
 
@@ -256,7 +259,7 @@ def in_use(scene: Scene) -> None:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
             seen = f"requests came {USE_SECONDS} s one after another; number {number + 1}"
-            fault: FaultName = "not-kept" if number else "no-answer"
+            fault: FaultName = "cuts-early" if number else "no-answer"
             sent = int(time.time() - CLOCK_SECONDS)
             with scene.unanswered(fault, f"{seen} was not answered", client.port, sure=False):
                 answer = scene.talk(client, request("GET", scene.site.first))
@@ -387,3 +390,19 @@ def sleeps(scene: Scene) -> None:
     woke = max((n - woken.get(task, n) for task, n in now.items()), default=0)
     if woke > MANY_WAKE_UPS * took:
         raise Failed("spins", f"{seen}, and one thread woke up {woke} times", sure=False)
+    require_few_wake(scene)
+
+
+def require_few_wake(scene: Scene) -> None:
+    """Raise Failed if each client wakes most of the threads and processes of a pool."""
+    woken = []
+    for _ in range(HERD_CLIENTS):
+        before = wake_ups(scene.pids())
+        scene.file()
+        scene.watch.sleep(LOOK_SECONDS)
+        after = wake_ups(scene.pids())
+        woken.append(sum(after.get(task, n) != n for task, n in before.items()))
+    usual = statistics.median(woken)
+    if usual > HERD_SHARE * scene.tasks() and usual > HERD_LEAST:
+        seen = f"each of {HERD_CLIENTS} clients woke {usual:.0f} of {scene.tasks()} threads and "
+        raise Failed("thundering-herd", f"{seen}processes (median), and one served it", sure=False)

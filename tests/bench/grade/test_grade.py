@@ -79,6 +79,7 @@ IN_LIBRARY = {
     "short-write-to-redis": "redis-stops-all",
     "chunk-state-kept": "state-left",
     "time-scale-zero": "wrong-options",
+    "command-again": "repeats-command",
 }
 """Mutants, and the faults that the grader must find in them."""
 SEVEN = [f"{file.parent.name}" for file in sorted(ROOT.glob("0[1-7]_*/main.c"))]

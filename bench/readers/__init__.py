@@ -1,2 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Evaluates results: tables, charts, comparisons, capacity. Imports only the records."""
+"""Evaluates results: tables, rankings, comparisons, limits, costs, capacity. Imports only the
+records."""

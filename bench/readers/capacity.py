@@ -32,7 +32,7 @@ PACKET_BYTES = 640
 """Bytes of a request with its own connection, without the response: request, handshake and end in
 eight packets of about 80 bytes with Ethernet, IP and TCP headers. An estimate, not measured."""
 FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
-"""The figures of `RequestCost`, in its order."""
+"""The keys of the figures of `RequestCost`, in the order of its fields."""
 
 
 @dataclass(frozen=True)
@@ -114,9 +114,10 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the best layout of at most so many hosts, with as few hosts as possible. Each further
-    host goes to the role that limits the rate. `redis_at_most`: how many Redis hosts can share the
-    work: 1 if every page increments the same key, None (no limit) if the keys are distributed."""
+    """Return the layout with the highest rate on at most `hosts` hosts, and of several layouts the
+    smallest. Each further host goes to the role that limits the rate. `redis_at_most`: the number
+    of Redis hosts that can share the work: 1 if every page increments the same key, None (no limit)
+    if the keys are distributed."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
@@ -189,7 +190,7 @@ def _may_use(host: HostInfo, tasks: int) -> float:
 
 
 def show(path: Path, fleets: Sequence[int], out: Console) -> int:
-    """Print the capacity from a results.json or its folder. Raises UserError if data lack."""
+    """Print the capacity from a results.json or its folder. Raises UserError."""
     results = load(path)
     balanced = [
         c
@@ -198,8 +199,7 @@ def show(path: Path, fleets: Sequence[int], out: Console) -> int:
     ]
     if not balanced:
         raise UserError(
-            "these results have no runs through nginx: run a sweep with --balancer close "
-            "(or keep); for the comparison on several hosts"
+            "these results have no runs through nginx: run a sweep with --balancer close (or keep)"
         )
     if results.state != "complete":
         out.print(f"This sweep is {results.state}: some results are missing.", style="yellow")

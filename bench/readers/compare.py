@@ -2,7 +2,7 @@
 """Compares two sweeps: what changed by more than the noise, and what else was different.
 
 A data point has changed if the ranges of its runs in the two sweeps do not overlap and the medians
-differ by more than the wider of the two ranges. The noise of a single run is unknown; a tenth is
+differ by more than the wider of the two ranges. The noise of a single run is unknown; 10 % is
 assumed.
 
 A data point is disturbed if other programs, or other virtual machines on the same hardware, used
@@ -24,7 +24,6 @@ from bench.readers.console import Table, say
 from bench.records import store
 from bench.records.conditions import ASPECTS, CellKey
 from bench.records.figures import QUIET
-from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, ratios, verdict
 from bench.records.results import Results
 from bench.records.words import listed, of_a_core, plural
@@ -66,7 +65,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     rates, costs = Counter(c.rate for c in found), Counter(c.cpu for c in found)
     yield (
         f"{plural(len(found), 'data point')}: {rates['better']} better, {rates['worse']} worse "
-        f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} in one sweep only; "
+        f"beyond noise, {rates['changed'] + rates['new'] + rates['gone']} valid in one sweep only; "
         f"CPU/request: {costs['better']} better, {costs['worse']} worse"
     )
     baselines = [c for c in found if c.key.is_baseline and c.before and c.after]
@@ -251,12 +250,9 @@ def _figure(point: Point | None) -> str:
     if (rate := point.get("rate")) is not None:
         return f"{'>' if point.lower_bound else ''}{rate:,.0f}"
     if (cost := _value(point)) is not None:
-        memory = point.typical and point.typical.memory
-        return f"{cost:,.0f} bytes" if memory else f"{cost:.2f} calls"
+        return f"{cost:,.0f} bytes" if point.conditions.asks_once else f"{cost:.2f} calls"
     return escape(point.reason.label) if point.reason else point.state
 
 
 def _value(point: Point | None) -> float | None:
-    if point is None or point.typical is None:
-        return None
-    return point.get("rate") or BY_KEY["probed"].read(point.typical)
+    return (point.get("rate") or point.get("probed")) if point else None

@@ -5,7 +5,7 @@ import html
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 from rich import box
@@ -37,7 +37,7 @@ def say(out: Console, text: str, style: str = "") -> None:
 
 
 def paragraphs(text: str) -> str:
-    """Return a text with wrapped paragraphs; indented ones, which are to be copied, stay."""
+    """Return a text with wrapped paragraphs. Indented ones stay, because readers copy them."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -54,7 +54,7 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A page shows the text in the colour of this kind, with its name if the text lacks it."""
+    """A verdict: a page shows the text in its colour, and adds its name if the text lacks it."""
     link: str = ""
     """The anchor on the page to which the text is a link."""
     drawing: str = ""
@@ -68,11 +68,12 @@ class Field:
 class Table:
     """A table for a terminal (print it on a Console), a page or a Markdown document."""
 
-    def __init__(self, *heads: str, rows: Iterable[Sequence[str | Field]] = ()) -> None:
+    def __init__(self, *heads: str | Field, rows: Iterable[Sequence[str | Field]] = ()) -> None:
         """A head that begins with "<" is for text and aligned left; the others are for numbers and
-        aligned right."""
-        self.head = [head.removeprefix("<") for head in heads]
-        self.left = [head.startswith("<") for head in heads]
+        aligned right. A note of a head is its unit."""
+        fields = [Field(head) if isinstance(head, str) else head for head in heads]
+        self.left = [head.text.startswith("<") for head in fields]
+        self.head = [replace(head, text=head.text.removeprefix("<")) for head in fields]
         self.rows = [*rows]
 
     def add_row(self, *cells: str | Field) -> None:
@@ -82,7 +83,7 @@ class Table:
     def __rich__(self) -> RichTable:
         table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         names = [lines_of(row[0])[0] for row in self.rows]
-        for head, left in zip(self.head, self.left, strict=True):
+        for head, left in zip(self._heads, self.left, strict=True):
             whole = not table.columns and not any(" " in name for name in names)
             sides: JustifyMethod = "left" if left else "right"
             table.add_column(head, justify=sides, overflow="fold", no_wrap=whole)
@@ -97,7 +98,11 @@ class Table:
         """Return it as a Markdown table."""
         ruler = ["---" if left else "--:" for left in self.left]
         rows = (["<br>".join(map(escaped, lines_of(c))) for c in row] for row in self.rows)
-        return "\n".join("| " + " | ".join(line) + " |" for line in (self.head, ruler, *rows))
+        return "\n".join("| " + " | ".join(line) + " |" for line in (self._heads, ruler, *rows))
+
+    @property
+    def _heads(self) -> list[str]:
+        return [", ".join(lines_of(head)) for head in self.head]
 
 
 def lines_of(field: str | Field) -> list[str]:

@@ -27,7 +27,8 @@ NOTHING = "-"
 ENOUGH = 3
 """The least number of runs for a significant difference."""
 LEAST = 0.03
-"""The least significant difference: three runs agree on the sign by chance one time in four."""
+"""A smaller difference is not significant, even if all runs agree on its sign: three runs agree by
+chance one time in four."""
 Points = Mapping[CellKey, Point]
 
 
@@ -214,8 +215,8 @@ def cautions(results: Results) -> list[str]:
     ]
     if dear:
         found.append(
-            f"The baseline costs more than the server itself: {', '.join(dear)}. It shows only "
-            "that the two are close."
+            f"The baseline costs more than the server itself: {', '.join(dear)}. This shows only "
+            "that the two costs are close."
         )
     bad = [run for run in results.runs if run.state != "held"]
     if bad:
@@ -338,7 +339,8 @@ def brought(found: Sequence[Difference]) -> str:
     if clear:
         _, ratio, best = max(clear, key=lambda one: one[0])
         where = best.usual.conditions.describe()
-        words.append(f"`{best.name}` saves most: without it {where} costs {percent(ratio)}.")
+        more = f"{ratio.median - 1:.0%} more"
+        words.append(f"`{best.name}` saves most: without it a request costs {more} ({where}).")
     if dear:
         cases = [f"`{d.name}` ({d.usual.conditions.describe()}: {d.verdict})" for d in dear]
         words.append(f"Cheaper without: {', '.join(cases)}.")

@@ -5,7 +5,7 @@ If every server was the limit of its own runs, the ranking is by measured rates;
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
 is a computed value; it includes neither waiting nor other work of the core. It also replaces the
-measured rates if other programs used the server's CPU, because the server had a part of it only.
+measured rates if other programs used the server's CPU, because the server had only a part of it.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from bench.records.conditions import Conditions
+from bench.records.figures import grouped
 from bench.records.points import Spread, best_level, data_points, spread_of, verdict
 from bench.records.results import Results
 from bench.records.run import Run
@@ -164,14 +165,13 @@ def _why_rate(
 
 
 def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]) -> str:
-    by: dict[str, list[str]] = {}
-    for name, limit in others.items():
-        by.setdefault(limit, []).append(name)
+    by = grouped((limit, name) for name, limit in others.items())
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
     tried = f" even with {of_a_core(conditions.quota)}" if conditions.quota else ""
     cannot = ". That machine could not give servers a CPU quota (--quota)"
     cannot = cannot if results.slicing == "" else ""
-    return f"Not by measured rates, because not all were at their limit{tried}: {said}{cannot}."
+    why = f"Not by measured rates, because not all servers were at their limit{tried}"
+    return f"{why}: {said}{cannot}."
 
 
 def sharing(ranked: Sequence[Ranked]) -> list[list[Ranked]]:

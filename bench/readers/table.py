@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -21,24 +22,15 @@ SERVERS_ACROSS = 8
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
-class Notes:
-    """The numbered reasons of configurations without a result, each text once."""
+Notes: TypeAlias = dict[str, list[Point]]
+"""The data points without a result by their reasons. A reason's number is its place, from 1."""
 
-    def __init__(self) -> None:
-        self._cells: dict[str, list[Point]] = {}
 
-    def number_for(self, cell: Point) -> int:
-        """Return the number of this configuration's note."""
-        text = cell.reason.text if cell.reason else ""
-        self._cells.setdefault(text, []).append(cell)
-        return 1 + list(self._cells).index(text)
-
-    def lines(self) -> list[Text]:
-        """Return a line for each note."""
-        return [
-            Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
-            for number, (text, cells) in enumerate(self._cells.items(), 1)
-        ]
+def _lines(notes: Notes) -> list[Text]:
+    return [
+        Text(f"[{number}] {_places(cells)}: {text}", style=STYLE.get(cells[0].state, ""))
+        for number, (text, cells) in enumerate(notes.items(), 1)
+    ]
 
 
 def _places(cells: Sequence[Point]) -> str:
@@ -66,9 +58,9 @@ def result_table(
         at_hand.append(current.conditions)
     if lines is not None:
         at_hand = [current.conditions] if current else at_hand[-1:]
-    notes = Notes()
+    notes: Notes = {}
     parts = [_one_table(results, c, notes, current, lines) for c in at_hand]
-    return Group(*parts, *(notes.lines() if lines is None else notes.lines()[-NOTES_LIVE:]))
+    return Group(*parts, *_lines(notes)[0 if lines is None else -NOTES_LIVE :])
 
 
 def _one_table(
@@ -142,5 +134,7 @@ def _field(
             spread = (rate.high - rate.low) / 2 / rate.median
             text += f" ±{spread:.0%}" + ("!" if cell.outliers else "")
         return Field(text)
-    label = cell.reason.label if cell.reason else cell.state
-    return Field(f"{label} [{notes.number_for(cell)}]", style=STYLE.get(cell.state, ""))
+    label, text = (cell.reason.label, cell.reason.text) if cell.reason else (cell.state, "")
+    notes.setdefault(text, []).append(cell)
+    number = 1 + [*notes].index(text)
+    return Field(f"{label} [{number}]", style=STYLE.get(cell.state, ""))

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""Checks the expectations of a study: limits for figures, or for their ratios to other servers.
+"""Checks the expectations of a study: limits for figures, or for their ratios to those of other
+servers.
 
-An expectation is checked if its data were measured. The report also shows the baseline's ratio.
-If even the baseline misses a limit, it is out of reach on this machine.
+An expectation is checked if its data were measured. The ratio of the baseline is shown, too. If
+even the baseline misses a limit, the limit is out of reach on this machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +15,14 @@ from rich.console import Console
 from bench.readers.console import Table, say
 from bench.records.conditions import CellKey
 from bench.records.metrics import BY_KEY
-from bench.records.points import Point, data_points
+from bench.records.points import Point, data_points, ratio
 from bench.records.results import BASELINE, ITSELF, Expect, Results
-from bench.records.run import Run
 from bench.records.values import toml_of
+from bench.records.words import figure
 
 STANDARD = Path(__file__).parents[1] / "studies" / "measure.toml"
 MANY = 10_000
-"""Runs with at least so many connections are in the table "Many connections at once"."""
+"""Data points with at least this many connections are in the table "Many connections at once"."""
 USUAL = {"idle": 0, "without": "", "change": ""}
 """An expectation applies only under these conditions, if it does not name others."""
 Points = Mapping[CellKey, Point]
@@ -36,19 +37,19 @@ class Comparison:
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio of the server's baseline in its place; None: it was not measured."""
+    """The ratio with the server's baseline in place of the server; None: not measured."""
 
     @property
     def value(self) -> float | None:
         """Return the figure, or the ratio of both; None if one is missing."""
         if self.against:
-            return _ratio(self.what, self.against, self.expect.figure)
+            return ratio(self.what, self.against, self.expect.figure)
         found = self.what.of_all(self.expect.figure)
         return found.median if found else None
 
     @property
     def judged(self) -> bool:
-        """Return whether it counts: it has a limit, or it has no figure."""
+        """Return whether the comparison counts: it has a limit, or it has no figure."""
         return self.expect.limit is not None or self.value is None
 
     @property
@@ -67,11 +68,6 @@ def _within(value: float, expect: Expect) -> bool:
     if expect.limit is None:
         return True
     return value <= expect.limit if expect.sense == "at most" else value >= expect.limit
-
-
-def _ratio(what: Point | None, against: Point | None, figure: str) -> float | None:
-    found = [point and point.of_all(figure) for point in (what, against)]
-    return found[0].median / found[1].median if found[0] and found[1] and found[1].median else None
 
 
 def expected_of(results: Results) -> list[Expect]:
@@ -99,8 +95,8 @@ def comparisons(results: Results, expected: Sequence[Expect]) -> list[Comparison
 
 
 def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
-    """Return whether an expectation applies to a configuration. A baseline has none: servers are
-    compared with it."""
+    """Return whether an expectation applies to a configuration. No expectation applies to a
+    baseline, because servers are compared with it."""
     asked, wanted = key.conditions, {**USUAL, **expect.conditions}
     if expect.server not in ("", key.subject) or key.is_baseline:
         return False
@@ -127,20 +123,22 @@ def _other(expect: Expect, key: CellKey, name: str) -> CellKey:
     return CellKey(subject, key.conditions._replace(**than), level)  # type: ignore[arg-type]
 
 
-def _least(what: CellKey, against: CellKey, points: Points, figure: str) -> float | None:
+def _least(what: CellKey, against: CellKey, points: Points, key: str) -> float | None:
     """Return the baseline's ratio to the other side. If a server is compared with itself, the
-    baseline is compared with itself, too."""
+    baseline is compared with itself, too. None if the other side is the baseline."""
     if against.subject == what.baseline.subject:
         return None
     if against.subject == what.subject:
         against = against.baseline
-    return _ratio(points.get(what.baseline), points.get(against), figure)
+    return ratio(points.get(what.baseline), points.get(against), key)
 
 
-MEMORY = "connections, before, with them, each, <"
-CROWD = "at once, requests/s, longest, us/request"
-CALLS = "calls, writes, <which"
-"""Heads of the tables of figures that cannot be averaged."""
+TABLES: dict[str, Sequence[str]] = {
+    "User memory of a connection": ("memory_before", "memory_with", "memory_each"),
+    "Many connections at once": ("rate", "max", "cpu_load"),
+    "System calls per request": ("calls", "writes"),
+}
+"""The titles of the tables without ratios, with the keys of their figures."""
 
 
 def show(results: Results, expected: Sequence[Expect], out: Console, every: bool = False) -> int:
@@ -149,15 +147,12 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
     data."""
     compared, cells = comparisons(results, expected), data_points(results).values()
     rated = [one for one in compared if not one.what.conditions.asks_once]
-    traced = [(cell, "") for cell in cells if cell.conditions.mode == "traced"]
-    many = [(c, "") for c in cells if c.conditions.rated and c.level >= MANY]
     sizes = [(one.what, _verdict(one)) for one in compared if one.what.conditions.asks_once]
-    for title, table, rows in (
-        *_tables(rated),
-        ("User memory of a connection", _run_table(MEMORY, sizes, _memory), sizes),
-        ("Many connections at once", _run_table(CROWD, many, _many), many),
-        ("System calls per request", _run_table(CALLS, traced, _calls), traced),
-    ):
+    many = [(cell, "") for cell in cells if cell.conditions.rated and cell.level >= MANY]
+    traced = [(cell, _often(cell)) for cell in cells if cell.conditions.mode == "traced"]
+    tables = zip(TABLES.items(), (sizes, many, traced), strict=True)
+    others = ((title, _figure_table(rows, keys), rows) for (title, keys), rows in tables)
+    for title, table, rows in (*_tables(rated), *others):
         if rows:
             out.print(f"[bold]{title}[/]")
             out.print(table)
@@ -179,32 +174,31 @@ def show(results: Results, expected: Sequence[Expect], out: Console, every: bool
 
 def _tables(found: Sequence[Comparison]) -> Iterator[tuple[str, Table, Sequence[Comparison]]]:
     """Yield a title and a table for each figure."""
-    for figure in dict.fromkeys(one.expect.figure for one in found):
-        rows = [one for one in found if one.expect.figure == figure]
-        metric = BY_KEY[figure]
-        title = "CPU time per request" if figure == "cpu_load" else metric.label
-        yield title, _ratio_table(rows, figure), rows
+    for key in dict.fromkeys(one.expect.figure for one in found):
+        rows = [one for one in found if one.expect.figure == key]
+        title = "CPU time per request" if key == "cpu_load" else BY_KEY[key].label
+        yield title, _ratio_table(rows, key), rows
 
 
-def _ratio_table(found: Sequence[Comparison], figure: str) -> Table:
-    unit = "us/request" if figure == "cpu_load" else BY_KEY[figure].unit or figure
+def _ratio_table(found: Sequence[Comparison], key: str) -> Table:
+    unit = "us/request" if key == "cpu_load" else BY_KEY[key].unit or key
     table = Table("<conditions", "<server", unit, "range", "own", "ratio", "baseline", "<")
     for one in found:
         verdict = _verdict(one) + (", out of reach" if one.out_of_reach else "")
-        ratio = "-" if one.value is None else f"{one.value:.2f}" if one.against else ""
+        quotient = "-" if one.value is None else f"{one.value:.2f}" if one.against else ""
         least = "" if one.least is None else f"{one.least:.2f}"
         levels = one.what.level >= MANY
-        table.add_row(*_figure_row(one.what, figure, levels), ratio, least, verdict)
+        table.add_row(*_figure_row(one.what, key, levels), quotient, least, verdict)
         if one.against:
-            table.add_row(*_figure_row(one.against, figure, levels), "", "", "")
+            table.add_row(*_figure_row(one.against, key, levels), "", "", "")
     return table
 
 
-def _figure_row(point: Point, figure: str, level: bool) -> Iterator[str]:
+def _figure_row(point: Point, key: str, level: bool) -> Iterator[str]:
     yield point.conditions.describe() + (f", {point.level:,} at once" if level else "")
     yield point.subject
-    found = point.of_all(figure)
-    own = point.of_all("cpu_own") if figure == "cpu_load" else None
+    found = point.of_all(key)
+    own = point.of_all("cpu_own") if key == "cpu_load" else None
     if found is None:
         yield from ("no figure", "", "")
         return
@@ -213,48 +207,20 @@ def _figure_row(point: Point, figure: str, level: bool) -> Iterator[str]:
     yield "" if own is None else f"{own.median:.1f}"
 
 
-Figures = tuple[str, str, str]
-
-
-def _run_table(
-    heads: str,
-    points: Iterable[tuple[Point, str]],
-    figures: Callable[[Point, Run], Figures | None],
-) -> Table:
-    """Return a table of figures of the runs nearest to the median. `heads`: those of the figures;
-    `points`: each with the text of its last column, if there is one."""
-    table = Table("<conditions", "<server", *heads.split(", "))
-    for point, verdict in points:
-        run = point.typical
-        level = [f"{point.level:,}"] if point.conditions.mode != "traced" else []
-        found = (run and figures(point, run)) or ("no figure", "", "")
-        ends = [verdict] if verdict else []
-        table.add_row(point.conditions.describe(), point.subject, *level, *found, *ends)
+def _figure_table(points: Iterable[tuple[Point, str]], keys: Sequence[str]) -> Table:
+    """Return a table of medians. `points`: each with the text of its last column."""
+    heads = (", ".join(filter(None, (BY_KEY[key].label, BY_KEY[key].unit))) for key in keys)
+    table = Table("<conditions", "<server", "connections", *heads, "<")
+    for point, text in points:
+        start = (point.conditions.describe(), point.subject, f"{point.level:,}")
+        table.add_row(*start, *(figure(point.get(key)) for key in keys), text)
     return table
 
 
-def _memory(_: Point, run: Run) -> Figures | None:
-    of = run.memory
-    if of is None:
-        return None
-    each = f"{of.per_connection:,.0f} bytes"
-    return f"{of.before / 1e6:.1f} MB", f"{of.pss / 1e6:.1f} MB", each
-
-
-def _many(point: Point, run: Run) -> Figures | None:
-    if not point.held:
-        return None
-    longest = f"{run.latency.max / 1000:.1f} s" if run.latency else "-"
-    cpu = f"{run.process.cpu_us_per_request:.1f}" if run.process else "-"
-    return f"{point['rate']:,.0f}", longest, cpu
-
-
-def _calls(_: Point, run: Run) -> Figures | None:
-    calls = run.calls
-    if calls is None:
-        return None
-    often = ", ".join(f"{name} {n:.2f}" for name, n in calls.often)
-    return f"{calls.total:.2f}", f"{calls.writes:.2f}", often
+def _often(point: Point) -> str:
+    """Return the frequent system calls of a traced server, each with its number per request."""
+    calls = point.typical and point.typical.calls
+    return ", ".join(f"{name} {number:.2f}" for name, number in calls.often) if calls else ""
 
 
 def _verdict(one: Comparison) -> str:

@@ -25,7 +25,7 @@ Value = bool | int | float | str | None
 
 
 class Conditions(NamedTuple):
-    """The conditions that all data points of one chart share: all but the server and the level."""
+    """The conditions that all data points of one chart share: everything but server and level."""
 
     workload: str
     """A name in `bench.records.workloads`, or a path."""
@@ -40,7 +40,7 @@ class Conditions(NamedTuple):
     instances: int = 1
     """Processes of the server that run at the same time."""
     balancer: Balancer = "none"
-    """nginx in front of the instances: none, or closing or keeping its connections to them."""
+    """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
     workers: int = 0
     """Workers of servers that have a fixed number; 0: the server's default."""
     quota: float = 0.0
@@ -89,7 +89,7 @@ class Conditions(NamedTuple):
 
 
 def conditions_from(values: Mapping[str, Value]) -> Conditions:
-    """Return conditions from values by name. Missing ones have their default."""
+    """Return conditions from values by name. Missing conditions have their default."""
     return _CONDITIONS.validate_python(dict(values))
 
 
@@ -140,9 +140,9 @@ class Aspect(BaseModel):
     about: str = Field(alias="help")
     """The help of the option; {known}: the known words."""
     kind: str = ""
-    """The name of a known word in error messages."""
+    """What a word names, for error messages: "unknown optimisation: x"."""
     read: str = ""
-    """The function of `bench.records.values` that parses a word; empty: the words are `known`."""
+    """The function of `bench.records.values` that parses a word; empty: a word is in `known`."""
     words: str | dict[str, str]
     """The text in a title, for values other than the default; or the text of each word. {}: the
     value; {word}: the word."""
@@ -159,8 +159,8 @@ class Aspect(BaseModel):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the words of an option that is not read by a function. The mode "open" has none,
-        because --rate sets it."""
+        """Return the words of an option that is not read by a function. The mode "open" is left
+        out, because --rate sets it."""
         if switches := {"without": OPTIMISATIONS, "change": CHANGES}.get(self.name):
             return tuple(switches)
         words = get_args(get_type_hints(Conditions)[self.name])

@@ -114,7 +114,7 @@ class SystemLimits(BaseModel):
     """The largest number of connections that the kernel keeps in TIME_WAIT, see
     `bench.host.kernel`."""
     tasks: int = UNLIMITED
-    """Processes and threads: the lowest of their limits."""
+    """The lowest limit for the number of processes and threads."""
     tasks_name: str = "no limit"
     tasks_fix: str = ""
     ab_ceiling: int | None = None
@@ -143,7 +143,7 @@ class Finding(BaseModel):
     need: str
     levels: list[int]
     """The levels that are affected: concurrent connections, idle ones included; for ab's own limit
-    only those that ab opens."""
+    only the connections of ab."""
     impossible: bool = False
     """True: these levels are skipped. False: they are run, but may fail or be slower."""
     consequence: str
@@ -157,9 +157,9 @@ class Finding(BaseModel):
 
 
 class Head(BaseModel):
-    """The head of each record, of a sweep or a robustness test: its schema; when, by which command,
-    where and with which versions it was made. (Records also name BaseModel as a base class, because
-    ruff checks each file alone.)"""
+    """The head of the record of a sweep or a robustness test: its schema; when, by which command,
+    where and with which versions it was made. (Subclasses also name BaseModel as a base class,
+    because ruff checks each file alone.)"""
 
     schema_name: str
     schema_version: int

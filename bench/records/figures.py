@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Models of the figures that are measured in a run.
 
-All of them may be missing from a run (None): not measured, or not available on that machine.
+A run may lack each of them (None): it was not measured, or that machine could not provide it.
 Milliseconds and seconds are floats, megabytes are 10^6 bytes.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -20,14 +20,26 @@ Balancer = Literal["none", "close", "keep"]
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
-"""The method that measures a server. closed: by ab, which sends a request after the previous
-answer; open: at a constant rate; parked: each connection gets one answer and is kept; pending: each
-sends one request and Redis is paused, so that none is answered. With the load of ab: traced: system
-calls are counted; sampled: a profiler takes thousands of samples a second; counted: instructions
-are counted.
+"""The method that measures a server. closed: a connection sends its next request after the previous
+answer; open: requests are sent at a constant rate; parked: each connection gets one answer and is
+kept; pending: each connection sends one request, and Redis is paused, so that none is answered.
+Under the load of the closed loop: traced: system calls are counted; sampled: a profiler takes
+thousands of samples a second; counted: instructions are counted.
 """
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """The modes without a rate, but with other figures."""
+
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
+    """Return the values of each key, in the order of the pairs."""
+    found: dict[Key, list[Value]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return found
 
 
 def total(values: Sequence[float | None]) -> float | None:
@@ -50,9 +62,22 @@ class Latency(BaseModel):
     """The source of the data: "ab -g", or the open-loop tool and its correction."""
 
 
-class ProcessFigures(BaseModel):
+class TcpProblems(BaseModel):
+    """What the kernel of a host counted during the load, for the whole host."""
+
+    listen_overflows: int | None = None
+    """Connections that met a full accept queue."""
+    listen_drops: int | None = None
+    """SYNs that were dropped for any reason, e.g. a full queue."""
+    retransmits: int | None = None
+    """TCP segments that were sent again."""
+    time_wait_overflows: int | None = None
+    """Ended connections that the kernel could not keep in TIME_WAIT."""
+
+
+class ProcessFigures(TcpProblems):
     """The figures of the server under load: all its processes and threads, ended ones included;
-    for several instances the sum."""
+    for several instances the sum. The TCP problems are those of its hosts."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -62,13 +87,12 @@ class ProcessFigures(BaseModel):
     cpu_share: float | None = None
     """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
     quota_used: float | None = None
-    """CPU time divided by what the quota allowed during the load: 1.0 is all of it. The maximum of
-    several instances. None: no quota."""
+    """CPU time divided by what the quota allowed during the load: 1.0 is the whole quota. The
+    maximum of several instances. None: no quota."""
     throttled_share: float | None = None
-    """The share of the quota's periods in which the kernel stopped it because all was used up."""
+    """The share of the quota's periods in which the server used up the quota and was stopped."""
     foreign_share: float | None = None
-    """The share of its CPU that other processes used: above some hundredths the machine was
-    not quiet, and rates are too low."""
+    """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None
     """Context switches because it had to wait."""
     involuntary_switches_per_request: float | None = None
@@ -84,14 +108,6 @@ class ProcessFigures(BaseModel):
     """The threads of all processes; each process has at least one."""
     descriptors_peak: int | None = None
     """Open descriptors of all processes together."""
-    listen_overflows: int | None = None
-    """Connections that met a full accept queue. Counted by the kernel for the whole host."""
-    listen_drops: int | None = None
-    """SYNs that were dropped for any reason, e.g. a full queue. For the whole host."""
-    retransmits: int | None = None
-    """TCP segments sent again. For the whole host."""
-    time_wait_overflows: int | None = None
-    """Ended connections that the kernel could not keep in TIME_WAIT. For the whole host."""
     samples: int = 0
     """The number of samples of memory, processes and descriptors."""
     source: str = ""
@@ -113,7 +129,7 @@ class OtherProcess(BaseModel):
 
     @property
     def cpu_us(self) -> float:
-        """Microseconds of CPU time."""
+        """Return the CPU time in microseconds."""
         return (self.cpu_user_s + self.cpu_system_s) * 1e6
 
 
@@ -149,7 +165,7 @@ class OpenLoopFigures(BaseModel):
     include the wait in the tool while the server stalled."""
 
 
-class HostFigures(BaseModel):
+class HostFigures(TcpProblems):
     """The figures of a host during the load."""
 
     role: Role
@@ -158,14 +174,6 @@ class HostFigures(BaseModel):
     """CPU time divided by the time that it may use: 1.0 is its limit."""
     throttled_share: float | None = None
     """The share of its quota's periods in which it was stopped; None: no quota, or unknown."""
-    listen_overflows: int | None = None
-    """Connections that met a full accept queue."""
-    listen_drops: int | None = None
-    """SYNs that were dropped for any reason."""
-    retransmits: int | None = None
-    """TCP segments sent again."""
-    time_wait_overflows: int | None = None
-    """Ended connections that the kernel could not keep in TIME_WAIT."""
 
 
 class AbFigures(BaseModel):
@@ -187,7 +195,7 @@ class AbFigures(BaseModel):
     mean_ms: float
     """Mean time of a request as its client saw it."""
     percentiles_ms: dict[str, float] = {}
-    """Time within which this per cent of the requests was served; "100" is the longest."""
+    """The time within which N % of the requests were served, by N; "100" is the longest time."""
 
 
 class WrkFigures(BaseModel):
@@ -309,8 +317,7 @@ class Frame(BaseModel):
 
     @property
     def own(self) -> int:
-        """Return the count of the function without its callees, with calls that were too small to
-        be kept."""
+        """Return the count of the function without that of its stored callees."""
         return self.count - sum(frame.count for frame in self.below)
 
 
@@ -325,7 +332,7 @@ class StackFigures(BaseModel):
     user_share: float | None = None
     """The share of samples in user space; None: unknown."""
     frames: list[Frame]
-    """The outermost ones."""
+    """The outermost functions."""
 
     @property
     def count(self) -> int:

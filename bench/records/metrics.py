@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """The figures of a run: name, unit, and how each is read from a run, the rows of metrics.csv.
 
-`read` is the path of an attribute of the run, or of a ratio of two. If there are several paths, the
-first that begins with a part of this run is used. So a file of version 1, without process figures
-and latency, gives the server's final statistics and ab's summary. A figure that was not measured is
-None.
+`read` is the path of an attribute of the run, or the ratio of two paths. Of several paths the first
+is used whose first name is a part of this run. A file of version 1 has no process figures and no
+latency, so the server's final statistics and ab's summary are used. A figure that was not measured
+is None.
 """
 
 import csv

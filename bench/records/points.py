@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Literal
 
 from bench.records.conditions import CellKey
-from bench.records.figures import QUIET, HostFigures
+from bench.records.figures import QUIET, HostFigures, grouped
 from bench.records.metrics import BY_KEY
 from bench.records.results import Results
 from bench.records.run import Held, Reason, Run
@@ -35,7 +35,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of the figures of all runs, at least one."""
+        """Return the spread of the figures of all runs, of at least one run."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     @property
@@ -49,8 +49,8 @@ def verdict(
     before: Spread | None, after: Spread | None, key: str = "rate"
 ) -> Literal["same", "better", "worse"] | None:
     """Return whether a figure differs significantly, and in which direction; None if one of the two
-    is missing. It does if the ranges do not overlap and the medians differ by more than the wider
-    range."""
+    is missing. The difference is significant if the ranges do not overlap and the medians differ by
+    more than the wider range."""
     if before is None or after is None:
         return None
     overlap = before.low <= after.high and after.low <= before.high
@@ -136,17 +136,15 @@ class Point:
         """Return the run nearest to the median, for figures that cannot be averaged."""
         if self.state != "held":
             return None
-        if rate := self.spread("rate"):
-            rated = [run for run in self.runs if run.requests_per_second is not None]
-            return min(rated, key=lambda run: abs((run.requests_per_second or 0) - rate.median))
-        by_cost = sorted(self.runs, key=lambda run: BY_KEY["probed"].read(run) or 0.0)
-        return by_cost[len(self.runs) // 2]
+        key = "rate" if self.held else "probed"
+        middle, read = self.get(key) or 0.0, BY_KEY[key].read
+        return min(self.runs, key=lambda run: abs((read(run) or 0.0) - middle))
 
     @cached_property
     def _bounded(self) -> Run | None:
-        """Return the first run in which the load generator was at its limit, if that may be the
-        cause of the median: in the median run, in one of the two in the middle, or in a slower
-        one."""
+        """Return the first run that makes the median a lower bound: the load generator was at its
+        limit, and the rate is not above the median (of an even number of runs: the upper one of
+        the two middle rates). None if there is no such run."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None
@@ -180,10 +178,8 @@ class Point:
     @cached_property
     def hosts(self) -> tuple[HostFigures, ...]:
         """Return the medians of each host's figures over the runs."""
-        groups: dict[tuple[str, str], list[HostFigures]] = {}
-        for run in self.runs if self.state == "held" else ():
-            for host in run.hosts:
-                groups.setdefault((host.role, host.name), []).append(host)
+        hosts = (host for run in self.runs if self.state == "held" for host in run.hosts)
+        groups = grouped(((host.role, host.name), host) for host in hosts)
         return tuple(_median_host(found) for found in groups.values())
 
 
@@ -197,15 +193,13 @@ def _median_host(found: Sequence[HostFigures]) -> HostFigures:
 
 def data_points(results: Results) -> dict[CellKey, Point]:
     """Return all data points, in the order of their first runs."""
-    groups: dict[CellKey, list[Run]] = {}
-    for run in results.runs:
-        groups.setdefault(run.key, []).append(run)
+    groups = grouped((run.key, run) for run in results.runs)
     return {key: Point(runs) for key, runs in groups.items()}
 
 
 def best_level(points: Iterable[Point]) -> int:
     """Return the level at which servers are compared: the level with most valid points; of several
-    the one with most runs, then the highest. 0 without points."""
+    levels that with most runs; of these the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
@@ -213,24 +207,23 @@ def best_level(points: Iterable[Point]) -> int:
 
 
 def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
-    """Return the ratio of two data points in the runs of the same number, which a disturbance of
-    the machine affects equally; empty unless all runs of both have the figure."""
+    """Return the ratios of two data points by the number of the run; empty unless all runs of both
+    have the figure. A disturbance of the machine affects both runs of a number equally."""
     over, under = (point.by_run(key) if point else {} for point in (above, below))
     return {number: over[number] / under[number] for number in over if under.get(number)}
 
 
 def ratio(above: Point | None, below: Point | None, key: str) -> float | None:
-    """Return the ratio of the medians of two data points; None if one is missing or 0."""
-    over, under = (point.get(key) if point else None for point in (above, below))
-    return over / under if over and under else None
+    """Return the ratio of the medians of two data points; None if a run lacks the figure, or if the
+    second median is 0."""
+    over, under = (point.of_all(key) if point else None for point in (above, below))
+    return over.median / under.median if over and under and under.median else None
 
 
 def runs_in_words(points: Iterable[Point]) -> str:
     """Return how often data points were measured: "one run", "median of 3 runs", "one run, at 100
     the median of 3"."""
-    levels: dict[int, list[int]] = {}
-    for point in points:
-        levels.setdefault(len(point.runs), []).append(point.level)
+    levels = grouped((len(point.runs), point.level) for point in points)
     fewest, most = min(levels, default=1), max(levels, default=1)
     if fewest == most:
         return "one run" if most == 1 else f"median of {most} runs"

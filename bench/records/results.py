@@ -46,7 +46,7 @@ class Published(BaseModel):
 
 
 class Measured(BaseModel):
-    """Some configurations of a study: all servers under all conditions at all levels."""
+    """Configurations of a study: each of these servers, under each condition, at each level."""
 
     subjects: list[str]
     conditions: list[Conditions]
@@ -221,8 +221,8 @@ class Results(Head, BaseModel):
         return list(dict.fromkeys(run.conditions for run in self.runs))
 
     def circumstances(self) -> dict[str, object]:
-        """Return by name the machine and the programs, on which all figures depend, as far as they
-        are recorded."""
+        """Return what all figures depend on, by name: the machine, and the versions of the
+        programs. Values that were not recorded are left out."""
         versions = self.versions.model_dump(include={"ab", "oha", "wrk", "redis", "nginx"})
         found: dict[str, object] = {"kernel": self.machine.kernel, "CPU": self.machine.cpu_model}
         found |= {"CPUs": self.machine.cpus, "sources": self.versions.sources, **versions}

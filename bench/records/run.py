@@ -116,7 +116,7 @@ class Run(BaseModel):
     bottleneck_host: str | None = None
     """The host's name; None if everything ran on one machine, or no process was at its limit."""
     lower_bound: bool = False
-    """The load generator was at its limit and the server was not: its true rate may be higher."""
+    """The load generator was at its limit, the server was not: the server may be faster."""
     littles_law: LittlesLaw | None = None
     server_statistics: ServerStatistics | None = None
     """The server's own counts; reference servers and baselines print none."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The stored data of a robustness test, torture.json, and its verdicts.
 
-The project's servers must keep the promises that `broken` checks. Results of reference servers are
-shown without a verdict. A server that is slow *during* an attack breaks no promise: this is the
-price of its architecture, and the figure shows it.
+The project's servers must keep the promises that `broken` checks; reference servers make none. A
+server that is slow *during* an attack breaks no promise: this is the price of its architecture, and
+the figure shows it.
 """
 
 from collections import Counter
@@ -28,13 +28,16 @@ Verdict = Literal[
 AS_BEFORE, SLOWER, MUCH_SLOWER = 0.9, 0.5, 0.1
 """The least shares of the rate before the attack for the verdicts served, slower, much slower."""
 QUIET_SHARE = 0.7
-"""If visitors get less than this share of their requests before the attack, the test is disturbed
-by something else."""
+"""A test is disturbed if visitors get less than this share of their requested rate before the
+attack."""
 STARVED_SHARE = 0.2
+"""A test is disturbed if server or visitors wait for a CPU for more than this share of the time
+until the attack ends."""
 BACK_SECONDS = 15.0
 """The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
 
 SLICE = 0.1
+"""The length of the intervals of `TortureCell.course`, in seconds."""
 
 
 class AttackFacts(BaseModel):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report: one HTML page made from stored results, with pictures and exports next to it.
+"""The report: one HTML page that is made from stored results, with pictures and exports.
 
 `zerohttpd report RESULTS_DIR [--output FILE]` writes it. The modules are listed from the stored
 results to the page; each uses only those above it:
@@ -10,7 +10,7 @@ results to the page; each uses only those above it:
     across                    effects of a changed condition; several instances behind nginx
     peers                     reference servers: published and measured ratios
     charts/                   the charts, as Vega-Lite specifications
-    page/                     the page; JSON, CSV, Markdown and the table of figures; all the files
+    page/                     the pages of a sweep, of costs and of a robustness test; the exports
 
 All sentences that name a server are generated from the figures.
 """

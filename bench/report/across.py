@@ -2,9 +2,9 @@
 """Comparisons across scenarios, with the titles of their charts. Pure; see `findings`.
 
 One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
-replies, or the number of idle connections during the load. One more comparison: the closed and the
-open loop. Last, several instances behind nginx: a family has the scenarios that differ in instances
-and balancer only.
+replies, or the number of idle connections during the load. Other functions compare the closed and
+the open loop, and several instances behind nginx with one. Scenarios that differ in instances and
+balancer only are a family.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from bench.records.conditions import Conditions, as_typed, way_in_words
-from bench.records.figures import Balancer
+from bench.records.figures import Balancer, grouped
 from bench.records.metrics import BY_KEY
 from bench.records.points import Point
 from bench.records.words import (
@@ -47,7 +47,7 @@ class ContrastKind(NamedTuple):
     label: Callable[[Conditions], str]
     """The label of a value, with | between its lines."""
     words: str
-    """The last value, and what it replaces."""
+    """The text about the last value, and about the value that it replaces."""
 
 
 def _workload_label(scenario: Conditions) -> str:
@@ -150,10 +150,7 @@ def contrasts(study: Study) -> Iterator[Contrast]:
 def _alike(study: Study, *names: str) -> dict[Conditions, list[Conditions]]:
     """Group the scenarios that differ in these conditions only. The key has their defaults."""
     usual = {name: Conditions._field_defaults[name] for name in names}
-    found: dict[Conditions, list[Conditions]] = {}
-    for scenario in study.scenarios:
-        found.setdefault(scenario._replace(**usual), []).append(scenario)
-    return found
+    return grouped((scenario._replace(**usual), scenario) for scenario in study.scenarios)
 
 
 def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) -> Contrast | None:
@@ -181,44 +178,41 @@ def title(found: Contrast) -> str:
 
 
 def comparison(found: Contrast) -> str:
-    """Return the smallest and the largest effect of the change, with their servers."""
-    pairs = found.pairs()
+    """Return the largest and the smallest ratio of the last figure to the first, in words and with
+    their servers. The ratio to a lower bound is unknown."""
+    pairs, key = found.pairs(), found.metric
     if found.ends is None or not pairs:
         return ""
-    what = found.change_in_words(*found.ends)
-    if found.metric != "cpu":
-        return _left(upper_first(what), pairs)
-    ranked = sorted((last["cpu"] / first["cpu"], name) for name, (first, last) in pairs.items())
-    (less, least), (more, most) = ranked[0], ranked[-1]
-    if len(pairs) > 1 and more < NEAR * less:
-        return f"With {what} a request costs each of them {times(more)} as much CPU"
-    words = f"With {what} a request costs {most} {times(more)} as much CPU"
-    return words + (f", {least} {times(less)}" if least != most else "")
+    what, rated = found.change_in_words(*found.ends), key == "rate"
+    unknown = [name for name, (first, _) in pairs.items() if rated and first.lower_bound]
+    ratios = sorted(
+        (last[key] / first[key], name, rated and last.lower_bound)
+        for name, (first, last) in pairs.items()
+        if name not in unknown
+    )
+    if not ratios:
+        words = f"{upper_first(what)}: the remaining share of the rates is unknown"
+        return f"{words}; without this change {EACH_AT_LIMIT}"
+    verb, end = f"With {what} a request costs", "as much CPU"
+    if rated:
+        verb, end = f"{upper_first(what)} left", "of its rate"
+    exact = [one for one in ratios if not one[2]]
+    (less, low, _), (more, high, _) = least, most = (exact or ratios)[0], ratios[-1]
+    if len(exact) == len(pairs) > 1 and more < NEAR * less:
+        return f"{verb} each server {_effect(least, rated)} {end}"
+    words = f"{verb} {high} {_effect(most, rated)} {end}"
+    words += f", {low} {_effect(least, rated)}" if low != high else ""
+    return words + (f"; unknown for {listed(unknown)}" if unknown else "")
+
+
+def _effect(ratio: tuple[float, str, bool], rated: bool) -> str:
+    value, _, bound = ratio
+    return share_left(value, bound) if rated else times(value)
 
 
 def share_left(ratio: float, at_least: bool = False) -> str:
     """Return the remaining share of a rate: "60 %", "at least 60 %", "all"."""
     return f"{'at least ' if at_least else ''}{percent(ratio)}" if ratio < 1 / NEAR else "all"
-
-
-def _left(what: str, pairs: dict[str, tuple[Point, Point]]) -> str:
-    """Return the remaining shares of the rates. A share of a lower bound is unknown."""
-    known = sorted(
-        (last["rate"] / first["rate"], name, last.lower_bound)
-        for name, (first, last) in pairs.items()
-        if not first.lower_bound
-    )
-    unknown = [name for name, (first, _) in pairs.items() if first.lower_bound]
-    if not known:
-        words = f"{what}: the remaining share of the rates is unknown"
-        return f"{words}; without that {EACH_AT_LIMIT}"
-    exact = [found for found in known if not found[2]]
-    (less, most, less_bound), (more, least, more_bound) = (exact or known)[0], known[-1]
-    if len(exact) == len(pairs) > 1 and more < NEAR * less:
-        return f"{what} left each of them {share_left(less)} of its rate"
-    words = f"{what} left {least} {share_left(more, more_bound)} of its rate"
-    words += f", {most} {share_left(less, less_bound)}" if most != least else ""
-    return words + (f"; unknown for {listed(unknown)}" if unknown else "")
 
 
 # ---- The closed and the open loop ----
@@ -294,12 +288,12 @@ def between_loops(rows: Sequence[LoopRow]) -> str:
     closed, due = duration(by[closed_loop]), duration(by[from_due])
     if ratio < NEAR:
         return (
-            f"At {rate} 99 % of {who}'s responses came within {due} of their due time; "
+            f"At {rate} 99 % of the responses of {who} came within {due} of their due time; "
             f"in the closed loop, at full load, within {closed}"
         )
     return (
-        f"The closed loop says {closed} for {who} (p99), the open loop at {rate} "
-        f"{due}: {times(ratio)} as long"
+        f"The p99 of {who} is {closed} in the closed loop, and {due} in the open loop at {rate}: "
+        f"{times(ratio)} as long"
     )
 
 
@@ -342,8 +336,8 @@ def one_instance(study: Study, point: Point) -> Point | None:
 
 
 def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balancer) -> str:
-    """Return the rate of the most instances relative to one and to the ideal, and the
-    bottleneck there."""
+    """Return the rate of the largest number of instances relative to one instance and to the ideal,
+    and the bottleneck."""
     found = list(_compared_with_one(study, scenario, level, way))
     known = [(one, p) for one, p in found if not one.lower_bound]
     if not known:
@@ -355,11 +349,11 @@ def scaling_finding(study: Study, scenario: Conditions, level: int, way: Balance
     best, first = grown[0]
     least, last = next((g for g in reversed(grown) if not g[1].lower_bound), grown[-1])
     more = best >= NEAR or first.lower_bound
-    words = f"{WITH[way]} {number_word(most)} instances of {first.subject} carried "
+    words = f"{WITH[way]} {number_word(most)} instances of {first.subject} served "
     words += f"{_times(first, best)} as much as one" if more else "no more than one"
     if last is not first and more:
-        words += f", of {last.subject} {_times(last, least)}"
-    return f"{words}; ideal is {most} times{_limits([p for _, p in grown])}"
+        words += f", those of {last.subject} {_times(last, least)}"
+    return f"{words}; {most} times is ideal{_limits([p for _, p in grown])}"
 
 
 def _times(point: Point, ratio: float) -> str:
@@ -383,8 +377,8 @@ def _compared_with_one(
 def _limits(points: Sequence[Point]) -> str:
     """Return the most frequent bottleneck of these points."""
     name, its = next(iter(limits_of(points).items()), ("", []))
-    many = f" for {len(its)} of {len(points)}" if len(points) > 1 else ""
-    return f". There {name} was the limit{many}" if name else ""
+    many = f" of {len(its)} of {len(points)} servers" if len(points) > 1 else ""
+    return f"; the limit{many} was {name}" if name else ""
 
 
 def through_finding(study: Study, scenario: Conditions, level: int) -> str:

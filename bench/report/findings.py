@@ -3,9 +3,9 @@
 
 Every function returns a sentence, or an empty text if the results give none.
 
-Last, the recommended servers. A server is excluded if one silent client stops it, if it fails at a
-level that another server passes, or if it needs more than half of the machine's memory. Of the
-others, those of the best rank are recommended.
+The last function recommends servers. A server is excluded if one silent client stops it, if it
+fails at a level that another server passes, or if it needs more than half of the machine's memory.
+Of the others, those of the best rank are recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.readers import order as ranking
 from bench.records.conditions import Conditions
-from bench.records.figures import QUIET
+from bench.records.figures import QUIET, grouped
 from bench.records.points import Point, verdict
 from bench.records.words import (
     all_of,
@@ -35,11 +35,11 @@ from bench.report.study import Row, Study, describe
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
 GROWN = 1.1
-"""From this ratio on, a cost per request has grown."""
+"""From this ratio on, the CPU per request is said to have grown."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
 """Larger groups without a significant difference are not listed by name."""
-EACH_AT_LIMIT = f"{AT_LIMIT} with each of them"
+EACH_AT_LIMIT = f"{AT_LIMIT} with each server"
 FASTEST_UNKNOWN = "the fastest server is unknown"
 
 
@@ -48,9 +48,9 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
     return sorted((p for p in points if p.get(key) is not None), key=lambda p: p[key])
 
 
-def told_apart(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
-    """Split points, the best first: those not significantly different from it, and others. A rate
-    that is a lower bound is never different, because its maximum is unknown."""
+def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
+    """Return the points that do not differ significantly from the first (the best), and all others.
+    A rate that is a lower bound never differs, because its maximum is unknown."""
     best = order[0].spread(key)
     equal = [
         p
@@ -65,9 +65,9 @@ def names_of(points: Sequence[Point]) -> list[str]:
     return [p.subject for p in points]
 
 
-def in_its_slice(quota: float, words: str) -> str:
-    """Return the title with the CPU quota of each server, if it is less than a core."""
-    return f"With {of_a_core(quota)}, {lower_first(words)}" if quota and words else words
+def with_quota(quota: float, words: str) -> str:
+    """Return the title with the CPU quota of each server, if there is a quota."""
+    return f"With {of_a_core(quota)}, {lower_first(words)}" if quota else words
 
 
 def rates(study: Study, scenario: Conditions) -> str:
@@ -89,7 +89,7 @@ def rates(study: Study, scenario: Conditions) -> str:
     if not known:
         served = f"at up to {figure(rate)} requests per second"
         return f"{upper_first(EACH_AT_LIMIT)}, {served}: {FASTEST_UNKNOWN}"
-    equal, rest = told_apart([first, *(p for p in known if p is not first)], "rate")
+    equal, rest = equal_and_others([first, *(p for p in known if p is not first)], "rate")
     others = [name for name in names_of(best[1:]) if name in held_back]
     if equal or others:
         words = f"{first.subject} served {words}"
@@ -98,7 +98,8 @@ def rates(study: Study, scenario: Conditions) -> str:
     if equal and not rest and not held_back:
         return f"{all_of(len(best))} have no significant difference: {words}"
     if equal:
-        words = f"{listed(names_of([first, *equal]))} are not distinguishable; {words}"
+        names = listed(names_of([first, *equal]))
+        words = f"{names} have no significant difference; {words}"
     ratio = rate / (rest[-1].get("rate") or 1e-9) if rest else 0
     if ratio >= NEAR:
         words += f": {least}{times(ratio)} as many as {rest[-1].subject} at its best"
@@ -133,19 +134,17 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
     if not order:
         return ""
     low, high = order[0], order[-1]
-    words = (
-        f"At {connections(level)} 99 % of {low.subject}'s responses came within "
-        f"{duration(low['p99'])}"
-    )
+    words = f"At {connections(level)} 99 % of the responses of {low.subject} came within "
+    words += duration(low["p99"])
     if len(order) == 1:
         return words
-    words += f", of {high.subject}'s within {duration(high['p99'])}"
+    words += f", of those of {high.subject} within {duration(high['p99'])}"
     return words + _as_much(order, "p99", ": ", "as long")
 
 
 def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
     """Return the ratio of the last figure to the first, and the servers equal to the first."""
-    equal, rest = told_apart(order, key)
+    equal, rest = equal_and_others(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
     significant = order[-1] in rest and ratio >= NEAR
     first, others = order[0].subject, listed(names_of(equal))
@@ -169,11 +168,10 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
         return ""
     low, high = max(growth, key=lambda g: (g[1].level, -g[1]["p99"]))
     longer = all(b["p99"] > NEAR * a["p99"] for a, b in growth)
-    words = "More connections wait longer: " if longer else ""
+    words = "More connections wait longer: the" if longer else "The"
     return (
-        f"{words}{low.subject}'s p99 went from "
-        f"{duration(low['p99'])} at {low.level:,} to {duration(high['p99'])} "
-        f"at {high.level:,}"
+        f"{words} p99 of {low.subject} went from {duration(low['p99'])} at "
+        f"{connections(low.level)} to {duration(high['p99'])} at {high.level:,}"
     )
 
 
@@ -207,11 +205,12 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
     far, *bend = max(between, key=lambda b: b[0], default=(1.0,))
     if ratio < GROWN and far > GROWN:
         costs = [f"{figure(p.get('cpu'), 'µs')} at {p.level:,}" for p in bend]
-        return f"{bend[0].subject}'s cost per request by connections: {', '.join(costs)}"
+        return f"The CPU per request of {bend[0].subject} by connections: {', '.join(costs)}"
     if ratio < GROWN:
-        return f"No server's cost per request grew by 10 % from {low.level:,} to {high.level:,}"
+        levels = f"from {low.level:,} to {connections(high.level)}"
+        return f"The CPU per request of no server grew by 10 % {levels}"
     return (
-        f"{low.subject}'s cost per request grew most: {figure(low.get('cpu'), 'µs')} at "
+        f"The CPU per request of {low.subject} grew most: {figure(low.get('cpu'), 'µs')} at "
         f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
     )
 
@@ -276,11 +275,11 @@ def _disturbed(loud: list[Point], cells: int) -> str:
     worst = max(loud, key=lambda p: p.get("foreign_share") or 0)
     most = percent(worst.get("foreign_share") or 0)
     where = f"{worst.subject} at {connections(worst.level)} ({describe(worst.conditions)})"
-    sliced = any(p.conditions.quota for p in loud)
-    slices = ", and it could not use up its CPU quota" if sliced else ""
+    limited = any(p.conditions.quota for p in loud)
+    unused = ", so the server could not use up its CPU quota" if limited else ""
     return (
         f"In {len(loud):,} of {plural(cells, 'data point')} other programs used more than "
-        f"{percent(QUIET)} of the server's CPU in the median run{slices}; the worst is {where}, "
+        f"{percent(QUIET)} of the server's CPU in the median run{unused}; the worst is {where}, "
         f"with {most}. Their rates are too low, and their CPU per request is affected, too; the "
         "table marks them disturbed. Run make doctor, and measure again on a quiet machine."
     )
@@ -327,7 +326,7 @@ def _row(study: Study, found: ranking.Order, one: ranking.Ranked, key: str) -> R
     out = (
         f"   {ranking.STALLS['one']}" if study.results.stalled_by.get(one.subject) == "one" else ""
     )
-    close = f"{one.subject} has no significant difference to {listed(one.close_to)}, either. "
+    close = f"{one.subject} does not differ significantly from {listed(one.close_to)}, either. "
     return {
         "s": key,
         "subject": one.subject,
@@ -356,8 +355,8 @@ NOT_KNOWN = (
 
 
 def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None:
-    """Return the recommendation; None if the results allow no ranking. With a delayed Redis only
-    measured rates allow one, because a core's capacity has no waiting."""
+    """Return the recommendation; None if the results allow no ranking. With a delayed Redis only a
+    ranking by measured rates counts, because the capacity of a core ignores waiting."""
     found = ranking.order(study.results, scenario)
     if found is None or (found.by == "cpu" and scenario.redis_delay_ms):
         return None
@@ -415,8 +414,6 @@ def _memory_of(study: Study) -> float | None:
 
 def _out_in_words(out: Mapping[str, str]) -> str:
     """Return the excluded servers, each reason once."""
-    by: dict[str, list[str]] = {}
-    for name, why in out.items():
-        by.setdefault(why, []).append(name)
+    by = grouped((why, name) for name, why in out.items())
     said = "; ".join(f"{listed(names)} ({why})" for why, names in by.items())
     return f" Excluded: {said}." if said else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.records.conditions import Conditions
 from bench.records.environment import HostInfo
-from bench.records.figures import HostFigures, Role
+from bench.records.figures import HostFigures, Role, grouped
 from bench.records.points import Point
 from bench.records.words import (
     connections,
@@ -85,13 +85,13 @@ def why(host: HostFigures, at_most: str = "") -> str:
 def limits_of(points: Iterable[Point]) -> dict[str, list[Point]]:
     """Return the hosts (or programs) that were the limit, each with its data points; the host that
     was the limit of most points first."""
-    found: dict[str, list[Point]] = {}
-    for point in points:
-        host = limit_of(point)
-        name = label(host.role, host.name) if host else WHO.get(point.bottleneck or "")
-        if name:
-            found.setdefault(name, []).append(point)
+    found = grouped((name, point) for point in points if (name := _limit_name(point)))
     return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+
+
+def _limit_name(point: Point) -> str | None:
+    host = limit_of(point)
+    return label(host.role, host.name) if host else WHO.get(point.bottleneck or "")
 
 
 def limit_words(point: Point) -> str:
@@ -105,9 +105,13 @@ def limit_words(point: Point) -> str:
         return f"{WHO[point.bottleneck]} was at its limit"
     if not point.hosts:
         return "no process was at its limit"
-    most = max(point.hosts, key=lambda h: h.cpu_share)
-    busiest = f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
-    return f"no host was at its limit; the busiest was {busiest}"
+    return f"no host was at its limit; {_busiest(point.hosts)}"
+
+
+def _busiest(hosts: Iterable[HostFigures]) -> str:
+    most = max(hosts, key=lambda host: host.cpu_share)
+    name = label(most.role, most.name)
+    return f"the busiest was {name}, with {percent(most.cpu_share)} of its CPU"
 
 
 def problems(host: HostFigures) -> list[str]:
@@ -167,12 +171,9 @@ def finding(study: Study, scenario: Conditions, level: int) -> str:
         return ""
     limits = limits_of(p for p in points if limit_of(p))
     if not limits:
-        most = max((h for p in points for h in p.hosts), key=lambda h: h.cpu_share)
         none = "no host was at its limit: " if all(p.bottleneck for p in points) else ""
-        return (
-            f"At {connections(level)} {none}the busiest was "
-            f"{label(most.role, most.name)}, with {percent(most.cpu_share)} of its CPU"
-        )
+        busiest = _busiest(host for point in points for host in point.hosts)
+        return f"At {connections(level)} {none}{busiest}"
     who, cells = next(iter(limits.items()))
     hosts = [host for point in cells if (host := limit_of(point))]
     worst = max(hosts, key=lambda h: (h.throttled_share or 0, h.cpu_share))
@@ -195,7 +196,7 @@ class Holding:
     highest: int | None
     """The highest level up to which every level is passed; None if the lowest is not."""
     broken_at: int | None
-    """The lowest level that failed. A level that the machine does not allow is no failure."""
+    """The lowest level at which the server failed. A skipped level is no failure."""
     words: str
 
 

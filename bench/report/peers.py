@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reference servers: published results next to today's, and the seven servers among them. Pure.
+"""Compares reference servers with their published results, and with the seven servers. Pure.
 
 Rates of other machines and years cannot be compared, but ratios can: a ratio divides a figure by
 that of one reference under the same load. A ratio of today's rates is valid only if the load
@@ -36,8 +36,8 @@ class PeerRow:
 
     subject: str
     then: tuple[tuple[Published, float | None], ...]
-    """The published results, each with the ratio of its rate to the reference's: none, one, or
-    several of one kind (two ways of writing the same)."""
+    """The published results, each with the ratio of its rate to the reference's. There are several
+    if a publication has several programs of one kind."""
     point: Point | None = None
     """Today's figures; None: there are none."""
     ratio: float | None = None
@@ -173,9 +173,9 @@ def dots(study: Study) -> list[Point]:
 
 
 def _places(found: Iterable[Point]) -> dict[str, float]:
-    """Return by server the mean logarithm of its cost relative to a common server under the same
-    load. The common server has the most loads, since not all servers have all loads. For its
-    missing loads the median of all costs takes its place."""
+    """Return by server the mean logarithm of its cost relative to the common server under the same
+    load. The common server is the server with the most loads, because not all servers have all
+    loads. Under a load that it lacks, costs are relative to their median."""
     found = list(found)
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")
@@ -240,8 +240,8 @@ def dot_rows(found: Sequence[Point]) -> list[Row]:
 def memory(results: Results, asked: PeerStudy) -> list[tuple[str, int, float]]:
     """Return (server, connections, bytes per connection) of a study, the least bytes first."""
     found = [
-        (point.subject, point.level, point.typical.memory.per_connection)
+        (point.subject, point.level, size)
         for key, point in data_points(results).items()
-        if point.typical and point.typical.memory and asked.has(key)
+        if asked.has(key) and (size := point.get("memory_each")) is not None
     ]
     return sorted(found, key=lambda row: row[2])

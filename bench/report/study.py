@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The results for the report: servers under test, scenarios, and a point per configuration.
 
-A scenario is the workload and its conditions; all points of one chart have the same.
+A scenario is a workload and its conditions; all points of one chart have the same scenario.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from bench.records.store import Json
 from bench.records.workloads import WORKLOADS
 
 Row: TypeAlias = dict[str, Json]
-"""A row of a chart's data or of an export. The report writes it and does not read it."""
+"""A row of a chart's data or of an export; the report itself does not read it."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class Study:
         return any(p.spread(key) for p in points)
 
     def whole_memory(self) -> bool:
-        """Return whether memory is that of all processes. If not, it is that of the largest one,
-        and servers of many processes cannot be compared with those of one."""
+        """Return whether the memory is that of all processes of a server. If it is that of the
+        largest process, servers with many processes cannot be compared with servers with one."""
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:
@@ -113,7 +113,7 @@ class Study:
 
     @property
     def single_run(self) -> bool:
-        """Return whether no configuration was measured twice, so that the noise is unknown."""
+        """Return whether each configuration was measured only once, so the noise is unknown."""
         return all(len(point.runs) <= 1 for point in self.points)
 
 

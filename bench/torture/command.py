@@ -20,7 +20,7 @@ from bench.records.errors import Interrupted, UserError
 from bench.records.store import make_folder
 from bench.records.torture import Record, TortureCell, verdict
 from bench.report.page import torture as words
-from bench.report.page.build import build_torture
+from bench.report.page.build import build
 from bench.sweep.display import in_words
 from bench.torture import cell as cells
 from bench.torture.ground import Ground, enter_own_network, ground
@@ -54,7 +54,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
             made.state = "interrupted"
         made.seconds = round(time.monotonic() - begun, 1)
         record.save(made, folder)
-        _, table = build_torture(folder)
+        _, table = build(folder)
         if options.markdown:
             shutil.copyfile(table, options.markdown)
     out = console()

@@ -5,6 +5,7 @@ import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import altair as alt
@@ -14,11 +15,11 @@ from bench.records.conditions import Conditions
 from bench.records.metrics import METRICS
 from bench.records.store import Json
 from bench.report.charts import style
-from bench.report.findings import in_its_slice
+from bench.report.findings import with_quota
 from bench.report.study import Row, Study, StudySubject, describe
 
-# Altair compares each part of a chart with its schema, which takes most of the time. The charts are
-# fixed, so only the tests do that (tests/bench/report/test_exports.py).
+# Altair compares each part of a chart with its schema, which takes most of the time. The results do
+# not change the parts, so only the tests compare them (tests/bench/report/test_exports.py).
 disable_debug_mode()
 
 Spec: TypeAlias = dict[str, Json]
@@ -161,8 +162,8 @@ def dots(points: alt.Chart, subjects: Sequence[StudySubject], lower: str) -> lis
 def finish(
     chart: alt.LayerChart | alt.FacetChart, height: int | alt.Step = HEIGHT, top: int = 24
 ) -> Spec:
-    """Return the chart as a specification with `top` pixels above. The element that contains it
-    sets its width."""
+    """Return the chart as a specification with `top` pixels above. The width is that of the element
+    that contains the chart."""
     whole = chart.properties(
         height=height,
         padding={"left": 2, "right": 8, "top": top, "bottom": 4},
@@ -211,8 +212,6 @@ WIDTH = 820
 """The width of a picture in a file."""
 LINE = 92
 """Characters in a line of a title."""
-Finding = Callable[[Study, Conditions], str]
-FindingAt = Callable[[Study, Conditions, int], str]
 
 
 @dataclass
@@ -222,7 +221,7 @@ class Exhibit:
     spec: Spec
     titles: Mapping[str, str | dict[str, str]] = field(default_factory=dict)
     """Scenario -> title; or, for a chart at one level, scenario -> {level: title}. A missing
-    scenario has nothing to show. "*": one title for all scenarios and levels."""
+    scenario or level has nothing to show. "*": one title for all scenarios and levels."""
 
     def title(self, scenario: str, level: int) -> str:
         """Return the title for a scenario and a level; empty if there is nothing to show."""
@@ -244,30 +243,23 @@ class Catalogue:
         key, level = self.study.keys[first], self.study.reference(first)
         return {name: chart.title(key, level) for name, chart in self.exhibits.items()}
 
-    def add(self, key: str, spec: Spec, say: Finding) -> None:
-        """Add a chart with the titles that `say` returns, unless all of them are empty."""
-        study = self.study
-        texts = {study.keys[s]: in_its_slice(s.quota, say(study, s)) for s in study.scenarios}
-        if said := {name: text for name, text in texts.items() if text}:
-            self.exhibits[key] = Exhibit(spec, said)
-
-    def add_at(self, key: str, spec: Spec, say: FindingAt) -> None:
-        """Add a chart for each level with the titles of `say`, unless all of them are empty."""
-        study = self.study
-        said = {
-            study.keys[s]: {
-                str(n): text
-                for n in study.levels(s)
-                if (text := in_its_slice(s.quota, say(study, s, n)))
-            }
-            for s in study.scenarios
-        }
-        if any(said.values()):
-            self.exhibits[key] = Exhibit(spec, said)
+    def add(self, key: str, spec: Spec, say: Callable[..., str], *, by_level: bool = False) -> None:
+        """Add a chart, unless all of its titles are empty. `say` returns the title for a study and
+        a scenario; with `by_level` for a study, a scenario and a level."""
+        study, titles = self.study, dict[str, str | dict[str, str]]()
+        for scenario in study.scenarios:
+            title = partial(say, study, scenario)
+            levels = study.levels(scenario)
+            texts = {str(n): title(n) for n in levels} if by_level else {"": title()}
+            said = {n: with_quota(scenario.quota, text) for n, text in texts.items() if text}
+            if said:
+                titles[study.keys[scenario]] = said if by_level else said[""]
+        if titles:
+            self.exhibits[key] = Exhibit(spec, titles)
 
     def add_always(self, key: str, spec: Spec, title: str, quota: float) -> None:
         """Add a chart that does not depend on the controls. `quota`: the servers' CPU quota."""
-        self.exhibits[key] = Exhibit(spec, {"*": in_its_slice(quota, title)})
+        self.exhibits[key] = Exhibit(spec, {"*": with_quota(quota, title)})
 
     def for_script(self) -> str:
         """Return all charts and their data as JSON, escaped for a script element of the page."""

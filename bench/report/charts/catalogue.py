@@ -39,16 +39,18 @@ def _add_hosts(made: Catalogue) -> None:
     """Add what each host did, and several instances behind nginx."""
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
-        made.add_at("hosts", kinds.hosts(subjects, limits.names(study)), limits.finding)
+        chart = kinds.hosts(subjects, limits.names(study))
+        made.add("hosts", chart, limits.finding, by_level=True)
     family = [s for scenarios in across.families(study).values() for s in scenarios]
     found = {s for s in family if study.contenders(s)}
     counts = sorted({s.instances for s in found})
     for way in ("keep", "close") if len(counts) > 1 else ():
         chart = kinds.scaling(subjects, counts, way)
-        made.add_at(f"instances-{way}", chart, partial(across.scaling_finding, way=way))
+        finding = partial(across.scaling_finding, way=way)
+        made.add(f"instances-{way}", chart, finding, by_level=True)
     if found:
         chart = kinds.through(subjects, {s.balancer for s in found})
-        made.add_at("through", chart, across.through_finding)
+        made.add("through", chart, across.through_finding, by_level=True)
 
 
 def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
@@ -56,15 +58,15 @@ def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
     subjects, study = made.study.subjects, made.study
     line = partial(kinds.over_levels, subjects, levels)
     if study.has("p99"):
-        made.add_at("latency", kinds.percentiles(subjects), findings.latency)
+        made.add("latency", kinds.percentiles(subjects), findings.latency, by_level=True)
         chart = line(key="p99", title="p99 in milliseconds, logarithmic", kind="log")
         made.add("latency-over", chart, findings.latency_growth)
     if study.has("cpu"):
-        made.add_at("cpu", kinds.cpu(subjects), findings.cpu)
+        made.add("cpu", kinds.cpu(subjects), findings.cpu, by_level=True)
         chart = line(key="cpu", title="CPU time per request, µs")
         made.add("cpu-over", chart, findings.cpu_growth)
     if study.has("switches_voluntary"):
-        made.add_at("switches", kinds.switches(subjects), findings.switches)
+        made.add("switches", kinds.switches(subjects), findings.switches, by_level=True)
     if study.has("memory"):
         made.add("memory", line(key="memory", title="megabytes, peak"), findings.memory)
 

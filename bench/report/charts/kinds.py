@@ -11,6 +11,7 @@ from bench.records.conditions import way_in_words
 from bench.records.figures import Balancer
 from bench.records.metrics import BY_KEY, PERCENTILES
 from bench.report.charts import base
+from bench.report.charts.rows import STATUS
 from bench.report.study import WAYS, Row, StudySubject
 
 
@@ -41,7 +42,7 @@ def _curves(
     """Return the layers of curves: the pale bars from the lowest to the highest run, the lines, the
     points, and the marks that react to the pointer."""
     known, colour = rows.transform_filter(f"isValid(datum.{key})"), base.colour(subjects)
-    lower = "datum.bound" if key == "rate" else "false"  # it concerns no other figure
+    lower = "datum.bound" if key == "rate" else "false"  # only rates have bounds
     spread = rows.transform_filter(f"isValid(datum.{key}_low)")
     low, high = alt.Y(f"{key}_low:Q", title=y["title"]), f"{key}_high:Q"
     line = rows.mark_line(strokeWidth=2.2, strokeJoin="round")
@@ -280,23 +281,13 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
 
 # ---- The levels that each server passes, with the process at its limit: a tile for each ----
 
-STATUS = {
-    "server": ("@server", "", "valid, server at its limit"),
-    "held": ("@held", "", "valid"),
-    "load generator": ("@load", "≥", "≥ valid, load generator at its limit"),
-    "Redis": ("@redis", "R", "R valid, Redis at its limit"),
-    "nginx": ("@nginx", "N", "N valid, nginx at its limit"),
-    "failed": ("@failed", "×", "× failed"),
-    "skipped": ("@skipped", "–", "– not tried"),
-}
-"""Status of a configuration -> colour, sign, legend. The sign makes it readable without colour."""
-
 
 def holding(
     subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
 ) -> base.Spec:
-    """Return the strip. `seen` are the states in the results; the legend has no others."""
-    kinds = {status: look for status, look in STATUS.items() if status in seen}
+    """Return the strip. `seen`: the statuses in the results; the legend has no others."""
+    looks = {status: look for status, look in STATUS.items() if status in seen}
+    legend = {status: f"{sign} {words}".strip() for status, (_, sign, words) in looks.items()}
     axis = base.bare_axis(
         labelExpr="format(datum.value, ',')",
         labelAngle=-45 if len(levels) > 8 else 0,
@@ -305,16 +296,16 @@ def holding(
     cells = (
         base.named("cells", base.OF_SCENARIO, base.SHOWN)
         .transform_calculate(
-            named=base.chosen_by("status", {s: f"'{words}'" for s, (_, _, words) in kinds.items()}),
-            sign=base.chosen_by("status", {s: f"'{sign}'" for s, (_, sign, _) in kinds.items()}),
+            named=base.chosen_by("status", {s: f"'{words}'" for s, words in legend.items()}),
+            sign=base.chosen_by("status", {s: f"'{sign}'" for s, (_, sign, _) in looks.items()}),
         )
         .encode(
             x=alt.X("level:O", sort=list(levels), title="concurrent connections", axis=axis),
             tooltip="id:N",
         )
     )
-    colours, _, words = zip(*kinds.values(), strict=True) if kinds else ((), (), ())
-    scale = alt.Scale(domain=words, range=colours)
+    colours = [colour for colour, _, _ in looks.values()]
+    scale = alt.Scale(domain=list(legend.values()), range=colours)
     colour = alt.Color("named:N", scale=scale, legend=base.legend_above(3, 1, "square"))
     tiles = cells.mark_rect(stroke="@paper", strokeWidth=2, cornerRadius=3).encode(color=colour)
     signs = cells.mark_text(fontWeight="bold").encode(text="sign:N")

@@ -88,8 +88,21 @@ def _baseline_of(study: Study, point: Point) -> Row:
     }
 
 
+STATUS = {
+    "server": ("@server", "", "valid, server at its limit"),
+    "held": ("@held", "", "valid"),
+    "load generator": ("@load", "≥", "valid, load generator at its limit"),
+    "Redis": ("@redis", "R", "valid, Redis at its limit"),
+    "nginx": ("@nginx", "N", "valid, nginx at its limit"),
+    "failed": ("@failed", "×", "failed"),
+    "skipped": ("@skipped", "–", "not tried"),
+}
+"""The colour, the sign and the words for each status of a data point. The signs make a chart
+readable without colours."""
+
+
 def status_of(point: Point) -> str:
-    """Return the status of a data point, a key of the strip's legend."""
+    """Return the status of a data point, a key of STATUS."""
     if point.state != "held":
         return point.state
     if point.lower_bound:

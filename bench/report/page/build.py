@@ -7,26 +7,28 @@ from bench.records import torture
 from bench.records.errors import UserError
 from bench.records.store import file_of, load, replace
 from bench.report.charts.catalogue import catalogue, write_charts
-from bench.report.page import cost, export
+from bench.report.page import cost
 from bench.report.page import torture as tortured
 from bench.report.page.document import Document
+from bench.report.page.export import EXPORTS
 from bench.report.page.page import render
 from bench.report.study import Study
 
-EXPORTS = {".json": export.as_json, ".csv": export.as_csv, ".md": export.as_markdown}
-"""The exports have the name of the page with these suffixes."""
 OF_A_SWEEP = ("results.json", "results.csv")
 """The measured results; a report never overwrites them."""
 
 
 def build(source: Path, output: Path | None = None) -> list[Path]:
-    """Write the report of a sweep's folder (or results.json) and return the paths, the page first.
+    """Write the report of a sweep or a robustness test, given as its folder or file, and return the
+    paths, the page first.
 
     Raises UserError if the results cannot be read or have no rates, if a file cannot be written,
     or if it would overwrite a sweep's results.
     """
     if torture.is_record(source):
-        return build_torture(source, output)
+        page = output or file_of(source, torture.FILE).with_suffix(".html")
+        _check_name(page)
+        return _both(tortured.document(torture.load(source)), page)
     stored = file_of(source)
     results = load(stored)
     if not results.runs:
@@ -41,20 +43,12 @@ def build(source: Path, output: Path | None = None) -> list[Path]:
         raise UserError(f"{stored} has only probes, which give no rates; run {shown}")
     made = catalogue(study)
     texts = {page: render(study, made)}
-    texts |= {page.with_suffix(ending): text(study) for ending, text in EXPORTS.items()}
+    texts |= {page.with_suffix(end): text(study) for end, (_, _, text) in EXPORTS.items()}
     written = _write(texts)
     try:
         return written + write_charts(made, page.parent / "charts")
     except OSError as error:
         raise UserError(f"cannot write the report: {error}") from error
-
-
-def build_torture(source: Path, output: Path | None = None) -> list[Path]:
-    """Write the report of a robustness test and return the paths. Raises UserError."""
-    record = torture.load(source)
-    page = output or file_of(source, torture.FILE).with_suffix(".html")
-    _check_name(page)
-    return _both(tortured.document(record), page)
 
 
 def _both(document: Document, page: Path) -> list[Path]:

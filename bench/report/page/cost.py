@@ -14,7 +14,7 @@ from bench.readers.console import Field, Table
 from bench.records.figures import Frame, StackFigures
 from bench.records.results import Results
 from bench.records.words import connections
-from bench.report.page.document import Document, Drawing, Section, Terms, drawn
+from bench.report.page.document import Document, Drawing, Section, Terms, drawn, make_command
 
 WIDTH, ROW = 1000, 17
 LETTER = 6.3
@@ -25,8 +25,8 @@ NARROWEST = 0.8
 
 
 def drawing(stacks: StackFigures) -> dict[str, object]:
-    """Return the boxes of a flame graph, callers first, in the units of the drawing. Those in the
-    list, for readers who cannot see the drawing, are marked."""
+    """Return the boxes of a flame graph, callers first, in the units of the drawing. `listed` boxes
+    are also in the list for readers who cannot see the drawing."""
     boxes = list(_boxes(stacks.frames, 0.0, 0, stacks))
     return {"height": max((box["y"] for box in boxes), default=0) + ROW, "boxes": boxes}
 
@@ -78,7 +78,8 @@ def document(results: Results) -> Document:
         calls.append(Section(f"System calls: {where}", [words.calls_table(own)]))
     undivided = [UNDIVIDED] if any(line.cost and line.user is None for line in found) else []
     legend = Drawing(drawn("legend", colours=[*BARS, *undivided]))
-    made = f"Made by `{command(results)}` on {results.started:%Y-%m-%d}, on "
+    command = make_command("cost", results.command[1:])
+    made = f"Made by `{command}` on {results.started:%Y-%m-%d}, on "
     sections = [
         Section("What a request costs", [words.ABOUT["cost"], legend, *costs], "costs"),
         Section("System calls of a request", [words.ABOUT["calls"], *calls], "calls"),
@@ -125,14 +126,6 @@ def _functions(flames: Sequence[words.Flame]) -> Iterator[Section]:
     yield Section("Where the time is spent", [about, *places, as_graphs], "flames")
 
 
-def command(results: Results) -> str:
-    """Return the command that repeats the measurement."""
-    first, *rest = results.command or ["cost"]
-    if first != "cost":
-        return " ".join(["zerohttpd", first, *rest])
-    return f'make cost ARGS="{" ".join(rest)}"' if rest else "make cost"
-
-
 def _with_bars(found: Sequence[words.ServerCost]) -> Table:
     """Return the table of costs with a bar for each server."""
     most = max((line.cost.median for line in found if line.cost), default=1.0)
@@ -140,7 +133,8 @@ def _with_bars(found: Sequence[words.ServerCost]) -> Table:
 
 
 def _bar(line: words.ServerCost, most: float) -> str:
-    """Return the bar, in per cent of the highest cost; -1 if a value is unknown."""
+    """Return the drawing of the bar; its values are in per cent of the highest cost, or -1 if they
+    are unknown."""
     if line.cost is None:
         return ""
     return drawn(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""A report in blocks. It is written once and has two forms: one self-contained HTML file without a
-script, and a Markdown document for docs/."""
+"""A report in blocks, from which two files are made: a self-contained HTML file without a script,
+and a Markdown document for docs/."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, and the blocks below it. Without any of them it is omitted."""
+    """A heading and the blocks below it. A section without blocks is omitted."""
 
     title: str
     blocks: Sequence["Block"]
@@ -98,8 +98,13 @@ def _marked(text: str) -> Markup:
 
 
 def key(name: str) -> str:
-    """Return the name of a kind's colour on the page."""
+    """Return the name of the colour of a verdict on the page."""
     return "v-" + name.replace(" ", "-")
+
+
+def make_command(target: str, arguments: Sequence[str]) -> str:
+    """Return the command that repeats a measurement."""
+    return f'make {target} ARGS="{" ".join(arguments)}"' if arguments else f"make {target}"
 
 
 def drawn(name: str, **values: object) -> str:

@@ -3,18 +3,18 @@
 docs/reference/record-format.md describes the columns."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
 from urllib.parse import quote
 
 from bench.readers.console import Field, Table, escaped
+from bench.records.conditions import Conditions
 from bench.records.metrics import BY_KEY, METRICS, Metric
 from bench.records.points import HOST_FIGURES, Point
 from bench.records.store import LIMITED, csv_of, named
 from bench.records.words import figure, percent
 from bench.report import limits
-from bench.report.charts.rows import status_of
+from bench.report.charts.rows import STATUS, status_of
 from bench.report.study import Row, Study, describe
 
 FIGURES = (
@@ -26,57 +26,34 @@ FIGURES = (
 SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
 
-class Column(NamedTuple):
-    """The heading of a column."""
-
-    label: str
-    unit: str = ""
-    about: str = ""
-
-
-def files(study: Study) -> list[tuple[str, str, str]]:
-    """Return the label, the name and the address of each export, for download from the page."""
-    found = (
-        ("CSV", "report.csv", "text/csv", as_csv(study)),
-        ("JSON", "report.json", "application/json", as_json(study)),
-        ("a Markdown table", "report.md", "text/markdown", as_markdown(study)),
-    )
-    return [
-        (label, name, f"data:{kind};charset=utf-8,{quote(text)}")
-        for label, name, kind, text in found
-    ]
-
-
-def columns(study: Study) -> list[Column]:
-    """Return the headings of the figures that were measured."""
-    return [column for column, _ in _columns(study)]
-
-
-def rows(study: Study) -> list[tuple[str, Point, list[Field]]]:
-    """Return the scenario's key, the data point and the fields of each row, sorted by scenario,
-    level and server."""
-    keys, cells = study.keys, [cell for _, cell in _columns(study)]
+def table(study: Study, scenario: Conditions) -> Table:
+    """Return all figures of a scenario, sorted by level and server, in a column for each kind of
+    figure that was measured in any scenario."""
+    heads, cells = zip(*_columns(study), strict=True)
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}
-    points = [p for p in study.points if p.conditions in study.scenarios]
-    points.sort(key=lambda p: (keys[p.conditions], p.level, rank[p.subject]))
-    return [(keys[p.conditions], p, [cell(p) for cell in cells]) for p in points]
+    points = sorted(study.of(scenario), key=lambda p: (p.level, rank[p.subject]))
+    return Table(*heads, rows=([cell(point) for cell in cells] for point in points))
 
 
-def _columns(study: Study) -> Iterator[tuple[Column, Callable[[Point], Field]]]:
-    """Yield each column with the function that makes its fields."""
-    yield Column("server"), lambda point: Field(point.subject, sort=point.subject)
-    yield Column("connections"), lambda point: Field(f"{point.level:,}", sort=point.level)
+def _columns(study: Study) -> Iterator[tuple[Field, Callable[[Point], Field]]]:
+    """Yield the heading of each column, with the function that makes its fields."""
+    yield Field("server"), lambda point: Field(point.subject, sort=point.subject)
+    yield Field("connections"), lambda point: Field(f"{point.level:,}", sort=point.level)
     for metric in (BY_KEY[key] for key in FIGURES if key == "rate" or study.has(key)):
-        head = Column(metric.label, metric.unit.removeprefix("/s"), metric.about)
-        yield head, partial(_figure, metric)
+        yield _head(metric), partial(_figure, metric)
         if metric.key == "rate":
-            yield Column("state"), _state
+            yield Field("state"), _state
         if metric.key == "cpu" and any(s.kind == "baseline" for s in study.subjects):
-            head = Column("over baseline", "×", "CPU per request / the baseline's")
+            head = Field("over baseline", ["×"], title="CPU per request / the baseline's")
             yield head, lambda point: _over_baseline(study.baseline_ratio(point))
     about = "share of its CPU limit; small: throttling, queue overflows, retransmissions"
     for name in limits.names(study):
-        yield Column(name, "% CPU", about), partial(_host_cell, name)
+        yield Field(name, ["% CPU"], title=about), partial(_host_cell, name)
+
+
+def _head(metric: Metric) -> Field:
+    unit = metric.unit.removeprefix("/s")
+    return Field(metric.label, [unit] if unit else [], title=metric.about)
 
 
 def _over_baseline(ratio: float | None) -> Field:
@@ -97,12 +74,10 @@ def _state(point: Point) -> Field:
     if point.reason:
         return Field(point.reason.label, sort=point.state, title=point.reason.text)
     status = status_of(point)
-    words = {"held": "valid", "load generator": "≥ load at its limit"}
-    said = words.get(status, f"valid, {status} at its limit")
-    limit = limits.limit_of(point)
-    if limit:
-        sign = "≥ " if point.lower_bound else "valid, "
-        said = f"{sign}{limits.label(limit.role, limit.name)} at its limit"
+    _, _, said = STATUS[status]
+    if limit := limits.limit_of(point):
+        said = f"valid, {limits.label(limit.role, limit.name)} at its limit"
+    said = f"{'≥ ' if point.lower_bound else ''}{said}"
     flags = ["disturbed"] if point.disturbed else []
     flags += [f"{point.outliers} of {len(point.runs)} runs far off"] if point.outliers else []
     return Field(said, flags, sort=status, title=limits.limit_words(point))
@@ -176,8 +151,8 @@ def as_csv(study: Study) -> str:
 
 
 def _host_columns(point: Point) -> Row:
-    """Return each host's figures as columns: `host_redis_cpu_share`. If the name does not contain
-    the role, the column does: `host_vm3_server_cpu_share`."""
+    """Return each host's figures as columns: `host_redis_cpu_share`. If the host's name lacks the
+    role, the column's name has both: `host_vm3_server_cpu_share`."""
     columns: Row = {}
     for host in point.hosts:
         name = limits.label(host.role, host.name).replace(" (", "_").rstrip(")")
@@ -189,9 +164,8 @@ def as_markdown(study: Study) -> str:
     """Return a Markdown table for each scenario."""
     parts = []
     metrics = [BY_KEY[key] for key in MARKDOWN]
-    heads = [m.label if m.key == "rate" else f"{m.label}, {m.unit}" for m in metrics]
     for scenario in study.all_scenarios:
-        table = Table("<server", "connections", *heads, "<state")
+        table = Table("<server", "connections", *map(_head, metrics), "<state")
         for point in sorted(study.of(scenario), key=lambda p: p.level):
             figures = (_figure(metric, point) for metric in metrics)
             table.add_row(point.subject, f"{point.level:,}", *figures, _state_in_full(point))
@@ -203,3 +177,17 @@ def _state_in_full(point: Point) -> Field:
     found = _state(point)
     text = f"{found.text}: {found.title}" if point.reason or point.hosts else found.text
     return Field(text, found.notes)
+
+
+EXPORTS: Mapping[str, tuple[str, str, Callable[[Study], str]]] = {
+    ".csv": ("CSV", "text/csv", as_csv),
+    ".json": ("JSON", "application/json", as_json),
+    ".md": ("a Markdown table", "text/markdown", as_markdown),
+}
+"""The label, the type and the function of each export, by the suffix of its file."""
+
+
+def files(study: Study) -> Iterator[tuple[str, str, str]]:
+    """Yield the label, the name and the address of each export, for download from the page."""
+    for suffix, (label, kind, text) in EXPORTS.items():
+        yield label, f"report{suffix}", f"data:{kind};charset=utf-8,{quote(text(study))}"

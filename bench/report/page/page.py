@@ -15,6 +15,7 @@ from bench.report import findings, limits, peers
 from bench.report.charts import style
 from bench.report.charts.base import Catalogue
 from bench.report.page import export, origin
+from bench.report.page.document import key
 from bench.report.page.look import TEMPLATES, look, template_of
 from bench.report.study import Study, describe
 
@@ -51,7 +52,7 @@ def _stills(charts: Catalogue) -> dict[str, str]:
 def render(study: Study, charts: Catalogue) -> str:
     """Return the page as HTML."""
     shapes, titles = style.subject_shapes(study.subjects), charts.titles()
-    page = template_of(__file__, "page.html.j2").render(
+    page = template_of(__file__, "page.html.j2", key=key).render(
         study=study,
         results=study.results,
         exhibits=titles,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import BaseModel
 
 from bench.readers.console import Field, Table
+from bench.records.figures import grouped
 from bench.records.torture import (
     BACK_SECONDS,
     QUIET_SHARE,
@@ -27,7 +28,7 @@ from bench.records.torture import (
 )
 from bench.records.values import toml_of
 from bench.records.words import connections, figure, listed, plural
-from bench.report.page.document import Document, Section, Terms, drawn, key
+from bench.report.page.document import Document, Section, Terms, drawn, key, make_command
 
 
 class VerdictLook(NamedTuple):
@@ -53,13 +54,7 @@ class TortureTexts(BaseModel):
 TEXTS = TortureTexts.model_validate(toml_of(Path(__file__).with_name("torture.toml")))
 LOOKS = TEXTS.verdicts
 WORTH_SAYING = 0.25
-"""A recovery time up to this is not reported, in seconds."""
-
-
-def command(record: Record) -> str:
-    """Return the command that repeats the test."""
-    words = f' ARGS="{" ".join(record.command)}"' if record.command else ""
-    return f"make torture{words}"
+"""Recovery times up to this are not reported, in seconds."""
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
@@ -110,7 +105,7 @@ def why(cell: TortureCell, facts: AttackFacts) -> str:
 
 
 def rates(cell: TortureCell) -> str:
-    """Return the rates before, during and after the attack."""
+    """Return the rates before, during and after the attack as a text."""
     return " · ".join(rate(phase) for phase in (cell.before, cell.during, cell.after))
 
 
@@ -206,12 +201,11 @@ def promises_broken(record: Record) -> list[tuple[str, str, list[str]]]:
 
 def reasons(record: Record) -> dict[str, list[str]]:
     """Return the reasons for missing figures, with the tests of each reason."""
-    found: dict[str, list[str]] = {}
-    for cell in record.cells:
-        if cell.reason and cell.reached:
-            place = f"{cell.subject} / {record.facts(cell).title}"
-            found.setdefault(cell.reason, []).append(place)
-    return found
+    return grouped(
+        (cell.reason, f"{cell.subject} / {record.facts(cell).title}")
+        for cell in record.cells
+        if cell.reason and cell.reached
+    )
 
 
 # ---- Tables, and the document ----
@@ -256,7 +250,7 @@ def document(record: Record) -> Document:
     """Return the report."""
     said = record.settings
     made = TEXTS.made.format(
-        command=command(record),
+        command=make_command("torture", record.command),
         date=record.started,
         heading=heading(record),
         visitors=said.visitors,

@@ -97,8 +97,8 @@ def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
     assert "what a full core could serve" in found.title
     assert [round(one.spread.median) for one in found.ranked] == [505, 455]
     assert found.why == (
-        "Not by measured rates, because not all were at their limit even with 20 % of a core each: "
-        "the load generator was at its limit with b."
+        "Not by measured rates, because not all servers were at their limit even with 20 % of a "
+        "core each: the load generator was at its limit with b."
     )
 
 

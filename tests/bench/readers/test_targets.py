@@ -151,11 +151,11 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
                 "2 missed targets are out of reach: ",
             ],
         ),
-        ([of_memory(3_000_000)], 0, ["1,000 bytes"]),
-        ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, ["1,025 bytes"]),
+        ([of_memory(3_000_000)], 0, [r"3,000,000 +1,000 +met"]),
+        ([of_memory(2_000_000 + 1000 * (BYTES_TARGET + 1))], 1, [r" 1,025 +missed"]),
         # two of three are above the target, in any order
-        ([of_memory(pss) for pss in (5_000_000, 3_000_000, 5_100_000)], 1, ["3,000 bytes"]),
-        ([TRACED], 0, [r"1\.00 +1\.00 +send 1\.00 *\n"]),
+        ([of_memory(pss) for pss in (5_000_000, 3_000_000, 5_100_000)], 1, [r" 3,000 +missed"]),
+        ([TRACED], 0, [r" 1\.00 +1 +send 1\.00 *\n"]),
     ],
 )
 def test_what_is_shown(runs: str | list[Run], status: int, patterns: list[str]) -> None:

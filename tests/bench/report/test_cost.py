@@ -128,8 +128,8 @@ def test_the_headline_and_what_to_know_before_believing_it() -> None:
     assert baseline[1].process
     baseline[1].process.cpu_us_per_request = 22.5  # 1.023: the middle of both is 1.026
     assert words.cautions(found)[1:] == [
-        "The baseline costs more than the server itself: epoll (redirect). It shows only that "
-        "the two are close."
+        "The baseline costs more than the server itself: epoll (redirect). This shows only "
+        "that the two costs are close."
     ]
     baseline[0].state, baseline[0].reason = "failed", Reason(label="reset", text="it was reset")
     found.state = "interrupted"
@@ -149,7 +149,7 @@ def test_an_optimisation_that_costs_time_is_reported() -> None:
         [optimisation("more", 1.2, 1.3, 1.4), optimisation("gather", 0.7, 0.8, 0.9)]
     )
     assert said == (
-        "`more` saves most: without it redirect costs +30%. "
+        "`more` saves most: without it a request costs 30% more (redirect). "
         "Cheaper without: `gather` (redirect: -20%)."
     )
     assert words.brought([optimisation("defer")]) == "No significant difference: `defer`."

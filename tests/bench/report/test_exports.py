@@ -195,8 +195,9 @@ def test_the_curves_of_2019() -> None:
 def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
     """Return a row of the table of all figures: by column its text, large and small."""
     study = Study(results_of(runs))
-    heads = [column.label for column in export.columns(study)]
-    rows = [dict(zip(heads, cells, strict=True)) for *_, cells in export.rows(study)]
+    table = export.table(study, study.scenarios[0])
+    heads = [head.text for head in table.head]
+    rows = [dict(zip(heads, cells, strict=True)) for cells in table.rows]
     (row,) = (row for row in rows if row["server"].sort == subject)
     return {label: (plain(cell.text), plain(", ".join(cell.notes))) for label, cell in row.items()}
 
@@ -208,12 +209,12 @@ def test_the_table_has_every_figure_once() -> None:
         for level in (20, 100)
         for name, cpu in (("epoll", 10.5), ("baseline-epoll", 5))
     ]
-    rows = export.rows(Study(results_of(pair)))
-    names = [(point.subject, cells[1].sort) for _, point, cells in rows]
+    table = export.table(study := Study(results_of(pair)), study.scenarios[0])
+    names = [(cells[0].text, cells[1].sort) for cells in table.rows]
     assert names == [(name, n) for n in (20, 100) for name in ("epoll", "baseline-epoll")]
-    units = {column.label: column.unit for column in export.columns(Study(results_of(pair)))}
+    units = {head.text: [*head.notes] for head in table.head}
     measured = ("requests/s", "p99", "CPU/request", "memory, peak")
-    assert [units[name] for name in measured] == ["", "ms", "µs", "MB"]
+    assert [units[name] for name in measured] == [[], ["ms"], ["µs"], ["MB"]]
     row = table_of(*pair[2:])
     expected = {
         "server": "epoll",
@@ -251,7 +252,7 @@ def test_the_table_of_several_runs() -> None:
         run.lower_bound, run.bottleneck = True, "load"
     row = table_of(*runs)
     assert row["requests/s"] == ("≥ 40,000", "39,000–47,000")
-    assert row["state"] == ("≥ load at its limit", "1 of 3 runs far off")
+    assert row["state"] == ("≥ valid, load generator at its limit", "1 of 3 runs far off")
     assert row["p99"] == ("3", ""), "no bound, and always the same"
 
 
@@ -334,9 +335,10 @@ def test_two_hosts_without_nginx() -> None:
 
 
 def test_the_table_and_the_facts_name_every_host(study: Study) -> None:
-    heads = [column.label for column in export.columns(study)]
+    table = export.table(study, study.scenarios[0])
+    heads = [head.text for head in table.head]
     assert heads[-5:] == ["load", "nginx", "zerohttpd", "zerohttpd2", "redis"]
-    cells = next(cells for _, point, cells in export.rows(study) if point.subject == "epoll")
+    cells = next(cells for cells in table.rows if cells[0].text == "epoll")
     assert len(cells) == len(heads)
     assert "throttled 92 %" in ", ".join(cells[-5].notes)
     names = origin.facts(study)

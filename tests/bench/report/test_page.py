@@ -83,7 +83,7 @@ def disturbed() -> Results:
 
 
 @pytest.mark.parametrize(
-    ("quota", "slices"), [(0.0, ""), (0.2, ", and it could not use up its CPU quota")]
+    ("quota", "slices"), [(0.0, ""), (0.2, ", so the server could not use up its CPU quota")]
 )
 def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
     results = disturbed()
@@ -98,7 +98,8 @@ def test_a_disturbed_machine_is_said(quota: float, slices: str) -> None:
         f"{slices}; the worst is poll at 100 connections (guestbook, a connection per request"
         f"{core}), with 20 %."
     ) in page
-    assert "others on its CPU" in [c.label for c in export.columns(study)]
+    table = export.table(study, study.scenarios[0])
+    assert "others on its CPU" in [head.text for head in table.head]
 
 
 def test_other_programs_are_reported_only_if_they_disturbed(

@@ -172,10 +172,10 @@ def test_the_largest_difference_between_the_loops() -> None:
     far = [row("epoll", 0, 20.0), row("epoll", 2, 100.0)]
     alone = [row("threading", 2, 900.0)]
     assert plain(across.between_loops([*close, *far, *alone])) == (
-        "The closed loop says 20 ms for epoll (p99), the open loop at 2,000/s 100 ms: 5.0 times as "
-        "long"
+        "The p99 of epoll is 20 ms in the closed loop, and 100 ms in the open loop at 2,000/s: 5.0 "
+        "times as long"
     )
-    assert plain(across.between_loops(close)).startswith("At 2,000/s 99 % of poll's responses")
+    assert plain(across.between_loops(close)).startswith("At 2,000/s 99 % of the responses of poll")
     assert across.between_loops(alone).startswith("Latency at a constant rate")
 
 

@@ -179,8 +179,7 @@
     }
     for (const block of all("[data-scenario]")) block.hidden = block.dataset.scenario !== state.scenario;
     for (const block of all(".words [data-subject]")) block.hidden = state.hidden.includes(block.dataset.subject);
-    for (const row of all("#figures tbody tr"))
-      row.hidden = row.dataset.s !== state.scenario || state.hidden.includes(row.dataset.subject);
+    for (const row of all("#figures tbody tr")) row.hidden = state.hidden.includes(row.cells[0].dataset.v);
     for (const chip of all(".chip")) chip.setAttribute("aria-pressed", String(!state.hidden.includes(chip.dataset.subject)));
     const then = data.data.paper.some((row) => row.s === state.scenario);
     for (const label of all(".then")) label.hidden = !then;
@@ -208,12 +207,12 @@
     inTurn(() => draw(event.target.closest("figure")));
   });
   for (const button of all("[data-take]")) button.addEventListener("click", () => take(button.closest("figure"), button.dataset.take));
-  for (const [index, head] of all("#figures thead th").entries()) head.addEventListener("click", () => {
+  for (const head of all("#figures thead th")) head.addEventListener("click", () => {
     const up = head.getAttribute("aria-sort") !== "ascending";
-    for (const other of all("#figures thead th")) other.setAttribute("aria-sort", "none");
+    for (const other of head.parentElement.cells) other.setAttribute("aria-sort", "none");
     head.setAttribute("aria-sort", up ? "ascending" : "descending");
-    const body = document.querySelector("#figures tbody");
-    const key = (row) => row.children[index].dataset.v;
+    const body = head.closest("table").tBodies[0];
+    const key = (row) => row.cells[head.cellIndex].dataset.v;
     const compare = (a, b) => {
       const [x, y] = [key(a), key(b)];
       if (x === "" || y === "") return (x === "") - (y === "");

@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 def run(
     folder: Path, *command: str | Path, status: int | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run it without the user's settings of git."""
+    """Run a command without the user's settings of git."""
     settings = {"HOME": str(folder), "GIT_CONFIG_NOSYSTEM": "1"}
     if (folder / "not-ours").exists():
         settings["GIT_TEST_ASSUME_DIFFERENT_OWNER"] = "1"

@@ -58,7 +58,7 @@ def installed_by(folder: Path) -> str:
 def test_a_venv_of_another_checkout_runs_this_one(
     checkouts: tuple[Path, Path], copied: bool
 ) -> None:
-    """Otherwise `make bench` would measure the sources of the other checkout."""
+    """A copied or linked .venv runs this checkout: `make bench` must not measure the other one."""
     one, other = checkouts
     assert installed_by(one) == str(one / "bench" / "__init__.py")
     if copied:
@@ -71,7 +71,7 @@ def test_a_venv_of_another_checkout_runs_this_one(
 
 @pytest.mark.slow
 def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> None:
-    """If it is installed, nothing is done, because setup.sh runs before each `make bench`."""
+    """A second call changes nothing: setup.sh runs before each `make bench`."""
     one, _ = checkouts
     installed_by(one)
     command = one / ".venv" / "bin" / "zerohttpd"

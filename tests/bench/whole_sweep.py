@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
 from bench.host.project import ROOT
+from tests.e2e.timing import wait_until
 
 MARK = "ZEROHTTPD_TEST_MARK"
 SECONDS = 300
@@ -24,7 +26,7 @@ needs_a_sweep = pytest.mark.skipif(
     not (ROOT / "epoll").exists() or not shutil.which("ab") or not shutil.which("redis-server"),
     reason="needs ./epoll, ab and redis-server",
 )
-T = TypeVar("T")
+wait_for = partial(wait_until, seconds=SECONDS)
 AGENT = [sys.executable, "-m", "bench.stations.agent"]
 
 
@@ -78,19 +80,10 @@ def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
             continue
 
 
-def results_in(folder: Path) -> dict[str, Any] | None:
-    """Return the results.json of the only sweep in a folder; None if there is none."""
-    file = next(folder.glob("*/results.json"), None)
+def results_in(folder: Path, name: str = "results.json") -> dict[str, Any] | None:
+    """Return the results of the only run in a folder; None if there is none."""
+    file = next(folder.glob(f"*/{name}"), None)
     return json.loads(file.read_text()) if file else None
-
-
-def wait_for(found: Callable[[], T], what: str = "", seconds: float = SECONDS) -> T:
-    """Return what is found, as soon as it is something."""
-    deadline = time.monotonic() + seconds
-    while not (value := found()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return value
 
 
 def wait_for_a_run(folder: Path) -> None:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Fixtures for the tests of the servers: a site, a Redis, and a server of each architecture."""
 
+import contextlib
+import os
 import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +12,9 @@ import pytest
 
 from bench.host.accounting import adopt_orphans
 from bench.host.project import toml_of
+from bench.host.sockets import bring_up_loopback
 from bench.subjects.subject import discover
+from lab.kernel import NEW_NETWORK, enter, unshare
 
 from .harness import (
     REPOSITORY,
@@ -24,6 +28,8 @@ from .site import build_site
 from .timing import PACE, wait_until
 
 WORKERS = ("--workers", "16")
+PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+"""The ports for outgoing connections; a network namespace has a setting of its own."""
 
 
 def chosen_servers(config: pytest.Config) -> list[str]:
@@ -168,6 +174,22 @@ def own() -> Iterator[PrivateRedis]:
     """Yield a Redis that only this test uses, and may disturb."""
     with PrivateRedis() as server:
         yield server
+
+
+@pytest.fixture
+def own_network(redis: PrivateRedis) -> Iterator[None]:
+    """Run the test, and all that it starts, in a network namespace of its own."""
+    with contextlib.ExitStack() as stack:
+        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+        stack.callback(os.close, before)
+        try:
+            unshare(NEW_NETWORK)
+            stack.callback(enter, before, NEW_NETWORK)
+            bring_up_loopback()
+            PORTS.write_text(PORTS.read_text())
+        except OSError as error:  # in most containers
+            pytest.skip(f"no network namespace with settings of its own: {error}")
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -37,14 +37,16 @@ def deadline_in(seconds: float) -> float:
     return time.monotonic() + seconds * PACE.slowness
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
-    """Poll `condition` until it is true; raise AssertionError naming `what` if it never is."""
-    end = deadline_in(TIMEOUT)
+def wait_until(found: Callable[[], Result], what: str = "", seconds: float = TIMEOUT) -> Result:
+    """Call `found` until its result is true; return that. Raise AssertionError naming `what` if it
+    is not true within some seconds (stretched for slow builds)."""
+    end = deadline_in(seconds)
     pause = 0.002
-    while not condition():
-        assert time.monotonic() < end, f"not within {TIMEOUT * PACE.slowness:.0f} s: {what}"
+    while not (result := found()):
+        assert time.monotonic() < end, f"not within {seconds * PACE.slowness:.0f} s: {what}"
         time.sleep(pause)
         pause = min(2 * pause, 0.05)
+    return result
 
 
 def undisturbed(seconds: float, attempt: Callable[[], Result]) -> Result:

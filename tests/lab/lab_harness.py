@@ -28,7 +28,7 @@ ANOTHER_LAYER = (
     "mount -t tmpfs none /mnt && mkdir /mnt/a /mnt/b /mnt/c && "
     "mount -t overlay none -o lowerdir=/,upperdir=/mnt/a,workdir=/mnt/b /mnt/c"
 )
-"""The beginning of the path of each host's `/`."""
+"""Mounts another overlay, as a lab does for the `/` of each host."""
 
 
 @cache

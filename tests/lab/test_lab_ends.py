@@ -89,7 +89,7 @@ def test_all_ends_with_the_keeper(lab: Lab, number: signal.Signals) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["folder", "state", "mark"])
-def test_it_is_found_by_name_whatever_became_of_its_folder(lab: Lab, damage: str) -> None:
+def test_a_lab_with_a_damaged_folder_is_found_by_name(lab: Lab, damage: str) -> None:
     lab.up()
     pids = lab.pids()
     if damage == "folder":
@@ -218,7 +218,7 @@ def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
 
 
 def namespace_of_hosts(domain: str) -> list[str]:
-    """Yield a command in a UTS namespace of its own, whose domain is nearly a lab's mark."""
+    """Return a command in a UTS namespace of its own, whose domain is nearly a lab's mark."""
     script = 'echo "$0" > /proc/sys/kernel/domainname; echo ready; exec sleep 600'
     return ["unshare", "--uts", "sh", "-c", script, domain]
 
@@ -256,7 +256,7 @@ def test_a_folder_without_its_mark_is_refused(lab: Lab) -> None:
 
 
 @pytest.mark.slow
-def test_a_stranger_in_its_group_is_left_alone(lab: Lab) -> None:
+def test_a_foreign_process_in_its_group_is_left_alone(lab: Lab) -> None:
     lab.up()
     groups = lab.state()["groups"]["load"]
     if not groups:

@@ -240,7 +240,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
-    """As on a new Ubuntu, with an overlay as `/` and the project as a mount."""
+    """ssh to a host works if root has no password, as on a new Ubuntu. `/` is an overlay, and the
+    project is a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]

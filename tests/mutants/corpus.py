@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from bench.host.project import toml_of
 
 HERE = Path(__file__).parent
 KINDS = {"blocking": "03_preforking", "threaded": "04_threading", "evented": "07_epoll"}
@@ -56,6 +52,6 @@ class Mutant(NamedTuple):
 
 def mutants() -> Iterator[Mutant]:
     for file in sorted(HERE.glob("*.toml")):
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        data = toml_of(file)
         for entry in data["mutant"]:
             yield Mutant(**{**entry, "named": tuple(entry["named"]), "kinds": tuple(data["kinds"])})

@@ -19,7 +19,7 @@ CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
 """Counts the elements whose content is cut off."""
 
 OURS = {"include": [".md-content"], "exclude": [".md-code__nav"]}
-"""What the theme does not make."""
+"""The parts of a page that are ours, not the theme's."""
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +44,8 @@ def on_paper(page: Page, url: str) -> None:
 
 
 def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, address: str) -> None:
-    """On a wide screen no drawing of the book is cut off. Without the index of the search, which
-    takes most of the time."""
+    """On a wide screen no drawing of the book is cut off. The pages load without the search index,
+    which would take most of the time."""
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     names = [name for name in names if name.partition("/")[0] not in ("source", "404.html")]
     assert len(names) > 40
@@ -56,9 +56,9 @@ def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, ad
         for name in names:
             page.set_viewport_size({"width": 360, "height": 1000})
             page.goto(f"{address}/{name}")
-            wait_for(lambda: page.evaluate(FITS), name, 30)
+            wait_for(lambda: page.evaluate(FITS), name)
             page.set_viewport_size({"width": 1280, "height": 1000})
-            wait_for(lambda: page.evaluate(FITS), name, 30)  # parts of the theme move there
+            wait_for(lambda: page.evaluate(FITS), name)  # parts of the theme move there
             if name.startswith(BOOK):
                 assert page.locator(".comment pre").evaluate_all(CUT) == 0, name
     assert [url for url in asked if not url.startswith((address, "data:"))] == []

@@ -68,7 +68,7 @@ def test_what_is_named_is_there(file: Path, known: set[str]) -> None:
 
 
 @pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
-def test_and_it_is_where_they_say(file: Path) -> None:
+def test_a_name_is_in_the_file_that_the_text_gives(file: Path) -> None:
     for name, also, path, number in IN_A_FILE.findall(file.read_text()):
         place = next(ROOT.glob(f"{number}_*/main.c")) if number else ROOT / path
         assert place.is_file(), path

@@ -37,7 +37,7 @@ half() {
 """
 """half N: open N clients that have sent half a request."""
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""Connections closed at once are no clients: they never send a byte."""
+"""Waits until the server listens. These connections send no byte, so no client is served."""
 
 
 SECONDS = 120
@@ -99,7 +99,8 @@ def broken(expect: str, found: dict[str, float]) -> list[str]:
 
 
 def in_order(lines: list[str], patterns: Sequence[str]) -> str:
-    """Return the first pattern without a line after those before it; empty if all match."""
+    """Return the first pattern that matches no line below that of the pattern before it; empty if
+    all match in this order."""
     rest = iter(lines)
     return next((one for one in patterns if not any(re.search(one, line) for line in rest)), "")
 
@@ -147,7 +148,7 @@ def test_a_recipe_shows_what_it_says(folder: str) -> None:
         assert said.partition("stays")[0].count("EPOLL_CTL_ADD") == 1, said
 
 
-def test_the_first_server_lives_on_seven_system_calls() -> None:
+def test_the_first_server_needs_seven_system_calls() -> None:
     told = (
         "`strace build/baselines/first 8000` shows each of them as it happens. (Before them come "
         "the calls that start any program, and two that only set something: setsockopt and, for "

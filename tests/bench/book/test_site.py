@@ -56,7 +56,7 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    """Otherwise the site of two pages, with the settings of ours, is built."""
+    """A site of two pages with our settings is built, unless it has a broken link."""
     shutil.copy2(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     (tmp_path / "docs").mkdir()

@@ -25,8 +25,8 @@ RESULTS = str(RECORDED / "version3.json")
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
 def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> None:
-    """A closed pipe, as with `| head -1`, gives no traceback. The reader closes first, as the pipe
-    holds all."""
+    """A closed pipe, as with `| head -1`, gives no traceback. It is closed before the program
+    writes, because a pipe could hold the whole output."""
     child = subprocess.Popen(
         [*BENCH, *words], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -91,7 +91,7 @@ def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
 def test_former_commands_work_and_print_the_new_one(
     former: str, today: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each does what the new command does. 0.2 s."""
+    """Each former command does what the new command does. 0.2 s."""
     status = main(former.split())
     out, err = capsys.readouterr()
     assert err.splitlines()[0] == f"zerohttpd: {former.partition(' ')[0]} is now: zerohttpd {today}"

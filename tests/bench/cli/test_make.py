@@ -25,7 +25,7 @@ def _make(*words: str, status: int = 0) -> str:
 
 
 def _headers() -> str:
-    """Return flags for a compiler that would search headers in a folder without them."""
+    """Return the folders of the system's headers as flags, for a compiler that lacks them."""
     folder = run("gcc", "-print-multiarch").stdout
     return f"-idirafter /usr/include -idirafter /usr/include/{folder.strip()}"
 
@@ -75,7 +75,7 @@ def test_the_folder_may_have_a_quote_in_its_name(tmp_path: Path) -> None:
     assert unit["directory"] == str(folder)
 
 
-def test_results_lie_where_their_owner_likes(tmp_path: Path) -> None:
+def test_results_may_be_in_any_folder(tmp_path: Path) -> None:
     """The path with quotes that a sweep prints works in `make report RESULTS=...`."""
     folder = tmp_path / 'O\'Brien "2" $HOME'
     assert f"{folder} does not exist" in _make("report", f"RESULTS={folder}", status=2)

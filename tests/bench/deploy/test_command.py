@@ -46,7 +46,7 @@ def some_inventory(tmp_path: Path) -> Path:
 def test_options_that_are_not_ours_are_the_sweeps(
     some_inventory: Path, words: list[str], by_wrk: bool
 ) -> None:
-    """The load host gets wrk if they need it."""
+    """Unknown options are passed to the sweep. The load host gets wrk if the sweep needs it."""
     ours = ["--inventory", str(some_inventory), "--results", "elsewhere"]
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())

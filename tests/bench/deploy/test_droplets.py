@@ -138,7 +138,7 @@ def test_the_token_of_another_account_does_not_end_the_fleet(fleet: Fleet) -> No
     assert (fleet.folder / "key").exists()
 
 
-def test_without_a_word_nothing_happens(fleet: Fleet) -> None:
+def test_without_a_tag_nothing_happens(fleet: Fleet) -> None:
     ran = fleet.run("all")
     assert ran.returncode == 0
     assert fleet.mock.service.requests == []

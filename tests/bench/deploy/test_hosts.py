@@ -150,7 +150,7 @@ def test_a_killed_controller_leaves_nothing_running(hosts: Hosts) -> None:
     running.wait_for("[1/4]")
     running.process.kill()
     running.end()
-    wait_for(lambda: hosts.running() == [], "processes are left", TIMEOUT)
+    wait_for(lambda: hosts.running() == [], "processes are left", seconds=TIMEOUT)
     for scratch in set(Path("/tmp").glob("zerohttpd-deploy-*")) - before:
         with contextlib.suppress(OSError):
             shutil.rmtree(scratch)

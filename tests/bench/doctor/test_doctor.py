@@ -406,7 +406,7 @@ def test_a_level_is_impossible_where_it_matters(
         ("none", "nginx", {"ports": 100}),
     ],
 )
-def test_and_not_where_it_does_not(balancer: Balancer, host: str, change: dict[str, int]) -> None:
+def test_limits_of_other_hosts(balancer: Balancer, host: str, change: dict[str, int]) -> None:
     assert on_hosts([run(10_000, balancer)], host, **change) == []
 
 

@@ -119,7 +119,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_ticket_names_no_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The ticket does not name the fault, and no patch, list or history is in the copy."""
     copy = tmp_path / "copy"
     assert make_fault(["4", "--into", str(copy)]) == 0
@@ -150,7 +150,7 @@ def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
         assert done.stderr.strip().endswith(f"run it in the original folder: {ROOT}")
 
 
-def test_what_is_gone_meanwhile_does_not_stop_a_copy(
+def test_a_deleted_file_does_not_stop_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that git lists and that is then deleted does not stop the copy."""
@@ -169,7 +169,7 @@ def test_without_a_number_make_asks_for_one() -> None:
     assert said.strip() == "give a number, for example: make fault N=07"
 
 
-def test_nothing_takes_a_students_work_away() -> None:
+def test_a_students_work_is_not_removed() -> None:
     """`make clean` keeps a student's work, and git ignores it, so that no copy is copied."""
     removed = [ROOT / word for word in make("-n", "clean").stdout.split()[2:]]
     assert ROOT / "build" in removed
@@ -204,7 +204,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
         apply(chosen.patch, copy)
 
 
-def test_what_is_known_of_them_is_there() -> None:
+def test_each_experiment_is_declared_and_documented() -> None:
     for kind in ("patch", "toml"):
         assert sorted(path.stem for path in EXPERIMENTS.glob(f"*.{kind}")) == sorted(CHANGES)
     for name in CHANGES:
@@ -221,7 +221,7 @@ def test_each_optimisation_can_be_switched_off() -> None:
     assert all(f'is_without("{name}")' in library for name in OPTIMISATIONS if name != "control")
 
 
-def test_the_list_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_list_of_experiments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["experiment"]) == 0
     said = capsys.readouterr().out
     assert all(name in said for name in CHANGES)

@@ -17,7 +17,7 @@ from bench.records.errors import Interrupted
 from tests.e2e.processes import has_ended
 
 from ..commands import run
-from ..whole_sweep import wait_for
+from ..whole_sweep import SECONDS, wait_for
 
 USED_SECONDS = 0.2
 USES = f"""
@@ -59,11 +59,11 @@ def test_output_is_there_during_and_after() -> None:
 def test_what_a_command_begins_with_finds_the_program_behind_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A program is found after a prefix: Debian's Apache, which is in no user's PATH, after
-    setpriv; `go` over ssh."""
+    """A program after a prefix (env, setpriv) is found in folders that are missing in the PATH of
+    many users: Debian's Apache in /usr/sbin, `go` in /usr/local."""
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     child = Child(["env", "sh", "-c", "echo $PATH"])
-    assert child.wait(5)
+    assert child.wait(SECONDS)
     child.end()
     assert child.stdout.startswith("/usr/bin:/bin:/usr/sbin:/usr/local/go/bin:")
 
@@ -85,7 +85,7 @@ def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
 def test_it_is_put_on_its_cpu() -> None:
     cpu = max(os.sched_getaffinity(0))
     child = Child(["sh", "-c", "grep Cpus_allowed_list /proc/self/status"], [cpu])
-    assert child.wait(5)
+    assert child.wait(SECONDS)
     child.end()
     assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
 
@@ -115,7 +115,7 @@ def test_children_die_with_their_parent(number: int) -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     pid = int(parent.stdout.readline())
-    # Before it has become `sleep`, the kernel has no such request.
+    # When the child has become `sleep`, its death signal is set.
     while b"sleep" not in open(f"/proc/{pid}/comm", "rb").read():  # noqa: PTH123, SIM115
         time.sleep(0.01)
     parent.send_signal(number)

@@ -44,11 +44,16 @@ class Served:
         return status_of(self.live, method, path, **headers)
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Yield what the page is sent of the first server, while this is read."""
+        """Yield the observations of the first server, as a page gets them from now on."""
         return (event["servers"][0] for event in self.every())
 
+    def now(self) -> dict[str, Any]:
+        """Return a new observation of the first server. The next of `events` may be an old one,
+        which waits to be read."""
+        return next(self.events())
+
     def every(self) -> Iterator[dict[str, Any]]:
-        """Yield the events for the page while this is read."""
+        """Yield the events of a page that is opened now."""
         client = http.client.HTTPConnection(*self.live, timeout=TIMEOUT)
         with contextlib.closing(client):
             client.request("GET", "/live/events")
@@ -75,7 +80,7 @@ Event = dict[str, Any]
 
 
 def seen(events: Iterator[Event], is_so: Callable[[Event], object]) -> Event:
-    """Return the next event that is so; raise AssertionError if none is for a long time."""
+    """Return the next event for which `is_so` is true. Raise AssertionError after a long time."""
     end = time.monotonic() + TIMEOUT
     for told in events:
         if is_so(told):

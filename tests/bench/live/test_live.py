@@ -110,7 +110,7 @@ def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None
 
 
 def test_a_server_of_threads_is_not_called_one_of_processes(serve: Serve) -> None:
-    """Also when only its first thread is left; 4 s."""
+    """The sentence stays right when only its first thread is left. 4 s."""
     served = serve("threading")
     events = served.events()
     next(events)
@@ -125,11 +125,10 @@ def test_a_server_of_threads_is_not_called_one_of_processes(serve: Serve) -> Non
 
 def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
     served = serve("prethreading", "--workers", "2")
-    events = served.events()
-    next(events)
 
     def fill() -> None:
         assert served.live_answer("POST", "/live/stop") == 204  # those of an attempt before
+        events = served.events()
         before = next(events)["silent"]["cut_off"]
         for _ in range(5):
             assert served.live_answer("POST", "/live/silent/1") == 204
@@ -267,7 +266,7 @@ def test_a_redis_that_is_not_ours_is_never_slowed(serve: Serve) -> None:
     events = other.events()
     next(events)
     assert other.live_answer("POST", "/live/slow-redis") == 204
-    told = next(events)
+    told = other.now()
     assert (told["can_slow"], told["slow"]) == (False, 0)
 
 
@@ -291,7 +290,7 @@ def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
     next(events)
     for _ in range(3):
         assert served.live_answer("POST", "/live/silent/100") == 204
-    told = next(events)
+    told = served.now()
     assert told["silent"]["count"] + told["silent"]["cut_off"] == SILENT_MOST
     events.close()  # type: ignore[attr-defined]
 
@@ -345,7 +344,7 @@ def test_pages_of_others_get_nothing(serve: Serve) -> None:
         ("GET", "/live/../web.py", {}, 404),
     ):
         assert served.live_answer(method, path, **headers) == status, (method, path, headers)
-    assert next(served.events())["silent"]["count"] == 0
+    assert served.now()["silent"]["count"] == 0
     assert served.live_answer("POST", "/live/silent/1", Origin=f"http://{ours}") == 204
     with urllib.request.urlopen(f"http://{ours}/live", timeout=TIMEOUT) as page:
         assert "form-action 'none'" in page.headers["Content-Security-Policy"]

@@ -41,7 +41,7 @@ def test_good_run_of_oha() -> None:
     assert figures.rate_done == pytest.approx(500 / figures.seconds)
 
 
-def test_it_corrects_and_follows_nothing() -> None:
+def test_oha_corrects_latencies_and_follows_no_redirect() -> None:
     words, kept = (
         open_loop.command(Load("http://h/", 1000, 50, 20.0, rate=500.0, **more), Path())
         for more in ({}, {"keep_alive": True, "form": "a=b"})
@@ -53,7 +53,7 @@ def test_it_corrects_and_follows_nothing() -> None:
 
 
 def stalled() -> list[Times]:
-    """Yield the requests of oha_stalled.json: 500 a second for 0.6 s, with the server stopped for
+    """Return the requests of oha_stalled.json: 500 a second for 0.6 s, with the server stopped for
     0.2 s."""
     with (RECORDED / "oha_stalled.csv").open() as file:
         return [Times(*map(float, row.values())) for row in csv.DictReader(file)]
@@ -139,7 +139,7 @@ def test_good_run_of_wrk() -> None:
 
 
 def test_what_is_no_report_has_no_figures() -> None:
-    """Also a report that is cut off at any byte is no error."""
+    """A report that is cut off at any byte, or is no report, has no figures; that is no error."""
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))
     for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):
@@ -164,7 +164,7 @@ def test_command_line_of_wrk() -> None:
 @pytest.mark.parametrize(
     ("tool", "keep_alive"), [(wrk.WRK, False), (wrk.WRK, True), (wrk.WRK_PIPELINED, True)]
 )
-def test_it_asks_for_exactly_as_many(tool: Generator, keep_alive: bool) -> None:
+def test_wrk_sends_exactly_as_many_requests(tool: Generator, keep_alive: bool) -> None:
     """wrk sends exactly as many requests as the server counts, and each gets a response."""
     with started(server_subject("epoll", ROOT / "epoll")) as running:
         load = Load(running.url + "redirect", 1240, 17, 60.0, keep_alive=keep_alive)
@@ -181,6 +181,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 class OneAnswer:
+    """A server for one request. It closes the connection after its answer, or long afterwards."""
+
     def __init__(self, answer: bytes, then_close: bool = True) -> None:
         self.answer, self.then_close, self.request = answer, then_close, b""
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -193,7 +195,7 @@ class OneAnswer:
             self.request = client.recv(65536)
             client.sendall(self.answer)
             if not self.then_close:
-                time.sleep(5)
+                time.sleep(2 * SECONDS)
 
 
 def test_a_right_answer() -> None:

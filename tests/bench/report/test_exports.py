@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The files next to the page: JSON, CSV, Markdown, SVG and PNG. Several hosts: which was the limit,
-their drawing, more instances behind nginx."""
+"""The files next to the page: JSON, CSV, Markdown, SVG and PNG. Results of several hosts: which
+host was the limit; more instances behind nginx."""
 
 import csv
 import io

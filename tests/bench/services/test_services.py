@@ -26,9 +26,11 @@ from bench.services.balancer import (
     workers_for,
 )
 from bench.services.redis_server import SlowRedis
+from bench.torture.attacks import held_connections
 from tests.e2e.redisbox import Conversation, FalseRedis
 
 from ..measuring import broken_server
+from ..whole_sweep import SECONDS, wait_for
 
 DELAY = 0.02
 
@@ -48,7 +50,7 @@ def echo() -> Iterator[int]:
 
 def connect(url: str) -> socket.socket:
     parts = urlsplit(url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=5)
+    return socket.create_connection((parts.hostname, parts.port), timeout=SECONDS)
 
 
 def test_each_reply_comes_later_and_none_is_lost(echo: int) -> None:
@@ -109,6 +111,7 @@ def test_an_end_is_passed_on(echo: int) -> None:
 def test_idle_connections_are_held_and_counted(mode: str, count: int) -> None:
     with broken_server(mode) as url, IdleConnections(f"{url}any", count, (), SignalWatch()) as idle:
         time.sleep(0.5)
+        wait_for(lambda: held_connections(urlsplit(url).port or 0) == count, "not all are open")
         report = idle.report()
     assert (report.asked, report.held) == (count, count)
     if mode == "good":
@@ -120,7 +123,7 @@ def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/any"
         with IdleConnections(url, 20, (), SignalWatch()) as idle:
-            listener.settimeout(10)
+            listener.settimeout(SECONDS)
             taken = [listener.accept()[0] for _ in range(20)]
             time.sleep(0.5)
             report = idle.report()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -31,8 +30,9 @@ from bench.services.redis_server import connect
 from bench.stations import remote
 from bench.stations.orders import ServerOrder
 from bench.stations.remote import AgentHost, HostLost, RemoteStation
+from tests.e2e.sockets import listens
 
-from ..whole_sweep import AGENT, MARK, marked, strays
+from ..whole_sweep import AGENT, MARK, marked, strays, wait_for
 
 ELSEWHERE = "127.0.0.2"
 """Another address of this machine, at which no program listens by default."""
@@ -64,7 +64,7 @@ def host(agent: list[str], address: str = ELSEWHERE) -> AgentHost:
 
 
 def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
-    """Yield an agent that has answered."""
+    """Return a connection to an agent that has answered."""
     station = RemoteStation(host(agent, address), SignalWatch())
     try:
         station.greet()
@@ -72,18 +72,6 @@ def greeted(agent: list[str], address: str = ELSEWHERE) -> RemoteStation:
         station.close()
         raise
     return station
-
-
-def nothing_listens(url: str) -> bool:
-    parts = urlsplit(url)
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection((parts.hostname, parts.port), timeout=1).close()
-        except OSError:
-            return True
-        time.sleep(0.02)
-    return False
 
 
 def all_started(station: RemoteStation) -> list[str]:
@@ -123,12 +111,12 @@ def test_a_run_step_by_step(station: RemoteStation, mark: str) -> None:
     assert [end.statistics and end.statistics.requests for end in stopped.servers] == [1, 1]
     assert stopped.life.cpu.total > 0
     assert station.stop_run().servers == []
-    assert nothing_listens(urls[0])
+    wait_for(lambda: not listens(urlsplit(urls[0]).port), "the server listens")
     assert connect(urls[2]).get("visitor_count") == b"2", "Redis is kept for the next run"
     station.begin()
     assert station.end().servers is None, "a host without servers has nothing to observe"
     station.close()
-    assert nothing_listens(urls[2])
+    wait_for(lambda: not listens(urlsplit(urls[2]).port), "Redis listens")
     assert strays(mark, os.getpid()) == []
 
 
@@ -178,7 +166,7 @@ def test_nothing_is_left(mark: str, number: int | None) -> None:
         station._child.send(number)
     station._child.wait(30)
     assert strays(mark, os.getpid()) == []
-    assert all(nothing_listens(url) for url in urls)
+    wait_for(lambda: not any(listens(urlsplit(url).port) for url in urls), "something listens")
     with pytest.raises(HostLost, match="far"):
         station.begin()
     assert station.stop_run().servers == []

@@ -80,8 +80,8 @@ def test_a_study_is_parts_of_a_sweep(file: Path) -> None:
 
 
 def test_the_numbers_of_the_command_line(file: Path) -> None:
-    """They replace those of the study. An entry with numbers of its own keeps them, except that it
-    has no more runs."""
+    """The numbers of the command line replace those of the study. An entry with numbers of its own
+    keeps them, but has no more runs than the command line allows."""
     more = TOML.replace("levels", "runs = 2\nlevels") + TOML[TOML.index("[[measure]]") :]
     file.write_text(
         more.replace("levels = [10, 20]\nkeep_alive = [false, true]\n\n[[expect", "[[expect", 2)

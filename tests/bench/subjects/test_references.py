@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -31,7 +30,8 @@ from bench.stations.sampling import Tracer
 from bench.subjects.declared import LeftOut, Reference, names, reference
 from bench.subjects.running import RunningServer
 from bench.subjects.subject import reference_subject, server_subject
-from tests.e2e.processes import living
+from tests.e2e.processes import kill_session, living
+from tests.e2e.timing import wait_until
 from tests.e2e.tracing import native, skip_unless_traceable
 
 from ..measuring import started
@@ -174,7 +174,7 @@ class Client:
 
 
 def serve(peer: Peer) -> list[Weight]:
-    """Yield the processes of the reference server while it serves several clients."""
+    """Serve several clients; return the reference server's processes after each round."""
     clients = [Client(peer) for _ in range(CLIENTS)]
     seen = []
     try:
@@ -279,12 +279,10 @@ def test_nothing_of_it_outlives_a_benchmark_that_is_killed(name: str, processes:
         died = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
         assert died.returncode == -signal.SIGKILL, died.stderr
         session = int(died.stdout)
-        deadline = time.monotonic() + SECONDS
-        while (left := living(session)) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-        assert not left
+        try:
+            wait_until(lambda: not living(session), "something of it is left")
+        finally:
+            kill_session(session)
 
 
 WITH_REDIS = [name for name in names() if "guestbook" in reference(name).workloads]

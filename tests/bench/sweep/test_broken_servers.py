@@ -33,7 +33,7 @@ pytestmark = pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not in
 
 
 @pytest.mark.parametrize(("server", "mode"), [*(("good", m) for m in MODES), ("grows", "closed")])
-def test_the_good_one_holds(server: str, mode: str) -> None:
+def test_the_run_of_a_good_server_is_valid(server: str, mode: str) -> None:
     """A page that grows is valid, too: a counter on it gains a digit during the run."""
     run = measured(server, MODES[mode])
     assert (run.reason, run.state) == (None, "held")

@@ -10,10 +10,9 @@ import pytest
 
 from bench.host.kernel import TcpCounters
 from bench.host.machine import HostCount
-from bench.load.ab import abort_message, completed_before_abort, parse_report
+from bench.load import ab, open_loop
 from bench.load.client import Response
-from bench.load.open_loop import parse
-from bench.load.outcome import Outcome
+from bench.load.outcome import Load, Outcome
 from bench.load.running import IdleReport
 from bench.records.conditions import Conditions
 from bench.records.figures import LittlesLaw, ServerStatistics, WrkFigures
@@ -35,6 +34,7 @@ from bench.sweep.loading import Loaded
 from .test_run_figures import OUTCOME, REDIS, REQUESTS, USUAL, entered, seen, use
 
 RECORDED = Path(__file__).parents[1] / "recorded"
+LOAD, NOWHERE = Load("", 1, 1, 20.0, rate=1000.0), Path("/nowhere")
 
 Made = tuple[Asked, Outcome]
 """A load and its outcome."""
@@ -45,24 +45,15 @@ def recorded(
 ) -> Made:
     """Return a load whose output of ab was recorded; `status`: ab's own, `first`: that of the first
     response."""
-    report = (RECORDED / f"{name}.txt").read_text()
-    figures = parse_report(report)
-    ab = Outcome(
-        tool="ab",
-        command=["ab"],
-        status=status,
-        figures=figures,
-        completed=figures.complete if figures else completed_before_abort(report),
-        message=abort_message((RECORDED / f"{name}.err").read_text()),
-        report=report,
-    )
-    return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab
+    report, errors = ((RECORDED / f"{name}.{kind}").read_text() for kind in ("txt", "err"))
+    ran = Outcome(tool="ab", command=["ab"], status=status, message=errors, report=report)
+    return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab.read(ran, LOAD, NOWHERE)
 
 
 def by_ab(made: Made, **figures: Any) -> Made:
     """Return the load with other figures of ab."""
-    asked, ab = made
-    return asked, replace(ab, figures=ab.figures.model_copy(update=figures))
+    asked, ran = made
+    return asked, replace(ran, figures=ran.figures.model_copy(update=figures))
 
 
 def good(**asked: Any) -> Made:
@@ -79,11 +70,8 @@ EACH = redirected()[1].figures.transferred_bytes // 500
 
 def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
     """Return a load of the open loop."""
-    figures, body = parse((RECORDED / f"oha_{name}.json").read_text(), 1000.0)
-    done = figures.succeeded if figures else None
-    came = Outcome(tool="oha", status=0, figures=figures, completed=done, body_bytes=body)
-    any_length = other.pop("any_length", False)
-    return Asked(requests, 20, 200, page, any_length=any_length), replace(came, **other)
+    ran = Outcome(tool="oha", status=0, report=(RECORDED / f"oha_{name}.json").read_text())
+    return Asked(requests, 20, 200, page), replace(open_loop.read(ran, LOAD, NOWHERE), **other)
 
 
 WRK = WrkFigures(

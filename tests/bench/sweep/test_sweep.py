@@ -142,7 +142,7 @@ def begun(
         ({"cpus": 2}, "vm1: cpus was 1 at its start and is 2 now"),
     ],
 )
-def test_a_sweep_is_not_gone_on_with_by_something_else(now: dict[str, Any], change: str) -> None:
+def test_a_sweep_is_not_resumed_by_another_version(now: dict[str, Any], change: str) -> None:
     """A changed server does not resume a sweep: otherwise a median would mix runs of two
     versions."""
     require_same(begun(), begun())
@@ -214,7 +214,7 @@ def test_a_password_is_not_kept_and_nothing_else_is_lost() -> None:
     assert hide_password(given) == hidden
 
 
-def test_those_that_need_it_get_the_warm_up_that_they_ask_for() -> None:
+def test_a_server_gets_the_warm_up_that_it_declares() -> None:
     slow_to_warm = replace(server_subject("epoll", ROOT / "epoll"), warm_up=1000)
     run = measured_of(slow_to_warm, Conditions("large"))
     assert run.reason is None

@@ -40,8 +40,8 @@ def test_redis_killed(scene: Start, ground: Ground) -> None:
 
 
 def test_a_killed_redis_accepts_no_connection(ground: Ground) -> None:
-    """Otherwise Redis accepts a server's connection and then resets it: such a server rightly tries
-    again, and the grader would count its attempts as leaked descriptors."""
+    """When kill() returns, Redis no longer listens. Otherwise it may accept a connection and reset
+    it. The server would rightly try again, and the grader would report leaked descriptors."""
     port = urlsplit(ground.redis.url).port or 0
     for _ in range(10):  # it often ends before it can be seen
         ground.redis.kill()
@@ -255,7 +255,7 @@ def test_a_rush_is_answered_and_counted(scene: Start) -> None:
     assert not seen.why
 
 
-def test_a_rush_at_a_closed_door(scene: Start) -> None:
+def test_a_rush_on_a_stopped_server(scene: Start) -> None:
     epoll = scene("epoll")
     epoll.server.stop()
     with epoll.crowd("rush", COUNT, page("redirect"), pause=0.05):
@@ -272,7 +272,7 @@ def tortured(mode: str, ground: Ground) -> tuple[TortureCell, str]:
     return cell, "; ".join(broken(cell, attack))
 
 
-def test_the_good_one_breaks_none(ground: Ground) -> None:
+def test_a_good_server_breaks_no_promise(ground: Ground) -> None:
     cell, found = tortured("good", ground)
     assert found == ""
     assert cell.remarks.answered > 0
@@ -298,7 +298,7 @@ def test_a_fault_is_found(mode: str, words: str, ground: Ground) -> None:
     assert re.search(words, tortured(mode, ground)[1])
 
 
-def test_all_by_themselves() -> None:
+def test_options() -> None:
     subject("epoll")
     options = parse(["--servers", "epoll", "epoll,poll"])
     assert [one.name for one in options.subjects] == ["epoll", "poll"]

@@ -251,7 +251,7 @@ def every(
     return [Exchange(t - 0.001, t, page, outcome, "why" if outcome != "good" else "") for t in at]
 
 
-def test_a_hiccup_is_not_in_the_median() -> None:
+def test_a_short_pause_is_not_in_the_median() -> None:
     answers = every(0.01, 5.0, 5.2) + every(0.01, 5.3, 5.5)  # nothing for 0.1 s
     slices = cell.per_slice(answers, 5.0, 5.5)
     assert slices == [10, 10, 0, 10, 10]

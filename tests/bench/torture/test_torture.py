@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Whole robustness tests, in a process of their own."""
 
-import json
 import os
 import signal
 import sys
@@ -15,7 +14,7 @@ from bench.records.torture import Record, load
 from bench.torture.ground import MARK, why_no_network
 
 from ..commands import run
-from ..whole_sweep import Marked, marked, needs_a_sweep, wait_for
+from ..whole_sweep import Marked, marked, needs_a_sweep, results_in, wait_for
 
 pytestmark = needs_a_sweep
 
@@ -27,8 +26,7 @@ class Torture(Marked):
 
     def content(self) -> dict[str, Any] | None:
         """Return what it has written so far."""
-        file = next(self._results.glob("*/torture.json"), None)
-        return json.loads(file.read_text()) if file else None
+        return results_in(self._results, "torture.json")
 
     def record(self) -> Record:
         return load(next(self._results.glob("torture-*")))

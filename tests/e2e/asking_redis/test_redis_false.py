@@ -127,8 +127,12 @@ def test_wrong_type_at_each_step(start: Start) -> None:
             replies.update({**ANSWERS, command: reply})
             closed = len(ended) + (0 if reply.startswith(b"-") else 3)
             for _ in range(3):
-                assert fetch(server, "/guestbook").status == 502, reply
+                response = fetch(server, "/guestbook")
+                assert (response.status, response.field("Retry-After")) == (502, None), reply
             wait_until(lambda n=closed: len(ended) >= n, f"{reply!r} ends its connection")
+        assert "unavailable" not in server.stderr
+        replies.update(ANSWERS)
+        assert fetch(server, "/guestbook").status == 200
         _assert_alive(server)
 
 

@@ -24,7 +24,7 @@ from .cases import CASES, Case
 
 pytestmark = pytest.mark.xdist_group("cases")
 OF_REDIS = (b"guestbook", b"uestbook", b"/go")
-# Of a group: each may wait for a timeout.
+# After so many wrong cases a group is ended: each may wait for a timeout.
 MOST_WRONG = 3
 MAY_DIFFER = (b"Date: ", b"Connection: ")
 LINKS = {
@@ -120,7 +120,8 @@ def everyone(
 
 
 def _filled(text: str, etag: str) -> str:
-    """Return the text with the entity tag, cut short or without its quotes where it asks so."""
+    """Replace {etag} by the entity tag, {etag-cut} by a shorter one, {etag-bare} by the tag without
+    quotes."""
     cut = text.replace("{etag-cut}", etag[:-2] + '"').replace("{etag-bare}", etag.strip('"'))
     return cut.replace("{etag}", etag)
 

@@ -221,7 +221,8 @@ def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
 
 @of_kind("keeps_alive")
 def test_slow_reader_of_many_small_answers(start: Start) -> None:
-    """A client that pipelines without reading is not read on; it gets all responses later."""
+    """If a client pipelines and reads no response, the server stops reading its requests. When it
+    reads, it gets all responses."""
     server = start()
     count = 400
     with Client(server, receive_buffer=1 << 16) as client:

@@ -120,7 +120,7 @@ def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
 
 @of("poll", "epoll")
 def test_loop_sleeps_for_no_client_alone(start: Start) -> None:
-    """06, 07: a silent client keeps the loop in no other call."""
+    """06, 07: while clients are silent, the loop sleeps in poll() or epoll_wait() only."""
     skip_unless_visible()
     server = start("--time-scale", "20")
     slept: Counter[str] = Counter()
@@ -238,7 +238,7 @@ def test_one_read_a_request(start: Start, tmp_path: Path) -> None:
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @undisturbed_test(1)
 def test_change_of_interest(start: Start, tmp_path: Path) -> None:
-    """06, 07: to begin to watch a client costs an assignment, or a system call."""
+    """To start watching a client costs an assignment in 06, and a system call in 07."""
     connections = 5
 
     def in_one_piece(server: Server) -> None:
@@ -298,7 +298,7 @@ def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
         assert {client.read().status for client in clients} == {200}
     for _ in range(10):
         assert fetch(server, "/guestbook").status == 200
-    assert own.client().connections() - before == 2  # one of them is that of the last line
+    assert own.client().connections() - before == 2  # one of them is that of own.client()
 
 
 @of("prethreading")

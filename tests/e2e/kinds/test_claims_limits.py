@@ -80,7 +80,8 @@ def _main_sleeps(server: Server) -> bool:
 @of("forking", "preforking", "threading", "prethreading")
 @undisturbed_test(0.4)
 def test_idle_client_holds_its_worker(start: Start) -> None:
-    """02, 04: it holds its child or thread; 03, 05: a waiting client is served after its time."""
+    """02, 04: an idle client holds a child or thread. 03, 05: a client that waits for a worker is
+    served when the idle client is closed."""
     assert limit("IDLE_TIMEOUT") == 5000
     server = start("--workers", "1", "--time-scale", "10")
     with Client(server) as idle, Client(server) as late:
@@ -188,7 +189,7 @@ def test_crash_of_a_child(start: Start, arch: str) -> None:
 @of("threading", "prethreading")
 @pytest.mark.plain_build("a sanitizer handles the signal of a crash itself")
 def test_crash_of_a_thread(start: Start) -> None:
-    """04, 05: the crash of one is the end of all."""
+    """04, 05: the crash of one thread ends the whole server."""
     server = start("--workers", str(WORKERS))
     with silent(server, 2) as clients:
         thread = next(task for task in processes.tasks(server.pid) if task != server.pid)

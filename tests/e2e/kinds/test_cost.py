@@ -89,7 +89,7 @@ def _warm(server: Server, site: Path) -> None:
 
 
 def _accepted(trace: str, mark: int) -> int:
-    """Return where the connection of a mark was accepted: everything before it was at rest."""
+    """Return the place in a trace at which the connection of a mark was accepted."""
     return [m.start() for m in ACCEPTED.finditer(trace[:mark])][-1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is peculiar to a server with io_uring."""
+"""Tests of servers with io_uring only."""
 
 import errno
 import signal

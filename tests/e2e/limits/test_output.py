@@ -118,14 +118,14 @@ def _pipe(stack: contextlib.ExitStack) -> Output:
 
 
 def _socket(stack: contextlib.ExitStack) -> Output:
-    """As with systemd's journal. MSG_DONTWAIT needs no socket flag."""
+    """Return a socket, as systemd's journal gives one to a service."""
     ours, theirs = map(stack.enter_context, socket.socketpair())
     theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     return theirs.fileno(), ours.fileno()
 
 
 def _terminal(stack: contextlib.ExitStack) -> Output:
-    """Ctrl-S stops a terminal."""
+    """Return a terminal that is stopped, as by Ctrl-S."""
     keyboard, screen = pty.openpty()
     for end in (keyboard, screen):
         stack.callback(os.close, end)
@@ -151,7 +151,8 @@ def test_full_access_log(start: Start, kind: Callable[[contextlib.ExitStack], Ou
         asked = 30
 
         def all_there() -> bool:
-            """The last line may be written after its client has left; the next has the count."""
+            """Return whether all lines are there. A further request makes the server write the
+            count of dropped lines."""
             nonlocal text, asked
             text += _read_now(reader)
             if _accounted(text) == asked:

@@ -23,9 +23,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from bench.host.sockets import bring_up_loopback
-from lab.kernel import NEW_NETWORK, enter, unshare
-
 from ..claims import (
     ELSEWHERE,
     IDLE_TIME,
@@ -38,7 +35,7 @@ from ..claims import (
     statuses,
 )
 from ..client import Client, fetch, request, sign
-from ..conftest import Start
+from ..conftest import PORTS, Start
 from ..harness import REPOSITORY, Server, architecture, run_to_end
 from ..redisbox import PrivateRedis
 from ..site import build_project_site, build_site
@@ -60,7 +57,7 @@ from ..timing import undisturbed, undisturbed_test, wait_until
 @pytest.mark.parametrize("workers", [2, 100])
 @pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
 def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) -> None:
-    """With any number of descriptors all is served, or the start says that they are too few."""
+    """With any number of descriptors all is served, or the server reports that it needs more."""
     prefix = limited(nofile=descriptors)
     server = started_or_said(start, "--workers", str(workers), prefix=prefix)
     if server is not None:
@@ -190,7 +187,7 @@ def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> No
 @of("forking", "threading")
 @undisturbed_test(IDLE_TIME)
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """A client that sends on does not keep out a client that waits for a process."""
+    """A client with a next request is closed if another client waits for its process."""
     with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
         assert [client.read().closes for client in first] == [False] * 7
         with crowd(server, 1, KEPT_HOME) as (late,):
@@ -243,28 +240,9 @@ REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv
 FEW, MANY = (50_000, 50_001), (20_000, 49_999)
 
 
-SETTING = Path("/proc/sys/net/ipv4/ip_local_port_range")
-
-
 def _allow_ports(first: int, last: int) -> None:
     """Set the ports that this thread's namespace has for connections that it makes."""
-    SETTING.write_text(f"{first} {last}")
-
-
-@pytest.fixture
-def _own_network(redis: PrivateRedis) -> Iterator[None]:
-    """Run the test, and all that it starts, in a network namespace of its own."""
-    with contextlib.ExitStack() as stack:
-        before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        stack.callback(os.close, before)
-        try:
-            unshare(NEW_NETWORK)
-            stack.callback(enter, before, NEW_NETWORK)
-            bring_up_loopback()
-            SETTING.write_text(SETTING.read_text())
-        except OSError as error:  # in most containers
-            pytest.skip(f"no network namespace with settings of its own: {error}")
-        yield
+    PORTS.write_text(f"{first} {last}")
 
 
 @contextlib.contextmanager
@@ -281,7 +259,7 @@ def _all_ports_taken(port: int) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("_own_network")
+@pytest.mark.usefixtures("own_network")
 def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
     """With two ports, each of twelve simultaneous clients gets the page, and the next one too."""
     with PrivateRedis() as redis:
@@ -307,9 +285,10 @@ def test_fewer_ports_than_clients(start: Start, arch: str) -> None:
 @pytest.mark.slow
 @pytest.mark.redis_code
 @pytest.mark.waits
-@pytest.mark.usefixtures("_own_network")
+@pytest.mark.usefixtures("own_network")
 def test_no_port_at_all(start: Start) -> None:
-    """Without a port pages are 503 after a while, and all else is served; later all is served."""
+    """Without a free port only pages that need Redis fail: they answer 503 after a wait. With free
+    ports they are served again."""
     with PrivateRedis() as redis:
         server = start("--workers", "16", redis=redis.url())
         count = 1 if server.kind.is_stalled_by_one else 4  # each waits
@@ -365,7 +344,7 @@ def test_a_small_stack_is_raised(start: Start) -> None:
 @pytest.mark.shared_code
 @pytest.mark.parametrize("how", [">&-", ">/dev/full", "<&- >&-"])
 def test_log_to_nowhere(start: Start, how: str) -> None:
-    """A log on a closed descriptor reaches no client and not Redis."""
+    """If the descriptor of the log is closed, its lines go neither to a client nor to Redis."""
     server = start("--log", prefix=redirected(how))
     for _ in range(5):
         assert_serves(server)
@@ -395,7 +374,7 @@ def test_log_reaches_a_limit_or_its_reader_leaves(start: Start, tmp_path: Path) 
 @pytest.mark.shared_code
 @pytest.mark.parametrize("how", ["2>&-", "2>/dev/full"])
 def test_without_standard_error(start: Start, how: str) -> None:
-    """Without standard error, messages reach no client either."""
+    """If the descriptor of standard error is closed, messages do not go to a client."""
     server = start(redis="redis://127.0.0.1:1", prefix=redirected(how))
     for _ in range(3):
         assert fetch(server, "/guestbook").status == 503

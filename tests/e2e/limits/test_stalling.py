@@ -59,7 +59,7 @@ def test_late_request(start: Start) -> None:
 @pytest.mark.waits
 @undisturbed_test(5)
 def test_late_requests_at_the_limit(start: Start) -> None:
-    """As above, but more clients than descriptors: none occupies a worker, so none is closed."""
+    """More silent clients than descriptors are all answered late: none occupies a worker."""
     server = start("--time-scale", "4", prefix=limited(nofile=40))
     with crowd(server, 60, b"") as clients:
         time.sleep(4)
@@ -166,7 +166,7 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 def _gives_way(server: Server) -> bool:
     """Return whether the first of two clients that hold both workers is closed for a third that
-    waits. It is not if it is answered before the server has seen the third."""
+    waits. It stays open if its response is made before the server has seen the third."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
         for client in (first, second):
             assert not client.exchange(KEPT).closes

@@ -52,8 +52,8 @@ def test_request_in_flight_is_finished(start: Start) -> None:
 
 @undisturbed_test(STOP_TIME)
 def test_next_request_behind_a_download_in_flight(start: Start) -> None:
-    """A large part of a file in flight arrives whole after SIGTERM. A request that was sent before
-    the response said close costs no byte of it."""
+    """A large part of a file in flight arrives whole after SIGTERM, although the client has already
+    sent its next request."""
     server = start()
     # More than the kernel buffers, and less than a busy machine sends in five seconds.
     size = 10 * MB
@@ -87,7 +87,7 @@ def test_a_waiting_client_is_served(start: Start) -> None:
 
 
 def _come_in(server: Server) -> list[socket.socket]:
-    """Return the clients that still connect, one after another, until one cannot."""
+    """Connect clients one after another until one is refused. Return the connected ones."""
     came: list[socket.socket] = []
     while len(came) < 100:
         one = socket.socket()
@@ -103,7 +103,8 @@ def _come_in(server: Server) -> list[socket.socket]:
 
 
 def _is_left_alone(client: socket.socket) -> bool:
-    """Return whether it gets nothing until nearly the end of the server, whose kernel resets it."""
+    """Return whether a client gets neither a byte nor an end for STOP_TIME seconds. The kernel
+    resets such a client when the server ends."""
     client.settimeout(STOP_TIME)
     with client:
         try:
@@ -294,7 +295,7 @@ def test_nohup(start: Start) -> None:
     assert server.stop() == 0
 
 
-# ---- Many workers: each is woken, and none uses up the others' time ----
+# ---- Many workers: each is woken by the signal, and none spins ----
 
 WORKERS = 40
 

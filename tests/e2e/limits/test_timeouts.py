@@ -5,10 +5,8 @@ All cases of one server wait at the same time, each with a server process of its
 get a part of the real timeouts only; a few cases use the real ones.
 """
 
-import contextlib
 import functools
 import itertools
-import os
 import signal
 import subprocess
 import time
@@ -19,12 +17,13 @@ from pathlib import Path
 import pytest
 
 from bench.host.process import guarded
+from bench.host.signals import SignalWatch
+from bench.torture.ground import NEAR, NoLine, slow_line
 
 from ..claims import KEPT, crowd, of
 from ..client import FORM, Client, form, request, split_responses
 from ..conftest import Start
 from ..harness import Server
-from ..redisbox import PrivateRedis
 from ..timing import TIMEOUT, deadline_in, undisturbed, undisturbed_test
 
 IDLE, REQUEST, SENDING = 5.0, 10.0, 10.0
@@ -50,8 +49,8 @@ CASES: list[Check] = []
 
 
 def case(*, keeps_alive: bool = False, within: float = 0) -> Callable[[Check], Check]:
-    """Return a decorator that adds a check to the cases. keeps_alive: only of servers that keep
-    connections; within: undisturbed(), with so many of the server's seconds."""
+    """Return a decorator that adds a check to the cases. keeps_alive: skip servers that close each
+    connection; within: the `seconds` of undisturbed(), before --time-scale divides them."""
 
     def add(check: Check) -> Check:
         @functools.wraps(check)
@@ -82,7 +81,7 @@ def idle_after_response(server: Server) -> None:
         assert half.is_quiet(0), "an idle client has the timeout of a request"
 
 
-@case(keeps_alive=True, within=1.5 * IDLE)
+@case(keeps_alive=True, within=IDLE)
 def asks_now_and_then(server: Server) -> None:
     """The idle timeout begins again with each response: a client with new requests is kept."""
     with Client(server) as client:
@@ -93,7 +92,7 @@ def asks_now_and_then(server: Server) -> None:
 
 @case()
 def expected_but_never_sent(server: Server) -> None:
-    """A body that never follows its 100 gives 408."""
+    """If no body arrives after the response 100, the server sends 408."""
     fields = (FORM, ("Content-Length", "100"), ("Expect", "100-continue"))
     begun = time.monotonic()
     with Client(server) as client:
@@ -146,7 +145,8 @@ def trickling_head(server: Server) -> None:
 
 @case(keeps_alive=True)
 def trickling_empty_lines(server: Server) -> None:
-    """Empty lines begin no request: they do not prolong the idle timeout, not even in halves."""
+    """Empty lines begin no request, so they do not prolong the idle timeout. CR and LF arrive
+    separately."""
     with Client(server) as client:
         client.exchange(KEPT)
         end = deadline_in(TIMEOUT)
@@ -158,7 +158,7 @@ def trickling_empty_lines(server: Server) -> None:
 
 @case()
 def reader_that_stops(server: Server) -> None:
-    """A client that reads nothing of a response for so long is cut off."""
+    """A client that reads nothing of its response is cut off after the sending timeout."""
     begun = time.monotonic()
     with Client(server, receive_buffer=65536) as client:
         client.send(request("GET", "/t/big.bin"))
@@ -242,7 +242,7 @@ def test_request_that_came_while_suspended(start: Start, arch: str, told: bool) 
 
 
 def test_one_piece_is_taken_late(start: Start) -> None:
-    """After SIGCONT one read is late, not all: a byte each millisecond would have no limit."""
+    """After SIGCONT one late read is accepted; a request that needs more of them gets 408."""
     server = start("--workers", "2", "--time-scale", "20")
     body = form(guest_name="A", guest_remarks="B" * 20_000)
     raw = request("POST", "/guestbook", (FORM,), body)
@@ -259,46 +259,27 @@ def test_one_piece_is_taken_late(start: Start) -> None:
 SIZE = 250_000
 
 
-def _run(command: str) -> None:
-    """Run a command, given as words with spaces between. Raise OSError with what it prints."""
-    done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise OSError(f"{command}: {done.stderr.strip()}")
-
-
 @pytest.fixture
-def line() -> Iterator[tuple[str, str]]:
-    """Yield two new network namespaces with a slow line between them: a pair of virtual interfaces,
-    each with a limit of bits per second (tc-tbf(8)). The first has the address 10.77.0.1."""
-    with contextlib.ExitStack() as stack:
-        try:
-            near, far = (f"zs-{os.getpid()}-{end}" for end in ("near", "far"))
-            for name in (near, far):
-                _run(f"ip netns add {name}")
-                stack.callback(_run, f"ip netns del {name}")
-            _run(f"ip link add line netns {near} type veth peer name line netns {far}")
-            for end, number, rate in ((near, 1, "256kbit"), (far, 2, "64kbit")):
-                _run(f"ip -n {end} address add 10.77.0.{number}/24 dev line")
-                _run(f"ip -n {end} link set line up")
-                # The queue of a modem.
-                _run(f"tc -n {end} qdisc add dev line root tbf rate {rate} burst 8kb latency 400ms")
-        except OSError as error:
-            pytest.skip(f"no line of limited speed can be made: {error}")
-        yield near, far
+def line(own_network: None) -> Iterator[list[str]]:
+    """Yield the prefix of a command at the other end of a slow line, which sends 64 kbit/s."""
+    try:
+        with slow_line(SignalWatch()) as inside:
+            shape = "tc qdisc add dev far root tbf rate 64kbit burst 8kb latency 400ms"  # a modem's
+            subprocess.run([*inside, *shape.split()], check=True)
+            yield inside
+    except NoLine as why:
+        pytest.skip(f"no line of limited speed can be made: {why}")
 
 
 @pytest.mark.shared_code
 def test_refusal_reaches_a_slow_sender(
-    binary: Path, site: Path, redis: PrivateRedis, tmp_path: Path, line: tuple[str, str]
+    binary: Path, site: Path, tmp_path: Path, line: list[str]
 ) -> None:
     """A client that sends too long a body slowly reads the refusal before the reset."""
-    near, far = line
     body = tmp_path / "body"
     body.write_bytes(bytes(SIZE))
-    inside = tuple(f"ip netns exec {near}".split())
-    with Server(binary, site, redis.url(0), ("--address", "10.77.0.1"), prefix=inside) as server:
-        command = f"ip netns exec {far} curl -s -m {TIMEOUT} -o /dev/null -w %{{http_code}}"
-        command += f" -H Expect: --data-binary @{body} {server.url}guestbook"
-        words = command.split(" ")
-        done = subprocess.run(guarded(words), capture_output=True, text=True, check=False)
+    with Server(binary, site, "redis://127.0.0.1:1", ("--address", NEAR)) as server:
+        words = f"curl -s -m {TIMEOUT} -o /dev/null -w %{{http_code}} -H Expect: --data-binary"
+        curl = [*line, *words.split(), f"@{body}", f"{server.url}guestbook"]
+        done = subprocess.run(guarded(curl), capture_output=True, text=True, check=False)
         assert done.stdout == "413"

@@ -45,7 +45,7 @@ def test_lines(start: Start) -> None:
     ]
     for number, raw in enumerate(raws, 1):
         send(server, raw, "HEAD" if raw.startswith(b"HEAD") else "GET")
-        found = _lines(server, number)  # only so is their order certain
+        found = _lines(server, number)  # wait each time: the order is certain
     assert [(m["request"], m["status"]) for m in found] == [
         ("GET /t/80k.bin HTTP/1.1", "200"),
         ("GET /t/none?x=1 HTTP/1.1", "404"),

@@ -65,13 +65,14 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# A temporary folder for the files that tests write to /tmp, and a browser and Ansible to the home.
-# Servers that do not run as root need access to it. A make in a test gets no flags of this make.
+# Tests write to a temporary folder in place of /tmp; the browser and Ansible use it in place of the
+# home folder. Servers that do not run as root need access to it. A make in a test gets no flags of
+# this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
-# Many tests wait for a timeout most of the time, above all those of tests/e2e. tests/options.py
-# orders them.
+# Many tests wait for a timeout most of the time, most of all those of tests/e2e. So more of them run
+# at a time than there are processors. tests/options.py orders them.
 PARALLEL = -n $(1) --dist loadgroup --no-loadscope-reorder
 # A make that uses all processors, unless `make -jN` says how many.
 MAKE_ALL = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -175,21 +176,14 @@ slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expe
 	@$(ZEROHTTPD) slides $(ARGS)
 
 # The names of version 1.0. They work until the next version.
-book:
-	@echo 'make book is now: make site' >&2
-	@$(MAKE) --no-print-directory site
-hint:
-	@echo 'make hint is now: make fault N=$(N) HINT=$(or $(STEP),1)' >&2
-	@$(MAKE) --no-print-directory fault N='$(N)' HINT='$(or $(STEP),1)'
-expected:
-	@echo 'make expected is now: make slides ARGS=--expected' >&2
-	@$(MAKE) --no-print-directory slides ARGS='--expected $(ARGS)'
-lab-down:
-	@echo 'make lab-down is now: make lab ARGS=down' >&2
-	@$(MAKE) --no-print-directory lab ARGS='down $(ARGS)'
-floor:
-	@echo '`make floor` is now: make baselines' >&2
-	@$(MAKE) --no-print-directory baselines
+book: NOW = site
+hint: NOW = fault N=$(N) HINT=$(or $(STEP),1)
+expected: NOW = slides ARGS="$(strip --expected $(ARGS))"
+lab-down: NOW = lab ARGS="$(strip down $(ARGS))"
+floor: NOW = baselines
+book hint expected lab-down floor:
+	@echo 'make $@ is now: make $(NOW)' >&2
+	@$(MAKE) --no-print-directory $(NOW)
 
 fault: ##- Learn: make a copy with a fault to find (2 s; installs patch): make fault N=07 or STUDENT=id; HINT=1, 2, 3, answer
 	@test -n $(call quoted,N)$(call quoted,STUDENT) || { echo 'give a number, for example: make fault N=07'; exit 1; }
@@ -268,9 +262,9 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
 faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers (2 s)
 
-# Whole exchanges have one processor for all of the time; the parsers and then the property tests
-# have another for half of it each. Findings go to build/fuzz/found. When a fault is fixed, move its
-# input to tests/fuzz/corpus.
+# The fuzzer of whole exchanges uses one processor for TIME seconds. The fuzzer of the parsers uses
+# another one for half of this time, and then the property tests use it. Findings go to
+# build/fuzz/found. When a fault is fixed, move its input to tests/fuzz/corpus.
 TIME ?= 30
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
 fuzz: ##- Contribute: fuzz the parsers and whole exchanges (30 s; installs clang); TIME=3600
@@ -356,7 +350,8 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
-# They replace functions of the C library. ISO C does not allow their types.
+# These libraries replace functions of the C library. ISO C does not allow the types of these
+# functions.
 build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)

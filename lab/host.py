@@ -93,7 +93,7 @@ def _change_root(root: Path) -> None:
 
 
 def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
-    """Write the files that differ from the machine's."""
+    """Write the files of the host that differ from those of the machine."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]
     _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")

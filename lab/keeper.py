@@ -80,7 +80,8 @@ def _start_keeper(lab: LabPlan) -> None:
         child.go_on()
         child.hear(UP_SECONDS)
     except BaseException:
-        # Before it has the lab's mark, remains.clear() would not find it, and it would go on.
+        # Before the keeper has the lab's mark, remains.clear() does not find it. It would then
+        # continue to make the lab.
         os.kill(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
@@ -135,7 +136,7 @@ def _become(plan: LabPlan, up: Connection) -> None:
     os.chdir("/")
     host.restore_signals()
     host.write_to(os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644))
-    # Others of `up`, as that of the lock, must not stay open.
+    # The other descriptors of `up`, such as that of the lock, must not stay open.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
     up.send(None)

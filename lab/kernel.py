@@ -177,7 +177,7 @@ class LabProcess:
         return report
 
     def go_on(self) -> None:
-        """Let the child continue, which waits for this after its first report."""
+        """Let the child continue; it waits for this call after its first report."""
         self.line.send(None)
 
 

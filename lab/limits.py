@@ -134,7 +134,8 @@ def remove_empty_tops() -> None:
 
 
 def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
-    """Return the method, its hierarchies, and the reason if no control group can be used."""
+    """Return the method, the hierarchies that it uses, and the reason if no control group can be
+    used."""
     writable = [one for one in found if os.access(one.mounted_on, os.W_OK)]
     for one in writable:
         if one.version == 2 and "cpu" in one.controllers:

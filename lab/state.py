@@ -139,7 +139,8 @@ def _lock() -> int | None:
 
 
 def create(name: str, whose: Owner) -> Path:
-    """Make the folder of a lab. Its rename is atomic, so it never exists without its mark."""
+    """Make the folder of a lab. The folder gets its name last, so it never exists without its
+    mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
     (new / "mark").write_text(mark_of(name) + "\n")

@@ -29,7 +29,7 @@ die() { say "$*"; exit 1; }
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
-# That package, or another that provides it: php8.2-opcache for php-opcache.
+# True if this package is installed, or a package that provides it: php8.2-opcache for php-opcache.
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
@@ -43,11 +43,11 @@ have_header() {
 
 read -ra compiler <<<"${CC:-gcc}" # it may have arguments: "ccache gcc"
 
-# Whether the compiler finds what a program with this -fsanitize= needs.
+# True if the compiler finds what a program with this -fsanitize= needs.
 have_sanitizer() { # KIND COMPILER...
     local kind=$1 program=$'int main(void) { return 0; }'
     shift
-    # The fuzzer has a main of its own.
+    # The library of the fuzzer has the function main.
     [[ $kind != fuzzer ]] || program='int LLVMFuzzerTestOneInput(void) { return 0; }'
     "$@" -fsanitize="$kind" -xc - -o /dev/null <<<"$program" 2>/dev/null
 }
@@ -80,7 +80,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also if there are no package lists yet: then it is checked after the installation.
+# True also if there are no package lists yet: then make_venv checks the installed version.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -127,7 +127,7 @@ refuse_python() {
 
 name_of_system() { sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release 2>/dev/null || uname -sr; }
 
-# True if it is complete and its Python still exists.
+# True if .venv is complete and its Python still exists.
 venv_is_sound() { [[ -e $venv/.complete ]] && python_is_new_enough "$venv/bin/python"; }
 
 requirements=()
@@ -162,47 +162,47 @@ need_compiler() {
     esac
 }
 
+# Debian packages: the command that succeeds if the package is there, and what it is for.
+readonly tools="\
+gcc              have gcc                compiles C
+make             have make               builds the servers
+libc6-dev        have_header stdio.h     headers of the C library
+uthash-dev       have_header uthash.h    hash tables in C
+libcmocka-dev    have_header cmocka.h    unit tests in C
+liburing-dev     have_header liburing.h  the server io_uring
+musl-tools       have musl-gcc           another C library, Alpine's
+clang            have clang              a second compiler, with a fuzzer
+clang-tidy       have clang-tidy         checks C for mistakes
+shellcheck       have shellcheck         checks shell scripts
+golang-go        have go                 compiles the Go server to compare with
+redis-server     have redis-server       the data of the guestbook
+apache2-utils    have ab                 ab, a load generator
+wrk              have wrk                a load generator that speaks HTTP/1.1
+nginx-light      have nginx              the load balancer of the benchmark
+util-linux       have setpriv            ends child processes with their parent
+util-linux-extra have pivot_root         pivot_root, the roots of the lab's hosts
+iproute2         have ip                 networks of the lab
+openssh-client   have ssh                reaches the other hosts
+openssh-server   have sshd               lets the hosts of the lab be reached
+git              have git                knows which files are the project's
+patch            have patch              changes copies of the sources
+curl             have curl               a client of the tests and of traced servers
+strace           have strace             sees the system calls
+binutils         have addr2line          finds the lines of source
+chromium         have_chromium -         the browser of the tests"
+
 look_for_group() {
+    local wanted=() lists=() package command argument reason
     case $1 in
-    build)
-        need_compiler
-        need make "builds the servers" have make
-        need libc6-dev "headers of the C library" have_header stdio.h
-        need uthash-dev "hash tables in C" have_header uthash.h
-        ;;
-    read) need_python bench ;; # reads results, runs no server
-    bench)
-        need redis-server "the data of the guestbook" have redis-server
-        need apache2-utils "ab, the load" have ab
-        need util-linux "ends child processes with their parent" have setpriv
-        need nginx-light "the load balancer of the benchmark" have nginx
-        need_python bench
-        ;;
-    openloop) # see install_oha
-        need gcc "links the tool of the open loop" have gcc
-        need libc6-dev "headers of the C library" have_header stdio.h
-        ;;
-    hosts)
-        need git "knows which files are the project's" have git
-        need openssh-client "reaches the other hosts" have ssh
-        need openssh-server "lets the hosts of the lab be reached" have sshd
-        need iproute2 "networks of the lab" have ip
-        need util-linux-extra "pivot_root, the roots of the lab's hosts" have pivot_root
-        need_python hosts
-        ;;
+    build) need_compiler; wanted=(make libc6-dev uthash-dev) ;;
+    read) lists=(bench) ;; # reads results, runs no server
+    bench) wanted=(redis-server apache2-utils util-linux nginx-light); lists=(bench) ;;
+    openloop) wanted=(gcc libc6-dev) ;; # see install_oha
+    hosts) wanted=(git openssh-client openssh-server iproute2 util-linux-extra); lists=(hosts) ;;
     test)
-        need libcmocka-dev "unit tests in C" have_header cmocka.h
-        need liburing-dev "the server io_uring" have_header liburing.h
-        need libc6-dev "headers of the C library" have_header stdio.h
-        need musl-tools "another C library, Alpine's" have musl-gcc
-        need patch "follows docs/how-to/add-a-page.md" have patch
-        need git "knows which files are the project's" have git
-        need curl "a client of the tests" have curl
-        need strace "sees the system calls" have strace
-        need redis-server "the data of the guestbook" have redis-server
-        need apache2-utils "ab, a client of the tests" have ab
-        need chromium "the browser of the tests" have_chromium
-        need_python bench test site
+        wanted=(libcmocka-dev liburing-dev libc6-dev musl-tools patch git curl strace redis-server
+            apache2-utils chromium)
+        lists=(bench test site)
         ;;
     sanitize) # the name depends on the compiler: see look_again
         case ${compiler[*]} in
@@ -213,36 +213,23 @@ look_for_group() {
         esac || true
         ;;
     fuzz)
-        need clang "a compiler with a fuzzer" have clang
+        wanted=(clang)
         if have clang; then need "$(clang_runtime)" "the fuzzer" have_sanitizer fuzzer clang; fi
         ;;
-    lint)
-        need git "knows which files are the project's" have git
-        need clang "a second compiler" have clang
-        need clang-tidy "checks C for mistakes" have clang-tidy
-        need shellcheck "checks shell scripts" have shellcheck
-        need libcmocka-dev "unit tests in C" have_header cmocka.h
-        need liburing-dev "the server io_uring" have_header liburing.h
-        need_python bench lint site
-        ;;
-    site) need_python bench site ;;
-    trace)
-        need strace "sees the system calls" have strace
-        need binutils "finds the lines of source" have addr2line
-        need curl "a client of what is traced, and of the course" have curl
-        ;;
-    fault)
-        need patch "puts a fault into a copy" have patch
-        need git "knows which files are the project's" have git
-        ;;
-    similar) need_python bench similar ;; # compares the submissions of a class
-    compare)
-        need golang-go "compiles the Go server to compare with" have go
-        ;;
-    peers) need wrk "a load generator that speaks HTTP/1.1" have wrk ;;
+    lint) wanted=(git clang clang-tidy shellcheck libcmocka-dev liburing-dev); lists=(bench lint site) ;;
+    site) lists=(bench site) ;;
+    trace) wanted=(strace binutils curl) ;;
+    fault) wanted=(patch git) ;;
+    similar) lists=(bench similar) ;; # compares the submissions of a class
+    compare) wanted=(golang-go) ;;
+    peers) wanted=(wrk) ;;
     package:*) need "${1#package:}" "a reference server" installed "${1#package:}" ;;
     *) die "unknown group '$1'. Groups: $groups" ;;
     esac
+    while read -r package command argument reason; do
+        [[ " ${wanted[*]} " != *" $package "* ]] || need "$package" "$reason" "$command" "$argument"
+    done <<<"$tools"
+    ((${#lists[@]} == 0)) || need_python "${lists[@]}"
 }
 
 # ---- Getting it ----
@@ -376,19 +363,19 @@ install_browser() {
     say "downloading Chromium with playwright: the browser of the tests (about 300 MB)"
     "$venv/bin/python" -m playwright install --with-deps chromium >&2 ||
         say "playwright could not download Chromium; see its message above. The tests that need" \
-            "a browser will be skipped. Any google-chrome will do as well."
+            "a browser will be skipped. An installed google-chrome can be used, too."
 }
 
 have_oha() { have oha || [[ -x build/tools/bin/oha || -x $HOME/.cargo/bin/oha ]]; }
 
-# It needs a newer Rust than most distributions have, so cargo is not installed here.
+# oha needs a newer Rust than most distributions have, so this script does not install cargo.
 install_oha() {
     local cargo quiet=()
     if have_oha; then return; fi
     cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
     if [[ ! -x $cargo ]]; then
-        say "the open loop needs oha, which is compiled with cargo, which is not here. Install Rust" \
-            "(it needs no root):"
+        say "the open loop needs oha. To compile it, cargo is needed, which is not installed." \
+            "Install Rust (this needs no root):"
         printf '    %s\n' "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal" \
             "scripts/setup.sh openloop" >&2
         say "Or put an oha of your own in the PATH: https://github.com/hatoo/oha/releases"
@@ -396,7 +383,7 @@ install_oha() {
     fi
     say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \
         "build/tools; this takes some minutes, once"
-    exec 8<scripts/setup.sh # or two at a time would do it twice
+    exec 8<scripts/setup.sh # a lock: two at a time would compile it twice
     flock 8
     [[ -t 2 ]] || quiet=(--quiet) # without a terminal, no progress
     if ! have_oha; then
@@ -416,7 +403,7 @@ look_again() { # GROUP...
     missing=() reasons=() requirements=() python=
     for group in "$@"; do look_for_group "$group"; done
     for package in "${missing[@]}"; do
-        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, and does not do"
+        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, but does not have what is missing"
     done
     if ((${#missing[@]})); then install_packages; fi
 }
@@ -430,7 +417,7 @@ main() {
         look_again "$@"
     fi
     if ((${#requirements[@]})); then
-        exec 9<scripts/setup.sh # two at a time (make -j) would spoil each other's .venv
+        exec 9<scripts/setup.sh # a lock: two at a time (make -j) would damage .venv
         flock 9
         make_venv
         install_requirements

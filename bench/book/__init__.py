@@ -3,7 +3,7 @@
 
     source         a C file as passages: a comment and its code
     render         pieces of HTML: a source, what is new since another file, two side by side
-    directive      the lines of a document that stand for such a piece, or for the newest curve
+    directive      the lines of a document that are replaced by such a piece, or by the newest curve
     glossary       links from words to their entries
     site           hooks of MkDocs, which makes the web site (mkdocs.yml)
     course         slides, speaker notes and sheets, with the expected results of the sheets

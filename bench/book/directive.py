@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Directives: lines of a document that begin with two colons and stand for a piece of HTML.
+"""Directives: lines of a document that begin with two colons. A piece of HTML replaces each.
 
 :: source FILE [since FILE]     the whole annotated file; marks what is new since the other
 :: function FILE NAME           one function of it, with its comment
@@ -100,7 +100,7 @@ def _drawn(study: Study, begun: str) -> str:
     made = catalogue(study)
     specs = [made.picture("rates", scenario, theme) for theme in (0, 1)]
     drawn = [vl_convert.vegalite_to_svg(spec) for spec in specs if spec]
-    # A screen reader presents it as one picture with a text, not as hundreds of marks.
+    # A screen reader presents the chart as one picture with a text, not as hundreds of marks.
     caption = f"The newest curve here, begun {begun}: <code>make bench</code>."
     pictures = "".join(
         f'<div class="{kind}" role="img" aria-label="{escape(made.titles()["rates"])}">'

@@ -18,7 +18,8 @@ KEPT_AROUND = 2
 ESSAY_FROM = 8
 """The number of lines by which a comment may be longer than its code."""
 ESSAY_WIDE = 64
-"""The letters in a line of a drawing; a wider drawing would be cut off next to the code."""
+"""The largest number of letters in a line of a drawing next to the code. A wider one would be cut
+off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """The number of unchanged lines in a row from which they are folded."""
 
@@ -163,7 +164,7 @@ def _prose(comment: list[str]) -> str:
     parts = []
     for drawn, lines in paragraphs(comment):
         if drawn:
-            # On a narrow page it scrolls, so the keyboard must be able to reach it.
+            # On a narrow page the drawing scrolls, so the keyboard must be able to reach it.
             drawing = escape("\n".join(lines))
             parts.append(f'<pre role="img" aria-label="A drawing" tabindex="0">{drawing}</pre>')
         else:

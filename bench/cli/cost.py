@@ -24,7 +24,8 @@ PAGE = "cost.html"
 
 
 def run(words: Sequence[str]) -> int:
-    """Return the exit status: 0 done, 1 in part, 128 + n after signal n. Raises UserError."""
+    """Return the exit status: 0 all results valid, 1 not all, 128 + n after signal n. Raises
+    UserError."""
     wanted = study("cost")
     chosen = _parser(wanted).parse_args(words)
     if chosen.markdown and not chosen.markdown.parent.is_dir():

@@ -88,7 +88,8 @@ RENAMED = {
     "targets": Renamed("report", "--targets"),
 }
 OLD_BASELINES = re.compile(r"(^|,|^--|^1-)floor(?=s$|-|$)")
-"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. They work as long."""
+"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. They work until the next
+version."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

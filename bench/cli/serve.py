@@ -8,11 +8,11 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
 
+from bench.host.process import ERRORS, OUTPUT
 from bench.host.project import ROOT
 from bench.host.signals import SignalWatch
 from bench.live.look import Look
@@ -47,29 +47,29 @@ def run(words: Sequence[str]) -> int:
         room = RoomPage(Room(questions()), options.room, options.room_port)
     with SignalWatch() as watch, ExitStack() as stack:
         try:
-            running = [
+            started = [
                 _started(server, port, options, watch, stack)
                 for server, port in zip(servers, ports, strict=True)
             ]
-            live = Live([one.look() for one in running], options.live_port, room)
+            live = Live([look for look, _ in started], options.live_port, room)
             stack.callback(live.close)
-            _say_where(running, live)
-            while all(one.server.running() for one in running):
-                for one in running:
-                    one.pass_on()
+            _say_where(live)
+            while not (ended := [one for one in started if not one[1].running()]):
+                for _, process in started:
+                    _print_output(process)
                 watch.sleep(LOOK_SECONDS)
         except Interrupted as interrupted:
             return 0 if interrupted.number == signal.SIGINT else interrupted.exit_status
-    ended = next(one for one in running if one.ended_early)
-    print(f"{ended.name} ended by itself with status {ended.status}.", file=sys.stderr)
+    look, process = ended[0]
+    print(f"{look.name} ended by itself with status {process.exit_status}.", file=sys.stderr)
     return 1
 
 
 def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
-) -> "_Running":
-    """Start a server and its Redis; both end with the stack. May raise UserError, NoFigure or
-    Interrupted."""
+) -> tuple[Look, RunningServer]:
+    """Start a server and its Redis; both end with the stack. Return the server with its observer
+    for the live page. May raise UserError, NoFigure or Interrupted."""
     redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
     own = stack.enter_context(redis)
     own.prepare()
@@ -77,17 +77,27 @@ def _started(
     if options.redis_delay:
         url = stack.enter_context(SlowRedis(url, options.redis_delay, (), watch)).url
     conditions = NO_CONDITIONS._replace(workers=options.workers or 0)
-    place = Place(url, ROOT, port, conditions)
-    one = _Running(server.name, RunningServer(server, place, (), watch), url, own.private)
-    stack.callback(one.end)
-    one.pass_on()
-    return one
+    process = RunningServer(server, Place(url, ROOT, port, conditions), (), watch)
+    stack.callback(_print_output, process)
+    stack.callback(process.stop)
+    _print_output(process)
+    said = lines_of(process.stdout).get("architecture", server.name)
+    summary = said.removeprefix(f"{server.name}: ")
+    look = Look(server.name, summary, process.url, process.pid, url, own.private)
+    return look, process
 
 
-def _say_where(running: Sequence["_Running"], live: Live) -> None:
-    """Print the addresses, which end the servers' own lines."""
-    urls = " and ".join(one.server.url for one in running)
-    ends = "the server and its" if len(running) == 1 else "the servers and their"
+def _print_output(process: RunningServer) -> None:
+    """Print the lines that the server has written since the last call."""
+    for stream, file in ((OUTPUT, sys.stdout), (ERRORS, sys.stderr)):
+        print(process.next_lines(stream), end="", file=file, flush=True)
+
+
+def _say_where(live: Live) -> None:
+    """Print the addresses, after the lines of the servers."""
+    looks = live.watch.looks
+    urls = " and ".join(look.url for look in looks)
+    ends = "the server and its" if len(looks) == 1 else "the servers and their"
     students = f"Students predict at {live.room.url}\n" if live.room else ""
     print(
         f"\nOpen {urls} in a browser. "
@@ -137,45 +147,6 @@ def port_number(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise UserError(f"{text!r} is not a port number from 0 to 65535")
     return int(text)
-
-
-@dataclass
-class _Running:
-    """A server that has been started, and how much of its output has been printed."""
-
-    name: str
-    server: RunningServer
-    redis_url: str
-    """The URL of its Redis."""
-    redis_is_ours: bool
-    shown: dict[str, int] = field(default_factory=lambda: {"stdout": 0, "stderr": 0})
-    ended_early: bool = False
-    status: int | None = None
-
-    def pass_on(self) -> None:
-        """Print its new output."""
-        for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
-            text = getattr(self.server, name)
-            print(text[self.shown[name] :], end="", file=stream, flush=True)
-            self.shown[name] = len(text)
-
-    def end(self) -> None:
-        """End it and print the rest of its output."""
-        self.ended_early = not self.server.running()
-        self.status = self.server.stop().status
-        self.pass_on()
-
-    def look(self) -> Look:
-        """Return its observer for the live page."""
-        said = lines_of(self.server.stdout).get("architecture", self.name)
-        return Look(
-            name=self.name,
-            summary=said.removeprefix(f"{self.name}: "),
-            url=self.server.url,
-            pid=self.server.pid,
-            redis_url=self.redis_url,
-            redis_is_ours=self.redis_is_ours,
-        )
 
 
 def require_free(port: int) -> None:

@@ -30,8 +30,8 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""The command has a separate connection, which ends with it. Limits for logins that were raised
-after the other connections began apply to it."""
+"""Options of ssh that give the sweep a connection of its own, which ends with the sweep. Such a new
+connection gets the limits for logins that Ansible has raised."""
 
 
 def find(name: str) -> Path:
@@ -78,7 +78,7 @@ def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> in
     directly. Without a terminal the end of its standard input ends it; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
-        # It gets no session of its own, because it needs the terminal.
+        # The sweep gets no session of its own, because it needs the terminal.
         process = subprocess.Popen(guarded(on_load_host(host, [SWEEP, *options], terminal=True)))
         return _wait(process, watch, process.terminate)
     words = [SWEEP, "--attended", *options]
@@ -122,8 +122,8 @@ def _wait(
 
 DEPLOY = ROOT / "deploy"
 TIMEOUT = 3.0
-"""Seconds that Ansible has to react to Ctrl-C by itself. A signal to us alone is passed on after
-it."""
+"""The seconds in which Ansible can react to Ctrl-C by itself. After them, a signal that only we got
+is passed on."""
 
 
 class Playbook:
@@ -265,7 +265,7 @@ def play(options: argparse.Namespace) -> int:
 
 
 def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Nothing is removed before the check has passed, because it may belong to another user's sweep.
+    # Before the check has passed, nothing is removed: the files may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"

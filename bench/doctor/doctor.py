@@ -195,7 +195,7 @@ def show(lines: Sequence[DoctorLine], out: Console) -> None:
 
 
 def show_fixes(lines: Sequence[DoctorLine], out: Console) -> None:
-    """Print each line that is not well, and its fix."""
+    """Print each check that has failed, and its fix."""
     for line in lines:
         if line.state in ("warning", "impossible"):
             sign, style = SIGNS[line.state]

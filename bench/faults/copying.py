@@ -43,15 +43,15 @@ class Incident(BaseModel):
 
 
 class Proof(BaseModel):
-    """The tests below tests/e2e/ that show it."""
+    """The tests below tests/e2e/ that show the fault."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     breaks: str
     """FILE::TEST, which fails with it and with nothing else of this server."""
     says: str
-    """A pattern in that failure: it must fail for this reason and for no other."""
+    """A pattern in the message of that failure: the test must fail for this reason."""
     still: tuple[str, ...] = Field(min_length=1)
-    """Related tests that still pass."""
+    """Related tests that pass with the fault, too."""
 
 
 class Ticket(BaseModel):
@@ -78,7 +78,7 @@ class Ticket(BaseModel):
 
 
 class Fault(Ticket):
-    """What NN.toml says."""
+    """The whole content of NN.toml."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -114,7 +114,7 @@ def fault(number: str) -> Fault:
 
 
 def number_for(student: str) -> str:
-    """Return the number of a fault that depends on a student's id. Equal ids always have the same
+    """Return the number of a fault that depends on a student's id; the same id always has the same
     fault. Raises UserError."""
     known = numbers()
     if not known:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Measures and limits the CPU time of a server: of all its processes and threads, ended children
-included.
+"""Measure and limit the CPU time of a server: of all its processes and threads, including ended
+children.
 
 There are two methods. The total of both is exact, because the kernel counts nanoseconds:
 
@@ -64,7 +64,7 @@ _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
 
 
 class CpuTime(NamedTuple):
-    """Microseconds."""
+    """CPU time in microseconds."""
 
     user: float
     system: float
@@ -83,7 +83,8 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """Counts of a quota's periods so far: those in which a process ran, and throttled ones."""
+    """The numbers of periods of a quota so far: in which a process ran, and in which the group was
+    throttled."""
 
     all: int
     throttled: int
@@ -97,7 +98,7 @@ class Usage(NamedTuple):
     """The microseconds in which they were runnable and none of them ran (PSI); None if the kernel
     does not report it."""
     periods: Periods | None
-    """None without a quota."""
+    """None: there is no quota."""
 
     @property
     def wanted_us(self) -> float | None:
@@ -184,14 +185,15 @@ class Scope(Group):
         return self._folder
 
     def wrap(self, command: Sequence[str]) -> list[str]:
-        """See `Group`."""
+        """Return the command line that runs a program in this scope."""
         period = f"CPUQuotaPeriodSec={PERIOD_US}us"
         wanted = [f"CPUQuota={self._share:.0%}", period, "CPUWeight=10000", "CPUAccounting=yes"]
         limits = [word for one in wanted for word in ("-p", one)]
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
     def close(self) -> None:
-        """See `Group`. If systemd does not know it, it was never created or is removed already."""
+        """Kill all members. If systemd does not know the scope, it was never created or is removed
+        already."""
         with contextlib.suppress(OSError):
             super().close()
 
@@ -262,8 +264,8 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, after which the group and its output are good.
-    The group is removed."""
+    """Return whether a program runs in a new group, and `is_good` accepts the group and the output
+    of the program. Remove the group."""
     try:
         group = make()
     except OSError:

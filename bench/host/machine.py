@@ -216,7 +216,7 @@ class Mount(NamedTuple):
 
 
 class HostCount(NamedTuple):
-    """A host's counters so far. None: unknown."""
+    """The counters of a host so far; None: unknown."""
 
     cpu_s: float
     periods: int | None
@@ -327,7 +327,8 @@ def _cpus(folder: Path, *files: str) -> float | None:
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the group's cpuacct.usage: in `folder` if both controllers are mounted together."""
+    """Return the path of the group's cpuacct.usage. It is in `folder` if the controllers cpu and
+    cpuacct are mounted together."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

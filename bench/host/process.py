@@ -36,10 +36,12 @@ POLL_SECONDS = 0.02
 """The interval of a waiting loop: short compared with a run, long compared with one check."""
 START_POLL_SECONDS = 0.005
 """The interval of a loop that waits for a start, in seconds."""
+OUTPUT, ERRORS = 0, 1
+"""A child's standard output and standard error."""
 FIRST_PORT = 10_000
 ATTEMPTS = 5
 LONG_FILE = 8 << 20
-"""Bytes that are read quickly."""
+"""The number of bytes that this process reads quickly."""
 
 
 Found = TypeVar("Found")
@@ -56,17 +58,17 @@ class Child:
         death_signal: str = "KILL",
         piped: bool = False,
     ) -> None:
-        """Start the program. `death_signal`: sent by the kernel when we end; a program that must
-        end its own children needs one other than KILL. `piped`: see `pipes`."""
+        """Start the program. `death_signal`: the kernel sends it when we end. A program that must
+        end its own children needs a signal other than KILL. `piped`: see `pipes`."""
         self.command = list(command)
-        self._out = tempfile.TemporaryFile()  # noqa: SIM115  closed in end()
-        self._err = tempfile.TemporaryFile()  # noqa: SIM115
-        self._said: tuple[str, str] | None = None
+        self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
+        self._kept: tuple[bytes, bytes] | None = None
+        self._read = [0, 0]
         self._process = subprocess.Popen(
             guarded(command, cpus, death_signal),
             stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if piped else self._out,
-            stderr=self._err,
+            stdout=subprocess.PIPE if piped else self._files[OUTPUT],
+            stderr=self._files[ERRORS],
             bufsize=0,
             cwd=cwd,
             # A command may begin with env or setpriv, which search PATH for the program.
@@ -83,12 +85,28 @@ class Child:
     @property
     def stdout(self) -> str:
         """Return what it has written to standard output so far."""
-        return self._said[0] if self._said else _content(self._out.fileno())
+        return self._written(OUTPUT).decode(errors="replace")
 
     @property
     def stderr(self) -> str:
         """Return what it has written to standard error so far."""
-        return self._said[1] if self._said else _content(self._err.fileno())
+        return self._written(ERRORS).decode(errors="replace")
+
+    def next_lines(self, stream: int) -> str:
+        """Return the whole lines that it has written to OUTPUT or ERRORS since the last call. After
+        `end` the result includes an incomplete last line."""
+        text = self._written(stream, self._read[stream])
+        if not self._kept:
+            text = text[: text.rfind(b"\n") + 1]
+        self._read[stream] += len(text)
+        return text.decode(errors="replace")
+
+    def _written(self, stream: int, start: int = 0) -> bytes:
+        if self._kept:
+            return self._kept[stream][start:]
+        # pread, because a seek would move the file position, which the child shares.
+        descriptor = self._files[stream].fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size - start, start)
 
     def running(self) -> bool:
         """Return whether it still runs. Does not reap the child, so its PID is not reused."""
@@ -108,17 +126,14 @@ class Child:
     ) -> bool:
         """Wait until it ends, calling `meanwhile` several times a second. Return False if it still
         runs after `seconds`. May raise Interrupted."""
-        deadline = time.monotonic() + seconds
-        while self.running():
-            if meanwhile:
+
+        def has_ended() -> bool:
+            running = self.running()
+            if running and meanwhile:
                 meanwhile()
-            if time.monotonic() >= deadline:
-                return False
-            if watch is None:
-                time.sleep(POLL_SECONDS)
-            else:
-                watch.sleep(POLL_SECONDS)
-        return True
+            return not running
+
+        return (watch or SignalWatch()).until(has_ended, seconds, POLL_SECONDS)
 
     def until(
         self, ready: Callable[[], Found | None], seconds: float, watch: SignalWatch
@@ -156,9 +171,9 @@ class Child:
         with contextlib.suppress(ChildProcessError):
             while True:
                 os.waitpid(-self.pid, 0)  # its orphans, if we are the subreaper
-        self._said = (self.stdout, self.stderr)
-        self._out.close()
-        self._err.close()
+        self._kept = (self._written(OUTPUT), self._written(ERRORS))
+        for file in self._files:
+            file.close()
         return ended
 
     @property
@@ -196,12 +211,6 @@ def guarded(
     return [*placed, "setpriv", "--pdeathsig", death_signal, "--", *command]
 
 
-def _content(descriptor: int) -> str:
-    # pread, because a seek would move the file position, which the child shares.
-    size = os.fstat(descriptor).st_size
-    return os.pread(descriptor, size, 0).decode("utf-8", errors="replace")
-
-
 class StartError(NoFigure):
     """The server did not start; the message gives the reason, if possible in the server's words."""
 
@@ -220,7 +229,7 @@ def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line of a text that is not blank, without spaces around it; or ""."""
+    """Return the last line that is not blank, without spaces at its ends; or an empty text."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -242,8 +251,8 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 def free_port(address: str = "127.0.0.1") -> int:
     """Return a port of an address of this host that is free now. May raise OSError.
 
-    It is below the ephemeral range if there is room: a port of that range may be given to any
-    client while a server that should use it again is down."""
+    The port is below the ephemeral range if there is room. The kernel may give a port of that range
+    to any client while a server that will use the port again is down."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -286,9 +295,9 @@ class Helper(Child):
         watch: SignalWatch,
         inside: Sequence[str] = (),
     ) -> None:
-        """Start it and wait for its first line, a number. It starts faster without site-packages
-        (-S). `inside`: a command that starts it in another place. Raises HelperError or
-        Interrupted."""
+        """Start the module and wait for its first line, a number. It starts faster without
+        site-packages (-S). `inside`: the words of a command that starts it, for example in another
+        namespace. Raises HelperError or Interrupted."""
         super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
             if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):

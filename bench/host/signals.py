@@ -2,9 +2,9 @@
 """Handles SIGINT (Ctrl-C), SIGTERM and SIGHUP at safe places.
 
 If a handler raised an exception, it could interrupt us between the start of a process and the line
-that stores it; the process would be left over. So a handler only stores the signal, and waiting
-loops call `check()` several times a second. The cleanup does not call it, so a second Ctrl-C cannot
-interrupt the cleanup.
+that stores it. The process would then be left over. So a handler only stores the signal, and
+waiting loops call `check()` several times a second. The cleanup does not call it, so a second
+Ctrl-C cannot interrupt the cleanup.
 """
 
 import signal

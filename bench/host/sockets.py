@@ -2,7 +2,7 @@
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
 sock_diag(7) returns the sockets of one port. If it does not work (a kernel without that module, a
-sandbox), all are read from /proc/net/tcp. After a load test that is a text of 20 MB, and it lacks
+sandbox), all sockets are read from /proc/net/tcp. After a load test this file has 20 MB. It lacks
 the size of a listener's accept queue.
 """
 
@@ -29,7 +29,8 @@ STATES = (
     "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
-"""<net/tcp_states.h>; the last is a connection of which only the SYN has been received."""
+"""The names of the states in <net/tcp_states.h>. The last one is that of a connection of which only
+the SYN has been received."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -169,7 +170,7 @@ def accept_queue(port: int) -> int:
 
 def own_backlog(ports: Container[int]) -> int | None:
     """Return the smallest backlog that a listener on these ports has passed to listen(), if it is
-    below the kernel's limit. None: it is not below, or unknown."""
+    below the kernel's limit. None: it is not below the limit, or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

@@ -96,15 +96,16 @@ class Burst(NamedTuple):
     longest: float
     """The longest wait of one of its requests in seconds."""
     ended: float
-    """Seconds since its end; 0 until then."""
+    """The seconds since the burst ended; 0 while it runs."""
 
 
 class Waits(NamedTuple):
     """The longest waits of visitors in seconds, and which other clients are active."""
 
     page: float
-    """For the guestbook."""
+    """The longest wait for the guestbook."""
     file: float
+    """The longest wait for a file."""
     still: float
     """The longest wait of a visitor that is not served yet."""
     silent: int

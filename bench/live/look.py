@@ -10,21 +10,21 @@ from urllib.parse import urlsplit
 from bench.live import tasks, waits
 from bench.live.clients import VISITOR_EVERY, Clients
 from bench.live.tasks import Counters
-from bench.live.verdict import RECENT_SECONDS, verdict
+from bench.live.verdict import RECENT_SECONDS, Tasks, verdict
 from bench.live.waits import Sleep
 from bench.records.store import Json
 
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
-"""Looking at a thousand processes takes long; then it is done less often, so that it takes no more
-than this part of one processor."""
+"""The largest share of one processor for the observations. To observe a thousand processes takes
+long, so this is done less often."""
 LONGEST_PAUSE = 3.0
 RATES_SHOWN = 80
 
 
 @dataclass
 class Look:
-    """Observes one server, and stores since when each wait lasts."""
+    """Observes one server, and stores when each wait began."""
 
     name: str
     summary: str
@@ -33,13 +33,11 @@ class Look:
     pid: int
     redis_url: str
     redis_is_ours: bool
-    """No other program uses this Redis, so it may be slowed down."""
+    """Whether no other program uses this Redis, so that a button may slow it down."""
     _sleeps: dict[int, Sleep] = field(default_factory=dict)
     _rates: deque[float] = field(default_factory=lambda: deque(maxlen=RATES_SHOWN))
     _before: tuple[float, int] | None = None
-    _alone: bool = True
-    _has_loop: bool = False
-    _has_threads: bool = False
+    _tasks: Tasks = field(default_factory=Tasks)
 
     def __post_init__(self) -> None:
         self._ports = [urlsplit(url).port or 0 for url in (self.url, self.redis_url)]
@@ -60,21 +58,17 @@ class Look:
         groups = waits.groups_of_tasks(found, seen, names, self._sleeps, now)
         clients = waits.groups_of_connections(seen, names, now)
         waited = self.clients.waits(RECENT_SECONDS)
-        self._alone &= len(found) == 1
-        self._has_threads |= processes < len(found)
-        self._has_loop |= any(group.kind == "all" for group in groups)
+        self._tasks = Tasks(
+            self._tasks.alone and len(found) == 1,
+            self._tasks.has_loop or any(group.kind == "all" for group in groups),
+            "threads" if processes < len(found) else self._tasks.kind,
+        )
         return said | {
             "processes": processes,
             "threads": len(found),
             "groups": [asdict(group) for group in groups],
             "clients": [asdict(group) for group in clients],
-            "verdict": verdict(
-                groups,
-                waited,
-                alone=self._alone,
-                has_loop=self._has_loop,
-                tasks="threads" if self._has_threads else "processes",
-            ),
+            "verdict": verdict(groups, waited, self._tasks),
             "connections": seen.states,
             "queue": {"waiting": seen.queue, "room": seen.room, "unread": seen.unread},
             "rate": self._rate(now),

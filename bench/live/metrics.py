@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The same figures as on the page, for Prometheus and other collectors."""
+"""The figures of the page, for Prometheus and other collectors."""
 
 from typing import Any
 

@@ -35,8 +35,8 @@ from bench.report.page.look import template_of
 QUESTIONS = ROOT / "course" / "questions.toml"
 PREDICTIONS_MOST = 500
 FROM_ADDRESS_MOST = 100
-"""All students have one address if the helper runs behind a NAT, such as that of a virtual
-machine."""
+"""The largest number of predictions from one address. All students have the same address if the
+helper runs behind a NAT, for example in a virtual machine."""
 
 
 class RoomQuestion(BaseModel):
@@ -154,7 +154,8 @@ class Room:
 CONNECTIONS_MOST = 64
 FROM_ADDRESS_AT_ONCE = 16
 REQUEST_SECONDS = 5.0
-"""The timeout for the whole request, in seconds; single late bytes do not extend it."""
+"""The timeout for the whole request, in seconds; a client that sends single bytes does not extend
+it."""
 REQUEST_BYTES_MOST = 8192
 ACCEPT_PAUSE = 0.01
 """Seconds after each accepted connection. A flood of connections waits in the backlog, so the
@@ -197,7 +198,7 @@ class RoomPage(ThreadingHTTPServer):
         self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer it in a thread, if there are not too many of them."""
+        """Answer a request in a thread, or close its connection if there are too many requests."""
         time.sleep(ACCEPT_PAUSE)
         busy = [address for address, _ in list(self._began.values())]
         if len(busy) >= CONNECTIONS_MOST or busy.count(client_address[0]) >= FROM_ADDRESS_AT_ONCE:
@@ -207,7 +208,7 @@ class RoomPage(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End requests that take too long; called twice a second."""
+        """End requests that take too long; `serve_forever` calls this twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
                 with suppress(OSError):  # it has ended meanwhile

@@ -4,10 +4,10 @@
 It reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
 of a descriptor; see proc(5).
 
-`Counters` are the requests that a server has answered, without asking it. The servers count in
-memory that all their processes share (lib/ops.h). A user who may trace a process may
-read its memory; this does not stop it. The counters are found by their content: in each of them the
-requests are the sum of its responses.
+`Counters` reads how many requests a server has answered, without a request to the server. The
+servers count in memory that all their processes share (lib/ops.h). A user who may trace a process
+may read its memory. Reading does not stop the process. The counters are found by their content: in
+each of them the number of requests is the sum of its responses.
 """
 
 import os
@@ -133,7 +133,7 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
         try:
             call, arguments = call_in((folder / "syscall").read_text())
             ran = int((folder / "schedstat").read_text().split()[0])
-        except OSError:  # others than its parent may not know
+        except OSError:  # no permission: this process is not its parent
             channel = text_of(folder / "wchan").removeprefix("0")  # 0: in none
     return Task(pid, number, runs, call, arguments, channel, ran)
 

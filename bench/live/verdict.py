@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The page's sentences on a server, from its own observations only."""
+"""The page's sentences on a server, from the observations of this page only."""
 
 import math
+from typing import NamedTuple
 
 from bench.live.clients import Burst, Waits
 from bench.live.waits import WaitGroup
@@ -15,41 +16,46 @@ SLOW_SECONDS = 0.2
 """A guestbook that takes longer waits for Redis."""
 
 
-def verdict(
-    groups: list[WaitGroup], waits: Waits, *, alone: bool, has_loop: bool, tasks: str = "threads"
-) -> str:
-    """Return some sentences; empty before the first visitor. `alone`: no second thread has
-    been seen; `has_loop`: a thread was in a call that waits for several clients; `tasks`:
-    "processes" if none has been seen with several threads."""
-    redis = _redis(waits, tasks, alone=alone, has_loop=has_loop)
-    silent = _silent(groups, waits, tasks, redis, alone=alone, has_loop=has_loop)
-    burst = _burst(waits.burst, tasks, alone=alone, has_loop=has_loop)
+class Tasks(NamedTuple):
+    """What has been seen of the processes and threads of a server so far."""
+
+    alone: bool = True
+    """No second process or thread has been seen."""
+    has_loop: bool = False
+    """A thread was in a call that waits for several clients."""
+    kind: str = "processes"
+    """The word for them: "threads" after a process has been seen with several of them."""
+
+
+def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
+    """Return some sentences; empty before the first visitor."""
+    redis = _redis(waits, tasks)
+    silent = _silent(groups, waits, tasks, redis)
+    burst = _burst(waits.burst, tasks)
     return " ".join(text for text in (silent or redis, burst) if text) or _usual(waits)
 
 
-def _silent(
-    groups: list[WaitGroup], waits: Waits, tasks: str, redis: str, *, alone: bool, has_loop: bool
-) -> str:
+def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> str:
     """Return what silent clients do to the others; `redis`: the sentence on a slow Redis."""
     threads = sum(group.count for group in groups)
     held = sum(group.count for group in groups if group.silent)
     stuck = waits.still > STUCK_SECONDS
     if held:
         by = "a silent client" if held == 1 else "silent clients"
-        if alone:
+        if tasks.alone:
             others = ", so all visitors wait, too." if stuck else "."
             return f"The only process waits for {by}{others}"
-        who = f"{held} of {threads} {tasks} {'waits' if held == 1 else 'wait'} for {by}."
-        if stuck and not redis:  # otherwise they may wait for Redis only
-            return f"{who} Visitors wait until one of the {tasks} is free."
-        return f"{who} {redis or f'Other {tasks} serve the visitors.'}"
-    if redis or stuck or not (waits.silent and has_loop):
+        who = f"{held} of {threads} {tasks.kind} {'waits' if held == 1 else 'wait'} for {by}."
+        if stuck and not redis:  # with a slow Redis they may wait for Redis only
+            return f"{who} Visitors wait until one of the {tasks.kind} is free."
+        return f"{who} {redis or f'Other {tasks.kind} serve the visitors.'}"
+    if redis or stuck or not (waits.silent and tasks.has_loop):
         return ""
     text = "An event loop waits for all clients at once: the silent ones block no other client."
     return f"{text} {_took(waits)}" if waits.page and waits.file else text
 
 
-def _burst(burst: Burst | None, tasks: str, *, alone: bool, has_loop: bool) -> str:
+def _burst(burst: Burst | None, tasks: Tasks) -> str:
     if burst is None or burst.ended > RECENT_SECONDS:
         return ""
     if burst.done < burst.asked:
@@ -58,12 +64,12 @@ def _burst(burst: Burst | None, tasks: str, *, alone: bool, has_loop: bool) -> s
     if burst.good < burst.asked:
         failed = burst.asked - burst.good
         return f"{failed} of {burst.asked} requests of the burst got an error or no answer."
-    if has_loop:
+    if tasks.has_loop:
         how = "An event loop served all these clients in turn"
-    elif alone:
+    elif tasks.alone:
         how = "No second process or thread was seen"  # a child may have been too quick
     else:
-        how = f"Each client had one of the {tasks} for itself"
+        how = f"Each client had one of the {tasks.kind} for itself"
     took = f"each took up to {_time(burst.longest)}"
     return f"All {burst.asked} requests of the burst are answered; {took}. {how}."
 
@@ -78,22 +84,23 @@ def _usual(waits: Waits) -> str:
     return f"All visitors are served. {_took(waits)}" if waits.page and waits.file else ""
 
 
-def _redis(waits: Waits, tasks: str, *, alone: bool, has_loop: bool) -> str:
+def _redis(waits: Waits, tasks: Tasks) -> str:
     page, file = waits.page, waits.file
     if not waits.redis_is_slow or page < SLOW_SECONDS or not file:
         return ""
     if file > page / 4:
         why = (
             "The only process waits for Redis, and all other clients wait behind it"
-            if alone and not has_loop
+            if tasks.alone and not tasks.has_loop
             else "Clients that need no Redis wait, too"
         )
-    elif has_loop:
+    elif tasks.has_loop:
         why = "An event loop waits for Redis and all clients at once: only the guestbook is slow"
-    elif alone:
+    elif tasks.alone:
         why = "The only process waits for Redis"
     else:
-        why = f"Only the {tasks} that serve the guestbook wait for Redis; others serve the files"
+        serving = f"Only the {tasks.kind} that serve the guestbook"
+        why = f"{serving} wait for Redis; others serve the files"
     return f"{why}. {_took(waits)}"
 
 

@@ -2,10 +2,10 @@
 """What each connection, process and thread of a server waits for, in words; and groups of those
 that wait for the same event.
 
-The server need not cooperate. The kernel knows the system call in which a task sleeps. It knows for
-each connection which side has sent last, and what is not read yet, but not whether a request is
-complete. The helper knows this for its own clients only; for others the page says that they have no
-response yet.
+The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
+connection it knows which side has sent last, and what is not read yet, but not whether a request is
+complete. The helper knows that only for its own clients. For other clients the page says that they
+have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -97,8 +97,9 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """A command has been sent to Redis, and no reply has come since; or both in one step of the
-    kernel's timer, as when the next command follows a reply."""
+    """Whether a command has been sent to Redis and no reply has come since. It is also true if both
+    have happened in one step of the kernel's timer, for example a reply and then the next
+    command."""
     open: list[Socket] = field(default_factory=list)
     """The connections whose clients have not left."""
 

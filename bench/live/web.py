@@ -44,11 +44,17 @@ ACTIONS: dict[str, Callable[[Clients], None]] = {
 """The actions that may be posted; each applies to every server."""
 
 
-class Live:
+class Live(ThreadingHTTPServer):
     """The HTTP server of the page. Call `close` at the end."""
 
+    daemon_threads = True
+
     def __init__(self, looks: list[Look], port: int, room: RoomPage | None = None) -> None:
-        """Listens on the port, or on any free one if that is taken. Raises OSError."""
+        """Listen on the port, or on any free port if it is in use. Raises OSError."""
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError:
+            super().__init__((ADDRESS, 0), _Handler)
         self.watch = Watch(looks)
         self.room = room
         self._actions: dict[str, Callable[[], None]] = {
@@ -58,16 +64,14 @@ class Live:
             self._actions["/live/room/show"] = room.room.show
             for place in range(len(room.room.questions)):
                 self._actions[f"/live/room/ask/{place}"] = partial(room.room.ask, place)
-        self._http = _listening(port)
-        self._http.live = self
-        self.url = f"http://{ADDRESS}:{self._http.server_port}{PAGE}"
+        self.url = f"http://{ADDRESS}:{self.server_port}{PAGE}"
         self.pages = threading.BoundedSemaphore(PAGES_MOST)
-        threading.Thread(target=self._http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def close(self) -> None:
         """End the HTTP server, the observations and everything that the buttons started."""
-        self._http.shutdown()
-        self._http.server_close()
+        self.shutdown()
+        self.server_close()
         if self.room:
             self.room.close()
         self.watch.close()
@@ -102,20 +106,8 @@ class Live:
             self.watch.watch(-1)
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    live: Live
-
-
-def _listening(port: int) -> _Http:
-    try:
-        return _Http((ADDRESS, port), _Handler)
-    except OSError:
-        return _Http((ADDRESS, 0), _Handler)
-
-
 class _Handler(PageHandler):
-    server: _Http
+    server: Live
 
     def do_GET(self) -> None:  # noqa: N802
         path = urlsplit(self.path).path
@@ -124,11 +116,11 @@ class _Handler(PageHandler):
         elif path == "/":
             self.answer(HTTPStatus.FOUND, headers={"Location": PAGE})
         elif path == PAGE:
-            self.answer(HTTPStatus.OK, HTML, self.server.live.page())
+            self.answer(HTTPStatus.OK, HTML, self.server.page())
         elif path in FILES:
             self.answer_file(path)
         elif path == "/metrics":
-            text = text_of(self.server.live.watch.now())
+            text = text_of(self.server.watch.now())
             self.answer(HTTPStatus.OK, CONTENT_TYPE_LATEST, text)
         elif path == "/live/events":
             self._events()
@@ -138,7 +130,7 @@ class _Handler(PageHandler):
     def do_POST(self) -> None:  # noqa: N802
         if not self._is_ours():
             self.answer(HTTPStatus.FORBIDDEN)
-        elif self.server.live.act(self.path):
+        elif self.server.act(self.path):
             self.answer(HTTPStatus.NO_CONTENT)
         else:
             self.answer(HTTPStatus.NOT_FOUND)
@@ -156,7 +148,7 @@ class _Handler(PageHandler):
     def _events(self) -> None:
         """Send events to the page
         (https://html.spec.whatwg.org/multipage/server-sent-events.html)."""
-        live, self.close_connection = self.server.live, True
+        live, self.close_connection = self.server, True
         with suppress(OSError):  # the page is closed
             if live.pages.acquire(blocking=False):
                 try:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Runs Apache Bench and parses its report. The tests use recorded output.
+"""Run Apache Bench and parse its report.
 
 Its counts of failures include more than their names say (see the source of version 2.4.54):
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
-  for each that ends, until all requests are written; the rest stay idle. A server closes them after
-  its timeout, and ab counts each in place of a request that is in progress. This happens if the
-  last requests take many seconds: an accept queue overflows, or workers wait for silent clients.
+  for each connection that ends, until all requests are written. The last ones stay idle. A server
+  closes them after its timeout, and ab counts each in place of a request that is in progress. This
+  happens if the last requests take many seconds: an accept queue overflows, or workers wait for
+  silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
   requests as sent, but never as done: if no others fail, it waits until its timeout.
 """
@@ -46,12 +47,11 @@ def parse_report(text: str) -> AbFigures | None:
         seconds=_number("Time taken for tests", text) or 0.0,
         requests_per_second=rate,
         mean_ms=_number("Time per request", text) or 0.0,
-        percentiles_ms=_percentiles(text),
     )
 
 
 def parse_percentile_file(text: str) -> dict[str, float]:
-    """Return the percentiles from the file that `ab -e` writes. In the report they are rounded to
+    """Return the percentiles from the file that `ab -e` writes. Those in the report are rounded to
     whole milliseconds, which is too coarse if requests take less than 2 ms."""
     rows = re.findall(r"^(\d+),([\d.]+)$", text, re.MULTILINE)
     return {percent: float(ms) for percent, ms in rows}
@@ -144,11 +144,6 @@ def _failures(text: str) -> dict[str, int]:
     return {kind.lower(): int(number) for kind, number in pairs}
 
 
-def _percentiles(text: str) -> dict[str, float]:
-    rows = re.findall(r"^\s+(\d+)%\s+(\d+)(?: \(longest request\))?$", text, re.MULTILINE)
-    return {percent: float(ms) for percent, ms in rows}
-
-
 KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 
 
@@ -185,7 +180,7 @@ def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
     """Return the outcome with the figures from the output and the files of an ab that has ended."""
     figures = parse_report(ran.report)
     precise = parse_percentile_file(text_of(folder / "percentiles.csv"))
-    if figures and precise:
+    if figures:
         figures.percentiles_ms = {p: precise[p] for p in KEPT_PERCENTILES if p in precise}
     return replace(
         ran,

@@ -160,9 +160,10 @@ class Late(NamedTuple):
 
 
 def exchanges_of(text: str) -> list[Exchange | Late]:
-    """Return the visitors' output; an incomplete last line is left out."""
-    lines = text[: text.rfind("\n") + 1].splitlines()[1:]
-    return [Late(*one) if len(one) == 2 else Exchange(*one) for one in map(json.loads, lines)]
+    """Return the content of whole lines of the visitors' output, without the number at its
+    beginning."""
+    said = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
+    return [Late(*one) if len(one) == 2 else Exchange(*one) for one in said]
 
 
 def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outcome, str]:
@@ -418,7 +419,7 @@ def sent(connection: socket.socket, data: bytes) -> bool:
 
 
 def received(connection: socket.socket) -> bytes | None:
-    """Return the next bytes; none (b"") at the end or after an error, None if none came yet."""
+    """Return the next bytes: b"" at the end or after an error, None if no byte has come yet."""
     try:
         return connection.recv(65536)
     except BlockingIOError:

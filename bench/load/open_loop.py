@@ -27,7 +27,7 @@ DATABASE = "requests.sqlite"
 CORRECTED = "oha --latency-correction: from when a request was due"
 UNCORRECTED = "oha --db-url: from when a request was sent"
 PROGRESS = "Storing results to"
-"""The beginning of a line of oha that is not an error."""
+"""The beginning of a line in oha's standard error that reports no error."""
 
 
 class OhaSummary(BaseModel):

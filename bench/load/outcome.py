@@ -48,15 +48,15 @@ class Outcome:
     """Its exit status."""
     timed_out: bool = False
     message: str = ""
-    """Its standard error; of a named generator the line that names the error."""
+    """Its standard error; after `Generator.read` only the line that names the error."""
     report: str = ""
     """Its whole standard output."""
     figures: AbFigures | WrkFigures | OpenLoopFigures | None = None
     """Its figures; None if it has not reported them."""
     completed: int | None = None
-    """Requests completed, also if there are no figures; None: unknown."""
+    """The number of completed requests, also if there are no figures; None: unknown."""
     body_bytes: int | None = None
-    """The bodies of all responses, if only the generator of the open loop reports them."""
+    """The bytes of the bodies of all responses; only the open loop's generator reports them."""
     memory: MemoryFigures | None = None
     """The memory of the connections, if this process has measured it."""
     latency: Latency | None = None

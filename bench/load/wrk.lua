@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
 -- By itself wrk sends requests for a given time and counts the answers. This script makes it send a
 -- given number and check each answer: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
--- For one thread only: each has its own Lua state, and the first to finish would end all.
+-- It needs one thread: each thread has its own Lua state, and the first to finish would end wrk.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
 local SIGINT, NEVER = 2, 3600 * 1000
@@ -29,7 +29,7 @@ function init(arguments)
 end
 
 -- Returns the milliseconds that a connection waits before its next request. After the last request
--- it waits without end, so that each request gets its answer, and a missing one is detected.
+-- it waits without end, so that each request gets its answer, and a missing answer is detected.
 function delay()
    due = due - at_once
    return due < 0 and NEVER or 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Runs wrk: the closed loop over HTTP/1.1, for servers without keep-alive in HTTP/1.0.
+"""Run wrk: the closed loop over HTTP/1.1, for servers without keep-alive in HTTP/1.0.
 
 By itself wrk sends requests for a given time, counts the answers, and silently opens a connection
 again if it is closed. wrk.lua makes it send a given number of requests and check the status, the

@@ -80,7 +80,7 @@ runnable."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
-    """Return the usage between two readings. nginx starts and ends no process in this time."""
+    """Return the usage between two readings. nginx starts and ends no process between them."""
     used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
     cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
     waits = [wanted for _, wanted in used if wanted is not None]

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
 """A proxy in front of Redis: it delays each reply by a fixed time, or sends false ones.
 
-It is started as `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`
-(ADDRESS to listen on, HOST and PORT of the real Redis; with `split`, the last byte of what arrives
-together is sent a little later); it prints its port when it listens, and runs until it is ended. It
-delays without limiting the rate: replies that arrive together also leave together, so a pipelined
-connection is delayed once, not once for each reply.
+The command is `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`: the
+ADDRESS to listen on, and HOST and PORT of the real Redis. With `split`, the last byte of the data
+that arrives together is sent a little later. The proxy prints its port when it listens, and runs
+until a signal ends it. It delays without limiting the rate: replies that arrive together also leave
+together, so a pipelined connection is delayed once, not once for each reply.
 
 With `split`, a command with the word MISMATCHED gets a reply of a wrong type. If a client sends
 another command on that connection, it gets an unexpected reply first, as after a timeout. Without
 `split` any user's text may have this word.
 
-After SIGUSR1 it lies. It cuts all connections, so that no false reply overtakes a true one. On new
-connections no command reaches Redis, and each gets the next false reply. SIGUSR2 ends this. No
-false reply can be taken for a successful RPUSH. A server that reports a stored remark meanwhile has
-assigned a reply to the wrong command.
+After SIGUSR1 it sends false replies. It cuts all connections, so that no false reply overtakes a
+true one. On new connections no command reaches Redis, and each command gets the next false reply.
+SIGUSR2 ends this. No false reply looks like the reply to a successful RPUSH. So a server that
+reports a stored remark meanwhile has assigned a reply to the wrong command.
 
 It has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
@@ -40,7 +40,7 @@ REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 MISMATCHED, MISMATCH, LATE = b"mismatched", b"*0\r\n", b":99\r\n"
 HALF = b"*2\r\n$5\r\nhal"
-"""The connection ends after it."""
+"""The proxy closes the connection after this half of a reply."""
 
 
 class Proxy:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis;
-and a slow or lying one in front of another.
+and a proxy in front of it with slow or false replies.
 
 In an existing Redis nothing is deleted or overwritten; only the pages change it: a visit to the
 guestbook increments `visitor_count`.
@@ -307,8 +307,8 @@ def configuration(
         "daemonize": "no",
         "dir": f'"{folder}"',
         "logfile": '""',
-        # Both are as high as the descriptors allow (Redis lowers them itself), so they do not limit
-        # a server that opens one connection for each of its workers.
+        # Redis lowers the next two limits to what the descriptors allow. So they do not limit a
+        # server that opens one connection for each of its workers.
         "maxclients": "100000",
         "tcp-backlog": "65535",
     }

@@ -3,8 +3,8 @@
 
 orders                the orders to an agent, and its reports
 `station`             the agent in this process
+agent                 the agent on another host, and the connection to it
 footprint, sampling   observe a load: time and memory; calls and stacks
 survey                what is installed on a host
-remote, agent         the agent on another host
 site                  the testbed of a sweep, and the file that names its hosts
 """

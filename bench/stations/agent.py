@@ -1,26 +1,291 @@
 # SPDX-License-Identifier: MIT
-"""The agent on another host: `python -m bench.stations.agent` reads requests from standard input
-and writes replies to standard output. `remote` has the messages.
+"""The agent on another host, and the sweep's connection to it: a request and its reply are lines
+of JSON.
 
-When its standard input ends (the sweep has ended, was killed or cannot be reached), the agent ends
-all that it started and itself. If it is killed, the kernel ends its children. During a load it
-samples the servers without requests.
+    {"number": 7, "call": "start_slow_redis", "words": ["redis://10.77.0.4:6379", 5.0]}
+    {"number": 7, "result": "redis://10.77.0.4:41234"}
+    {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
+
+A call is a method of `LocalStation`, whose types are those of the words and of the result. The
+first request is `hello`: both sides must have the same source files. Otherwise a sweep would
+compare different versions of a server or different measurements.
+
+`python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
+replies to standard output. During a load it samples the servers without requests. When its standard
+input ends (the sweep has ended, was killed or cannot be reached), the agent ends all that it
+started and itself. If the agent is killed, the kernel ends its children.
 """
 
 import contextlib
+import functools
 import os
+import re
 import select
 import sys
-from typing import BinaryIO
+import time
+from typing import Annotated, Any, BinaryIO, get_type_hints
 
-from pydantic import ValidationError, validate_call
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+    validate_call,
+)
 
+from bench.host.kernel import REST_SECONDS
+from bench.host.process import Child, HelperError, StartError, last_line
+from bench.host.project import source_digest
 from bench.host.signals import SignalWatch
 from bench.records.environment import Placement
-from bench.records.errors import Interrupted, UserError
+from bench.records.errors import Interrupted, NoFigure, UserError
 from bench.records.inherited import forget_foreign_variables
-from bench.stations.remote import ERRORS, JSON, TIMEOUTS, Failure, Lines, Question, Reply
+from bench.stations import orders
 from bench.stations.station import LocalStation
+from bench.subjects.running import STOP_SECONDS
+from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
+
+LONGEST_LINE = 4_000_000
+"""The maximum length of a line in bytes; a reply has a few thousand."""
+CLOSE_SECONDS = 30.0
+"""The time limit for an agent to end what it started."""
+LOST_SECONDS = 2.0
+"""The time limit for a lost agent, which perhaps does not see that its connection is closed."""
+SHOWN = 120
+"""The maximum length of output that an error message quotes."""
+
+TIMEOUTS = {
+    "hello": 60.0,
+    "survey": 1200.0,  # it may build reference servers
+    "start_redis": 40.0,
+    "make_room": REST_SECONDS + 30.0,
+    "start_slow_redis": 20.0,
+    "start_servers": 2 * SERVER_SECONDS,  # for one server; each further server adds the same time
+    "start_balancer": 60.0,
+    "begin": 40.0,
+    "end": 120.0,  # perf script needs up to 60 s
+    "weigh": 30.0,
+    "stop_run": 2 * STOP_SECONDS + 20.0,
+}
+"""The calls, and the timeouts of their replies in seconds. Each must be longer than the timeouts on
+the agent's host."""
+
+ERRORS: dict[str, type[Exception]] = {
+    one.__name__: one for one in (UserError, StartError, HelperError, OSError)
+}
+"""The exceptions that an agent reports, by the name in its reply."""
+
+
+JSON: TypeAdapter[Any] = TypeAdapter(Any)
+"""Converts any result to JSON."""
+
+
+class Question(BaseModel):
+    """A request to the agent."""
+
+    number: int
+    call: str
+    words: list[JsonValue] = []
+
+
+class Failure(BaseModel):
+    """The error of a request."""
+
+    kind: str
+    text: str
+
+
+class Reply(BaseModel):
+    """A reply of the agent."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    number: int
+    result: JsonValue = None
+    error: Failure | None = None
+
+
+class Lines:
+    """The lines that arrive at a descriptor."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._received = b""
+
+    def next(self, seconds: float) -> bytes | None:
+        """Return the next line, or the beginning of a line that is too long; None after `seconds`.
+        Raises EOFError."""
+        if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
+            piece = os.read(self._descriptor, 65536)
+            if not piece:
+                raise EOFError
+            self._received += piece
+        if b"\n" not in self._received and len(self._received) <= LONGEST_LINE:
+            return None
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+
+def _address(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9.-]*", value):
+        raise ValueError("is not an IPv4 address or host name")
+    return value
+
+
+class LoadHost(BaseModel):
+    """The host that the sweep runs on."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(min_length=1)
+    address: Annotated[str, AfterValidator(_address)]
+    """The address is written into command lines and configurations, so it may contain only letters,
+    digits, dots and hyphens."""
+
+
+class AgentHost(LoadHost):
+    """A host with an agent."""
+
+    agent: list[str] = Field(min_length=1)
+    """The command that starts its agent."""
+
+
+class HostLost(NoFigure, UserError):
+    """A host does not answer, or its reply is not valid. The message names it."""
+
+    label = "host lost"
+
+
+class RemoteStation:
+    """The agent of one host. It has the methods of `LocalStation`."""
+
+    def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
+        """Start the agent; call `greet` before all other methods."""
+        self.name, self._address = host.name, host.address
+        self.lost = ""
+        """The reason why the agent is lost; empty if it is not."""
+        self._watch = watch
+        self._number = 0
+        self._child: Child | None = Child(host.agent, piped=True)
+        self._to, answers = self._child.pipes
+        self._lines = Lines(answers.fileno())
+        os.set_blocking(self._to.fileno(), False)
+
+    def greet(self) -> None:
+        """Check that the agent answers and has the same version. Raises HostLost or Interrupted."""
+        if self._ask("hello", self._address) != source_digest():
+            self._give_up(
+                f"{self.name} has another version of this project: copy the same files to all "
+                "hosts and build there"
+            )
+            raise HostLost(self.lost)
+
+    def __getattr__(self, name: str) -> "functools.partial[Any]":
+        """Return a method of `LocalStation` that asks the agent."""
+        if name not in TIMEOUTS:
+            raise AttributeError(name)
+        return functools.partial(self._ask, name)
+
+    def stop_run(self) -> orders.Stopped:
+        """End all that was started for this run, and return how. The agent of a lost host does this
+        without an order."""
+        if self._child is None:
+            return orders.Stopped()
+        watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this
+        try:
+            found: orders.Stopped = self._ask("stop_run")
+        except HostLost:
+            return orders.Stopped()
+        finally:
+            self._watch = watch
+        return found
+
+    def close(self, timeout: float = CLOSE_SECONDS) -> None:
+        """End the agent, which ends all that it started; kill it after the time limit in seconds.
+        May be called twice."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        for pipe in child.pipes:
+            with contextlib.suppress(OSError):
+                pipe.close()
+        child.wait(timeout)
+        child.end(0.0)
+
+    def _ask(self, name: str, *words: object) -> Any:
+        """Send a request and return the result. The host is lost if the reply is not valid or late,
+        or if a signal ends the wait."""
+        if self._child is None:
+            raise HostLost(self.lost or f"the agent on {self.name} has ended")
+        self._number += 1
+        question = Question(
+            number=self._number, call=name, words=JSON.dump_python(words, mode="json")
+        )
+        times = next((one.instances for one in words if isinstance(one, orders.ServerOrder)), 1)
+        try:
+            self._send(question.model_dump_json().encode() + b"\n")
+            answer = self._answer(time.monotonic() + TIMEOUTS[name] * times, name)
+        except HostLost as lost:
+            self._give_up(str(lost))
+            raise
+        except BaseException:
+            self._give_up(f"a signal ended the wait for the reply of {self.name}")
+            raise
+        if answer.error:
+            raise ERRORS.get(answer.error.kind, HostLost)(f"{self.name}: {answer.error.text}")
+        result = get_type_hints(getattr(LocalStation, name))["return"]
+        try:
+            return TypeAdapter(result).validate_python(answer.result)
+        except ValidationError:
+            self._give_up(f"the agent on {self.name} sent an incomplete reply to {name}")
+            raise HostLost(self.lost) from None
+
+    def notice_end(self) -> None:
+        """Mark the host as lost if its agent has ended. Its Redis ends with it, so the first error
+        may be one of Redis."""
+        if self._child is not None and not self._child.running():
+            self._give_up(f"the agent on {self.name} has ended")
+
+    def _give_up(self, why: str) -> None:
+        self.lost = why
+        self.close(LOST_SECONDS)
+
+    def _send(self, line: bytes) -> None:
+        """Send a request; a request fits into the pipe. If the agent has ended, `_answer` fails and
+        gives the reason."""
+        with contextlib.suppress(OSError, ValueError):
+            self._to.write(line)
+
+    def _answer(self, deadline: float, name: str) -> Reply:
+        """Return the reply to the last request; skip older replies."""
+        while (left := deadline - time.monotonic()) > 0:
+            self._watch.check()
+            try:
+                line = self._lines.next(min(left, 0.05))
+                answer = Reply.model_validate_json(line) if line is not None else None
+            except EOFError:
+                raise HostLost(self._why_gone()) from None
+            except ValidationError:
+                said = (line or b"")[:SHOWN].decode(errors="replace").strip()
+                text = f"the agent on {self.name} sent a line that is not a reply: {said!r}"
+                raise HostLost(text) from None
+            if answer and answer.number in (self._number, -1):
+                return answer
+        raise HostLost(f"the agent on {self.name} sent no reply to {name} in {TIMEOUTS[name]:g} s")
+
+    def _why_gone(self) -> str:
+        """Return an error message with the last line that the agent, or ssh, has written."""
+        assert self._child
+        self._child.wait(1.0)
+        said, status = last_line(self._child.stderr), self._child.exit_status
+        how = f" (status {status})" if status is not None else ""
+        return f"the agent on {self.name} has ended{how}: {said[:SHOWN] or 'no error message'}"
+
+
+# ---- The agent ----
 
 LOOK_SECONDS = 0.1
 HANG_UP = 1

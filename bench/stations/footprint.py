@@ -47,9 +47,11 @@ LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
 """The maximum share of the time for sampling."""
 ALL_THE_WORK = 0.9
-"""If tasks used this share of the CPU time, they did all the work; clocks differ by the rest."""
+"""Tasks that used at least this share of the CPU time did all the work. The rest can be a
+difference of the two clocks."""
 MOST_LOOKED_AT = 64
-"""If there are more processes, this many random ones are sampled, and the sum is scaled up."""
+"""The largest number of processes in a sample. If there are more, random ones are sampled, and
+the sum is scaled up."""
 
 
 class TaskUse(NamedTuple):
@@ -60,8 +62,8 @@ class TaskUse(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """The counters that are read before and after the load; those of the servers last, so that they
-    contain little else."""
+    """The counters that are read before and after the load. Those of the servers are read last, so
+    that they include little more than the load."""
 
     host: HostCount
     redis_wanted: list[float | None]
@@ -88,8 +90,9 @@ def rollup(pid: int) -> dict[str, int]:
 def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
-    """Return the context switches of tasks that ran all the time; `spent`: the CPU time of all.
-    None if tasks that came and went did a part of the work, because their switches are unknown."""
+    """Return the context switches of the servers' tasks between two readings. `spent`: the CPU time
+    of all tasks. None if tasks that came and went did a part of the work, because their switches
+    are unknown."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -122,7 +125,7 @@ def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
 def page_faults_of(pids: Sequence[int]) -> int:
     """Return the page faults of some processes and of their reaped children: minflt, cminflt,
     majflt and cmajflt of proc_pid_stat(5)."""
-    stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: it has ended
+    stats = (text_of(Path("/proc", str(pid), "stat")) for pid in pids)  # empty: no such process
     return sum(sum(map(int, text.rpartition(")")[2].split()[7:11])) for text in stats)
 
 

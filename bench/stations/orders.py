@@ -36,7 +36,7 @@ class Surveyed(BaseModel):
 
 
 class ServerOrder(BaseModel):
-    """An order to start instances of a server and wait until they listen."""
+    """An order to start some instances of a server and wait until they listen."""
 
     subject: str
     instances: int = 1
@@ -53,7 +53,7 @@ class Switches(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """The kernel's counts for reaped servers and their reaped children."""
+    """The usage of reaped servers and of their reaped children, as counted by the kernel."""
 
     cpu: CpuTime
     switches: Switches
@@ -67,13 +67,14 @@ class ServersUse(BaseModel):
     used: list[Usage | None]
     """By server: the usage of all its processes."""
     switches: Switches | None = None
-    """The context switches of all; None if tasks came and went, see `Lifetime` for those."""
+    """The context switches of all servers; None if tasks came and went: then those of `Lifetime`
+    are used."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
     seconds: float
     """The duration of the observation: the load with the readings before and after it."""
     busy: float | None
-    """The busy share of their CPUs, with all processes."""
+    """The share of time in which any process used the servers' CPUs."""
     cpus: int
     """The number of CPUs that they are bound to; 0: not bound."""
     spread: int = 0

@@ -100,9 +100,10 @@ def _frames(stacks: Mapping[Stack, int], least: float) -> list[Frame]:
 # ---- Samples by perf ----
 
 RATE = 4999
-"""Samples a second: not a multiple of the kernel's tick, to avoid sampling in step with it."""
+"""Samples per second. The number is not a multiple of the kernel's tick rate, so samples do not
+always fall on ticks."""
 STACK_BYTES = 4096
-"""The bytes of each stack that perf copies to find the callers up to main(): the servers are built
+"""The bytes of each stack that perf copies, to find the callers up to main(): the servers are built
 without frame pointers."""
 FRAME_POINTERS = ("--call-graph", "fp")
 """Go programs have frame pointers. Go's unwind tables are compressed, so perf finds no callers
@@ -369,8 +370,8 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
-"""If it is 1, a process may trace only its descendants; ptrace(2), "ptrace_scope". strace and the
-server are both children of this process."""
+"""If this setting is 1, a process may trace only its descendants: ptrace(2), "ptrace_scope". strace
+may not trace the server then, because both are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 

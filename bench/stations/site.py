@@ -30,7 +30,7 @@ from bench.records.figures import Role
 from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders
-from bench.stations.remote import AgentHost, LoadHost, RemoteStation
+from bench.stations.agent import AgentHost, LoadHost, RemoteStation
 from bench.stations.station import LocalStation
 from bench.subjects.subject import Subject
 
@@ -85,7 +85,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class _Member:
-    """A host of the testbed."""
+    """A host of the testbed, with its agent."""
 
     role: Role | None
     """None: it has all roles."""
@@ -104,15 +104,14 @@ class Site:
         placement: Placement,
         hosts: Hosts | None = None,
         programs: Path | None = None,
-        find: Callable[[str], Subject] | None = None,
     ) -> None:
         """Start the agents of all hosts; without hosts, all roles are on this machine. Raises
         HostLost or Interrupted. `programs`: the folder of the servers' executables, on this
-        machine; `find` returns servers by name."""
+        machine."""
         self.hosts, self.placement, self.watch = hosts, placement, watch
         self._programs = (programs,) if programs and not hosts else ()
         address = hosts.load.address if hosts else "127.0.0.1"
-        self.load = LocalStation(watch, placement, address, find)
+        self.load = LocalStation(watch, placement, address)
         roles = hosts.all() if hosts else [(None, HERE)]
         self._members = [_Member(role, host, self.load) for role, host in roles]
         try:
@@ -281,8 +280,8 @@ class Site:
         return self._of("nginx")[0].station.start_balancer(order)
 
     def begin(self) -> None:
-        """Start to observe the servers, and read the counters before the load; servers last, so
-        that they contain little else. Raises StartError."""
+        """Start to observe the servers, and read the counters before the load. Those of the servers
+        are read last, so that they include little more than the load. Raises StartError."""
         for one in sorted(self._members, key=lambda one: one.role == "server"):
             one.station.begin()
 

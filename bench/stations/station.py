@@ -2,7 +2,7 @@
 """Start, observe and end the servers, nginx and Redis of one host.
 
 On one machine, the sweep uses a `LocalStation` in its own process. With several hosts, the agent of
-each host (`agent`) has one, and the sweep calls the same methods through `remote`.
+each host has one, and the sweep calls the same methods through `RemoteStation` (`agent`).
 
 A run is: start_servers (start_slow_redis before, start_balancer after it), make_room if needed,
 begin, the load (with any number of `look`), end, stop_run. Redis runs until `close`.
@@ -10,7 +10,7 @@ begin, the load (with any number of `look`), end, stop_run. Redis runs until `cl
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.host.accounting import (
@@ -38,19 +38,14 @@ class LocalStation:
     another host HostLost."""
 
     def __init__(
-        self,
-        watch: SignalWatch,
-        placement: Placement,
-        address: str = "127.0.0.1",
-        find: Callable[[str], Subject] | None = None,
+        self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
     ) -> None:
         """`placement`: servers are bound in turn to its CPUs for servers, all other processes to
-        the other CPUs. `address`: the address to listen on. `find` returns servers by name."""
+        the other CPUs. `address`: the address to listen on."""
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
-        self._find = find or self._known
-        self._found: dict[str, Subject] = {}
-        """The servers of past surveys, by name."""
+        self.known: dict[str, Subject] = {}
+        """The servers of past surveys, by name; `start_servers` finds others by itself."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -62,7 +57,7 @@ class LocalStation:
         self._balancer: Balancer | None = None
         self._servers: list[RunningServer] = []
         self._run = contextlib.ExitStack()
-        """What is removed after the servers have ended."""
+        """Closes and removes what belongs to this run, after the servers have ended."""
         self._observed: Observation | None = None
 
     def __enter__(self) -> "LocalStation":
@@ -84,11 +79,8 @@ class LocalStation:
         UserError if a server is missing."""
         surveyed = survey(subjects, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
-        self._found |= {subject.name: subject for subject in surveyed.subjects}
+        self.known |= {subject.name: subject for subject in surveyed.subjects}
         return surveyed
-
-    def _known(self, name: str) -> Subject:
-        return self._found.get(name) or select([name])[0]
 
     def start_redis(self) -> str:
         """Start a Redis server and return its URL. Raises UserError."""
@@ -109,7 +101,8 @@ class LocalStation:
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
         """Start servers, for one run, and return their URLs. Raises StartError or OSError."""
-        subject, conditions = self._find(order.subject), order.conditions
+        subject = self.known.get(order.subject) or select([order.subject])[0]
+        conditions = order.conditions
         own, everywhere = self._placement.server, conditions.cores == "all"
         every = [*own, *self._placement.load]
         profile = profiles_itself(subject, conditions.mode)

@@ -25,8 +25,8 @@ WORDS_FOR_YES = frozenset({"y", "yes"})
 
 
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the packages of each reference server that lacks a program, by its name. (apt skips
-    those that are installed.)"""
+    """Return the packages of each reference server that lacks a program, by the server's name. They
+    include installed packages, which apt skips."""
     found = _references(subjects)
     return {one.name: one.packages for one in found if one.packages and one.lacks()}
 
@@ -36,7 +36,7 @@ def bytes_to_fetch(packages: Sequence[str]) -> int | None:
     apt does not know them."""
     if shutil.which("apt-get") is None:
         return None
-    # It is not "install", which does not accept `golang-go (>= 2:1.21~)`.
+    # "satisfy", because "install" does not accept `golang-go (>= 2:1.21~)`.
     words = ["--print-uris", "--quiet=2", "--yes", "--no-install-recommends", "satisfy"]
     done = subprocess.run(
         ["apt-get", *words, "--", *packages], capture_output=True, text=True, env=_plain()
@@ -50,8 +50,9 @@ def sum_of_uris(text: str) -> int:
 
 
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
-    """Return the megabytes that the build of each reference server will download, by item.
-    `wanted`: servers whose packages will be installed. Others that lack a program are not built."""
+    """Return the megabytes that the build of each reference server will download, by server and
+    item. `wanted`: servers whose packages will be installed. A server that lacks a program and is
+    not among them is not built."""
     able = (one for one in _references(subjects) if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.fetches}
     return {name: each for name, each in found.items() if each}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Plans the runs of a sweep."""
+"""Make the list of the runs of a sweep from plans."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL = 100
 ORDER_RUNS = 3
-"""The default sweep ends with a ranking at one level, with enough runs to separate differences from
-noise."""
+"""The default sweep ends with a ranking at one level. It has so many runs at this level that a
+difference can be distinguished from noise."""
 SLICE = 0.2
 """The CPU quota of each server in the default sweep, as a share of a core: ab and Redis need two to
 four times as much CPU time for a request as the fastest server, and must not be the limit."""
@@ -30,14 +30,14 @@ FULL_LEVELS = (
 )
 FULL_REQUESTS = 10_000
 FULL_REQUESTS_HIGH = 30_000
-"""The number of runs at levels above 1,000."""
+"""The number of requests at levels above 1,000."""
 FULL_RUNS = 3
 FULL_TIMEOUT = 120.0
 
 FEWER_FOR = frozenset({"iterative", "forking"})
 FEWER = 5
-"""These two are so slow that a fifth of the requests is enough; with all requests they would take
-most of the time of a sweep."""
+"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are so
+slow that this is enough; otherwise they would take most of the time of a sweep."""
 
 
 USUAL = Conditions(DEFAULT_WORKLOAD)
@@ -59,8 +59,8 @@ def runs_of(plan: Plan) -> int:
 
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
-    """Return the seconds after which a run is stopped: short only for the default ladder. It
-    includes the time that a server needs for `waits` replies of a delayed Redis, one after
+    """Return the seconds after which a run is stopped: few for the default levels, more for others.
+    They include the time that a server needs for `waits` replies of a delayed Redis, one after
     another."""
     if plan.timeout:
         return plan.timeout
@@ -70,8 +70,8 @@ def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
 
 
 def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
-    """Return the plans of the default sweep: one level with enough runs for a ranking, and the rest
-    of the short ladder once. `quota`: of each server."""
+    """Return the plans of the default sweep: one level with enough runs for a ranking, and the
+    other default levels with one run. `quota`: the CPU quota of each server."""
     varied = {"quota": (quota,)} if quota else {}
     rest = tuple(level for level in SHORT_LEVELS if level != ORDER_LEVEL)
     usual = replace(plan, varied=varied, timeout=SHORT_TIMEOUT)
@@ -84,8 +84,8 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """Return the number of requests of a run: at least the level, because ab rejects fewer; in the
-    open loop its rate times its time. `share`: of the usual number, see `Workload`."""
+    """Return the number of requests of a run: at least the level, because ab rejects fewer. In the
+    open loop it is the rate times the duration. `share`: of the usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)

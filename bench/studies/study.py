@@ -164,7 +164,7 @@ class Measure(Size):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return its names for the option --only."""
+        """Return the names of the entry for the option --only."""
         return (self.part,) if self.part else self.workloads
 
     def only(self, part: str) -> "Measure":
@@ -176,9 +176,9 @@ class Measure(Size):
         return Measure.model_validate({**self.model_dump(), "mode": "closed"})
 
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
-        """Return its servers, each once. `chosen`: servers of the project; none: the default.
-        Others of the project are left out, except those of an ablation or an experiment. If the
-        entry is about servers of the project, at least one of them must be left."""
+        """Return the servers of the entry, each once. `chosen`: servers of the project; none: the
+        default. Other servers of the project are left out, except in an ablation or an experiment.
+        If the entry names servers of the project and all of them are left out, it has no server."""
         ours, project = server_names(chosen), {*discover()}
         named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
         every = tuple(dict.fromkeys(x for x in named if x not in self.but))
@@ -217,12 +217,12 @@ class DeclaredStudy(StudyWords, Size):
 
     @property
     def level(self) -> int | None:
-        """Return its first number of connections."""
+        """Return the first number of connections of the study."""
         return self.levels[0] if self.levels else None
 
     @property
     def profiles(self) -> bool:
-        """Return whether a profiler samples some of its runs."""
+        """Return whether a profiler samples some of the study's runs."""
         return any("sampled" in one.varied.get("mode", ()) for one in self.measure)
 
     def parts(self, full: bool) -> tuple[Plan, ...]:
@@ -245,8 +245,8 @@ class DeclaredStudy(StudyWords, Size):
         return PeerStudy(measured=measured, **said)
 
     def resized(self, requests: int | None, runs: int | None, level: int | None) -> "DeclaredStudy":
-        """Return the study with other numbers (None: its own). Entries with numbers of their own
-        keep them, but have no more runs than these."""
+        """Return the study with other numbers (None: its own). An entry with numbers of its own
+        keeps them, but has at most `runs` runs."""
         number, levels = requests or self.requests, (level,) if level else self.levels
         if number and levels and (requests or level):
             levels = tuple(min(one, number) for one in levels)
@@ -260,8 +260,8 @@ class DeclaredStudy(StudyWords, Size):
     def narrowed(
         self, only: Sequence[str], servers: Sequence[str]
     ) -> tuple["DeclaredStudy", list[str]]:
-        """Return the study of these parts and these servers of the project (none: all), and a
-        reason for each part that has no server left."""
+        """Return the study with only these parts and these servers of the project (none: all), and
+        the reason for each part that has no server left."""
         entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
         if only:
             entries = tuple(x.only(name) for name in only for x in self.measure if name in x.parts)

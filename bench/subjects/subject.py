@@ -98,9 +98,10 @@ class Subject:
     workloads: frozenset[str] | None = None
     """The workloads that it serves; None: all."""
     announces: bool = True
-    """Whether it takes port 0 and prints a `url` line when it listens; if not, we try its port."""
+    """Whether it accepts port 0 and prints a `url` line when it listens. If not, `RunningServer`
+    connects to its port until it listens."""
     ready: str = ""
-    """A path that returns an error until it is ready; "": it is ready when it listens."""
+    """A path that returns an error until the server is ready; "": it is ready when it listens."""
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
@@ -112,8 +113,9 @@ class Subject:
     has_workers: bool = False
     """Whether it uses --workers, as declared in its folder."""
     stalled_by: str | None = None
-    """The number of silent clients that blocks all others, as declared in its folder (and tested by
-    the end-to-end tests): "none" (no number), "one", as many as its "workers". None: unknown."""
+    """The number of silent clients that blocks all other clients: "none" (no number does), "one",
+    or as many as its "workers". None: unknown. The server's folder declares it, and the end-to-end
+    tests check it."""
 
     def serves(self, workload: str) -> bool:
         """Return whether it serves the workload of this name."""

@@ -24,7 +24,7 @@ SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
 
 
 Lengths = dict[tuple[str, bool], int]
-"""The length of a server's whole answer for its baseline, by workload and keep-alive."""
+"""The length that the answer of a baseline must have, in bytes, by workload and keep-alive."""
 
 
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:

@@ -36,10 +36,11 @@ KEPT_SHARE = 0.95
 HELD_SHARE = 0.98
 """The least share of the idle connections that are open at the end."""
 LITTLE_ABOVE = 0.15
-"""There are at most as many requests in progress as connections; our clock may be wrong by this."""
+"""At most as many requests are in progress as there are connections. Our clock may be wrong by this
+share."""
 LITTLE_BELOW = 0.5
-"""There can be fewer, because ab needs time between two requests of a connection. If fewer than
-half are in progress, ab did not make the planned load."""
+"""Fewer requests than connections can be in progress, because ab needs time between two requests of
+a connection. If there are fewer than half, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 
@@ -389,7 +390,7 @@ def wrong_end(end: Ended) -> str:
 
 
 def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the first text that is not empty, with its instance if there are several."""
+    """Return the first text that is not empty, with the server's instance if there are several."""
     at = next((number for number, text in enumerate(texts) if text), None)
     if at is None or len(ended) == 1:
         return "" if at is None else texts[at]

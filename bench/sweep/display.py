@@ -79,12 +79,12 @@ def outcome_text(run: Run) -> str:
 
 
 class Estimate:
-    """Estimates the remaining time. A run's time is assumed to be proportional to its requests,
-    those of a declared warm-up included."""
+    """Estimates the remaining time. It assumes that the time of a run is proportional to the number
+    of its requests and of the declared warm-up requests."""
 
     def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
-        """`free`: returns whether a run is skipped and takes no time; `warm_ups`: the declared
-        numbers of warm-up requests, by server."""
+        """`free` returns a true value if a run is skipped, so that it takes no time. `warm_ups`:
+        the declared numbers of warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
         """Seconds per request, by server and conditions."""
@@ -107,14 +107,15 @@ class Estimate:
         return min(requests * self._per_request(spec), longest)
 
     def _all_requests(self, one: Run | RunSpec) -> int:
-        """Return the requests that bench.sweep.loading makes, without its short default warm-up."""
+        """Return the number of requests of a run and of its declared warm-up."""
         if one.conditions.asks_once:
             return one.requests
         share = workload_for(one.conditions.workload).share
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
-        """Return the seconds of the same server and conditions, else the server's or whole mean."""
+        """Return the seconds of a request: of the last run with the same server and conditions, or
+        the mean of this server, or the mean of all servers."""
         same = self._known.get((spec.subject, spec.conditions))
         if same is not None:
             return same

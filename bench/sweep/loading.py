@@ -60,9 +60,9 @@ class Loaded:
 
 
 def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
-    """Make at least `requests` warm-up requests (fewer if expensive) to fill caches and open
-    connections to Redis. Return their number; 0 if the memory of connections is measured. Raises
-    NoFigure."""
+    """Make at least `requests` warm-up requests (fewer if they are expensive), so that caches are
+    filled and connections to Redis are open. Return their number; 0 if the memory of connections is
+    measured. Raises NoFigure."""
     if spec.conditions.asks_once:
         return 0
     connections = min(spec.concurrency, WARM_UP_CONNECTIONS)
@@ -70,7 +70,7 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
     twice = WARM_UP_CONNECTIONS if spec.conditions.mode == "traced" else connections
     share = workload_for(spec.conditions.workload).share
     many = max(2 * twice, round(requests * share))
-    # If it has more requests than the run, its timeout is longer.
+    # A warm-up with more requests than the run has a longer timeout.
     timeout = spec.timeout * max(1.0, many / spec.requests)
     load = replace(_load(url, spec, many, connections), any_length=True, timeout=timeout)
     done = GENERATORS[spec.conditions.generator].run(load, site.placement.load, site.watch)

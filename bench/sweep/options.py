@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The options of a sweep: from the command line, and stored so that it can be resumed."""
+"""The options of a sweep: from the command line, or from the results of a sweep to resume."""
 
 import argparse
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,12 +50,14 @@ class SweepOptions(KeptOptions):
     not_wanted: Mapping[str, str] = {}
     """Servers of the studies that the user does not want to install, with reasons, by name."""
     concludes: bool = True
-    """Whether it ends with all rates; False for a command that evaluates the results itself."""
+    """Whether the sweep prints all rates at its end; False for a command that evaluates the results
+    itself."""
     answers: bool = False
-    """Whether no option sets how to measure: the default sweep, which ends with a ranking."""
+    """Whether this is the default sweep, which ends with a ranking: no option sets how to
+    measure."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
-        """Return the options with the runs for a ranking, if no ladder was chosen."""
+        """Return the options with the runs for a ranking, if this is the default sweep."""
         if not self.answers:
             return self
         (part,) = self.parts

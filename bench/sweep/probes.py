@@ -18,7 +18,8 @@ from bench.stations.site import Site
 
 TIMEOUT = 10.0
 PER_ADDRESS = 5_000
-"""Connections from one local address: few of its 28,000 ports, so a free one is found fast."""
+"""The number of connections from one local address. It is small compared with the 28,000 ports of
+the address, so the kernel finds a free port fast."""
 
 
 @contextlib.contextmanager
@@ -74,8 +75,8 @@ HELD_MS = 1_700
 SPARE_SECONDS = 0.2
 """The part of HELD_MS for reading the memory."""
 TIDY_SECONDS = 0.8
-"""The time in which a server releases memory that only the answers needed: longer than
-TRIM_INTERVAL of ops/limits.h."""
+"""The time in which a server releases the memory of its answers: longer than TRIM_INTERVAL in
+ops/limits.h."""
 CALM_SECONDS = 0.1
 """After this time without CPU use, a server has read all requests."""
 

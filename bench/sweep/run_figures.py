@@ -132,9 +132,9 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
 
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
-    """Return the largest CPU demand of an instance; if it is unknown, the usage of their CPUs. With
-    quotas: of the instance nearest to its quota. If servers may use all cores without a quota: the
-    used share of the cores."""
+    """Return the largest CPU demand of an instance; if it is unknown, the usage of the servers'
+    CPUs. With quotas it is the demand of the instance that is nearest to its quota. If servers may
+    use all cores without a quota, it is the used share of the cores."""
     found = []
     for use in _uses(loaded.hosts):
         known = [used for used in use.used if used]
@@ -177,7 +177,8 @@ def _servers(
     requests: tuple[int, int],
     seconds: float,
 ) -> ProcessFigures:
-    """Return the sum of all servers of all hosts; `requests`: of the load, and of their lives."""
+    """Return the sum of all servers of all hosts. `requests`: the numbers of requests during the
+    load and during the servers' whole lives."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
@@ -317,8 +318,8 @@ def of_quota(used: float, throttled: float) -> float:
 
 
 def of_host(host: HostFigures) -> float | None:
-    """Return how near a host was to its limit; 1.0 or more: at the limit. None without a quota,
-    because its CPUs may have been busy with other work."""
+    """Return how near a host was to its limit; 1.0 or more: at the limit. None: the host has no
+    quota, so its CPUs may have been busy with other work."""
     if host.throttled_share is None:
         return None
     return 1.0 + host.throttled_share if host.throttled_share > THROTTLED else host.cpu_share

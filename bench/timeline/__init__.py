@@ -4,7 +4,7 @@
     strace        reads the output of strace(1): calls and process ends
     story         turns calls into a picture: which task made each call, and what it waited for
     recording     the data models of a picture
-    sentence describes the clients' waits, computed from the calls
+    sentence      describes the clients' waits, computed from the calls
     scenarios     the actions of the clients
     record        runs a server under strace during a scenario
     page          reads a recorded trace, writes the HTML page and the file for trace viewers

@@ -23,7 +23,7 @@ TIMEOUT_SECONDS = 8.0
 """A client's timeout."""
 TAKE = 16384
 EVERY_MS = 20
-"""The time between two clients: about what strace needs for the first call of a new process."""
+"""The time between two clients. strace needs about as long for the first call of a new process."""
 
 
 class Step(BaseModel):
@@ -60,7 +60,8 @@ ACTS: dict[str, Callable[[int, int], None]] = {
     "continue_redis": lambda _, redis: os.kill(redis, signal.SIGCONT),
     "kill_a_child": _kill_a_child,
 }
-"""What can happen meanwhile. The arguments are the PIDs of the server and of Redis."""
+"""The events that can happen during a scenario. The arguments are the PIDs of the server and of
+Redis."""
 
 
 class Disturbance(BaseModel):
@@ -81,7 +82,7 @@ class Scenario(BaseModel):
     title: str
     shows: str
     steps: tuple[Step, ...] = Field((), validate_default=True)
-    """In the file only special clients."""
+    """The eight clients; the file has only the special ones."""
     incidents: tuple[Disturbance, ...] = ()
 
     @field_validator("steps")

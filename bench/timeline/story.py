@@ -42,7 +42,7 @@ KINDS: dict[str, Kind] = {
     **dict.fromkeys(("openat2", "openat", "newfstatat", "fstat", "pread64"), Kind.FILE),
 }
 ENDS = ("exit", "exit_group")
-"""Calls that never return and wait for nothing."""
+"""Calls that never return and do not wait for an event."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The attacks: the actions of each, the servers that take part, and the failures that are allowed;
-and the scene of an attack: a running server, its Redis, and crowds.
+"""The attacks: their actions, the servers that take part, and the failures that are allowed; and
+the scene of an attack: a running server, its Redis, and crowds.
 
 attacks.toml has a table for each attack: a crowd, something that happens `during` the attack (a key
 of DURING), or both. Every attack is limited in number and in time.
@@ -32,7 +32,7 @@ from bench.records.workloads import WORKLOADS
 from bench.services.redis_server import SlowRedis
 from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import START_SECONDS, Place, Subject
-from bench.torture.ground import Ground
+from bench.torture.ground import NEAR, Ground
 
 FILE = Path(__file__).with_name("attacks.toml")
 REFILL_SECONDS = 0.3
@@ -41,18 +41,18 @@ FULL_REDIS = 12
 UNDER_WAY = 40
 """Requests that are under way when SIGTERM is sent: fewer than there are workers."""
 ACCEPTED_SECONDS = 0.6
-"""The time for a server to accept all of them. Together with PAUSED_SECONDS it is below the second
-that a new connection to Redis may take."""
+"""The time limit for a server to accept UNDER_WAY connections. Together with PAUSED_SECONDS it is
+shorter than the second that a new connection to Redis may take."""
 PAUSED_SECONDS = 0.2
 """The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
 REDIS_PAGES = frozenset({"guestbook", "sign"})
 LOOPBACK = "127.0.0.1"
 QUIET_SECONDS = 3.0
-"""The time limit for a server to release connections, processes and threads: more than the 2 s for
-which it reads on after an early error."""
+"""The time limit for a server to release connections, processes and threads. After an early error
+response a server continues to read for 2 s, so the limit is longer."""
 SETTLED_SECONDS = 0.06
-"""After this time without a change a server has created all its processes and threads."""
+"""If the number of tasks does not change for this time, a server has created all of them."""
 
 
 class CannotTakePart(Exception):
@@ -69,19 +69,13 @@ def page(name: str) -> Page:
 class AttackScene:
     """A running server for one configuration. Use it in a `with` block."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        ground: Ground,
-        address: str = LOOPBACK,
-        lies: bool = False,
-        limit: str = "",
-    ) -> None:
-        """Start the server and wait until it listens. `lies`: its Redis is a proxy that can send
-        false replies. `limit`: see `Attack`. Raises NoFigure, OSError or Interrupted."""
-        plain, prlimit = subject.command, ["prlimit", f"--{limit}", "--"] if limit else []
+    def __init__(self, subject: Subject, attack: "Attack", ground: Ground) -> None:
+        """Start the server under the conditions of the attack and wait until it listens. Raises
+        NoFigure, OSError or Interrupted."""
+        plain = subject.command
+        prlimit = ["prlimit", f"--{attack.limit}", "--"] if attack.limit else []
         subject = replace(subject, command=lambda place: [*prlimit, *plain(place)])
-        self.subject, self.ground = subject, ground
+        self.subject, self.attack, self.ground = subject, attack, ground
         self.redis, self.watch = ground.redis, ground.watch
         self.crowd_seen: CrowdTally | None = None
         self.ended: list[Ending] = []
@@ -91,9 +85,10 @@ class AttackScene:
         with contextlib.ExitStack() as undo:
             folder = undo.enter_context(tempfile.TemporaryDirectory(prefix="zerohttpd-torture-"))
             url = ground.redis.url
-            if lies:
+            if attack.during == "redis_lying":
                 liar = SlowRedis(url, 0, ground.placement.load, ground.watch)
                 self.liar, url = undo.enter_context(liar), liar.url
+            address = NEAR if attack.far else LOOPBACK
             self._place = Place(redis_url=url, folder=Path(folder), address=address)
             self._start()
             undo.callback(self.stop)
@@ -111,7 +106,7 @@ class AttackScene:
         self.server = RunningServer(self.subject, self._place, cpus, self.watch, group)
         self.port = urlsplit(self.server.url).port or 80
         self._gone = False
-        # After a restart it must have the same port, which its clients use.
+        # After a restart the server must have the same port, which its clients use.
         self._place = replace(self._place, port=self.port)
 
     @property
@@ -143,14 +138,13 @@ class AttackScene:
         kind: str,
         count: int,
         of: Page,
-        *,
-        inside: Sequence[str] = (),
         pause: float = 0.0,
         rounds: int = 0,
     ) -> Iterator[None]:
-        """Run a crowd; its tally is in `crowd_seen` afterwards. `inside`: see `Ground.far_end`;
-        `pause`, `rounds`: see `CrowdOrder`. Raises HelperError if the crowd failed."""
+        """Run a crowd; its tally is in `crowd_seen` afterwards. `pause`, `rounds`: see
+        `CrowdOrder`. Raises HelperError if the crowd failed."""
         order = CrowdOrder(kind, self.host, self.port, count, (of,), pause, rounds)
+        inside = self.ground.far_end if self.attack.far else ()
         with RunningCrowd(order, self.ground.placement.load, self.watch, inside) as crowd:
             yield
         self.crowd_seen = CrowdTally(**crowd.tally())
@@ -175,12 +169,12 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads, before the attack and with some clients. Those that the
-        server always has are not left over, even if it created them late."""
+        """Count processes and threads, before the attack and with some clients. Tasks that the
+        server always has are not left over, even if it has created them late."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return the server's resources in excess of its first state, at the latest after
+        """Return the server's resources that it did not have at first, at the latest after
         QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
         usual = max(self._at_first, self._at_least or self._at_first)
         found = LeftOver()
@@ -300,10 +294,8 @@ class Attack(AttackFacts):
         with contextlib.ExitStack() as stack:
             again = stack.enter_context(DURING[self.during](scene)) if self.during else nothing
             if who := self.crowd:
-                inside = scene.ground.far_end if who.far else ()
                 of = who.wants(scene.subject)
-                crowd = scene.crowd(who.kind, who.count, of, inside=inside, pause=who.pause)
-                stack.enter_context(crowd)
+                stack.enter_context(scene.crowd(who.kind, who.count, of, who.pause))
             yield again
 
 
@@ -312,7 +304,7 @@ def nothing() -> None:
 
 
 def every(seconds: float, act: Again) -> Again:
-    """Return a function that calls `act` if its last call was so many seconds ago."""
+    """Return a function that calls `act`, but at most once in so many seconds."""
     due = 0.0
 
     def again() -> None:
@@ -343,8 +335,8 @@ def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene]
 
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Fill the guestbook with the longest remarks, again and again, because visitors' remarks push
-    them off the page."""
+    """Fill the guestbook with the longest remarks. Repeat this, because the page shows only the
+    newest remarks, and visitors add some."""
     refill = every(REFILL_SECONDS, scene.redis.fill_page)
     refill()
     try:

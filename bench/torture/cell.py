@@ -12,14 +12,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from bench.host.kernel import difference
-from bench.host.process import last_line
+from bench.host.process import OUTPUT, last_line
 from bench.load.crowd import CrowdOrder, Exchange, Late, Tally, exchanges_of
 from bench.load.running import RunningCrowd
 from bench.records.errors import NoFigure
 from bench.records.torture import BACK_SECONDS, SLICE, Phase, Remarks, TortureCell
 from bench.subjects.subject import Subject
-from bench.torture.attacks import LOOPBACK, Attack, AttackScene, CannotTakePart, page
-from bench.torture.ground import NEAR, Ground
+from bench.torture.attacks import Attack, AttackScene, CannotTakePart, page
+from bench.torture.ground import Ground
 
 BACK_SLICES = 2
 BACK_SHARE = 0.5
@@ -68,6 +68,7 @@ def back_after(
 ) -> float | None:
     """Return the seconds after which the server was back, or None if it is not. `usual`: the rate
     of each page before the attack."""
+    answers = [answer for answer in answers if answer.ended >= since]
     by_page = {page: per_slice(good(answers, [page]), since, now) for page in usual}
     bad = per_slice([a for a in answers if a.outcome != "good"], since, now)
     for first in range(len(bad) - BACK_SLICES + 1):
@@ -85,7 +86,8 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time of the first responses, which do not count: the server opens files and connects."""
+"""The time of the first responses, which do not count: in it the server opens files and connects to
+Redis."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85
@@ -108,8 +110,7 @@ class CellTimes:
     gone: float
     """The attack had ended."""
     back: float
-    """The part "after" begins."""
-    end: float
+    """The part "after" begins; it takes CALM_SECONDS."""
     starved: float
     """The seconds before the attack for which the server waited for a CPU."""
 
@@ -125,8 +126,8 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     if not cell.reason:
         try:
             ground.redis.prepare()
-            with scene_for(subject, attack, ground) as scene:
-                attack_it(scene, attack, seconds, cell)
+            with AttackScene(subject, attack, ground) as scene:
+                attack_it(scene, seconds, cell)
         except (NoFigure, CannotTakePart, OSError) as error:
             cell.reason = str(error)
     cell.reason = cell.reason or None
@@ -134,51 +135,54 @@ def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) ->
     return cell
 
 
-def scene_for(subject: Subject, attack: Attack, ground: Ground) -> AttackScene:
-    """Start the server under the attack's conditions. Raises NoFigure, OSError or Interrupted."""
-    address, lies = NEAR if attack.far else LOOPBACK, attack.during == "redis_lying"
-    return AttackScene(subject, ground, address, lies, attack.limit)
-
-
-def attack_it(scene: AttackScene, attack: Attack, seconds: float, cell: TortureCell) -> None:
+def attack_it(scene: AttackScene, seconds: float, cell: TortureCell) -> None:
     """Run the attack and fill the result. Raises CannotTakePart."""
+    attack = scene.attack
     if attack.needs_children and not scene.has_children():
         raise CannotTakePart("has only one process")
     pages = [name for name in PAGES if scene.subject.serves(name)]
+    rated = attack.rated_pages(pages)
     with Visitors(scene, pages, f"{cell.subject}-{cell.attack}") as visitors:
-        times = course(scene, attack, seconds, visitors)
-    fill(cell, visitors, times, attack.rated_pages(pages))
+        times = course(scene, seconds, visitors)
+    visitors.read()
+    fill(cell, visitors, times, rated)
     cell.died = scene.died()
     cell.left_over = scene.left_over()
     scene.stop()
     cell.crowd, cell.ended, cell.killed = scene.crowd_seen, scene.ended, scene.killed
-    cell.wanted = wanted(attack.rated_pages(pages), pages)
-    cell.remarks = remarks(visitors.answers(), scene.redis.remarks())
+    cell.wanted = wanted(rated, pages)
+    cell.remarks = remarks(visitors.answers, scene.redis.remarks())
 
 
 class Visitors(RunningCrowd):
-    """The well-behaved visitors at work. Their output is kept after the `with` block."""
+    """The running process of the well-behaved visitors, and what they have reported."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
+        self.answers: list[Exchange] = []
+        self._late: list[Late] = []
         theirs = tuple(page(name) for name in pages)
         order = CrowdOrder("visitors", scene.host, scene.port, VISITORS, theirs, THINK_SECONDS)
         order = replace(order, timeout=TIMEOUT_SECONDS, mark=mark)
         super().__init__(order, scene.ground.placement.load, scene.watch)
 
-    def answers(self) -> list[Exchange]:
-        """Return all exchanges so far."""
-        return [one for one in exchanges_of(self.stdout) if isinstance(one, Exchange)]
+    def read(self) -> None:
+        """Read what they have reported since the last call."""
+        for one in exchanges_of(self.next_lines(OUTPUT)):
+            if isinstance(one, Exchange):
+                self.answers.append(one)
+            else:
+                self._late.append(one)
 
     def late(self, begin: float, end: float) -> float:
         """Return the seconds between `begin` and `end` in which they got no CPU time."""
-        spans = [one for one in exchanges_of(self.stdout) if isinstance(one, Late)]
+        spans = self._late
         return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
         """Return the rate of each page between `begin` and `end`."""
-        answers = self.answers()
-        return {name: rate(per_slice(good(answers, [name]), begin, end)) for name in self.pages}
+        since = [one for one in self.answers if one.ended >= begin]
+        return {name: rate(per_slice(good(since, [name]), begin, end)) for name in self.pages}
 
     def check(self) -> None:
         """Raise CannotTakePart if their process has ended."""
@@ -186,9 +190,9 @@ class Visitors(RunningCrowd):
             raise CannotTakePart(f"its visitors failed: {last_line(self.stderr)}")
 
 
-def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitors) -> CellTimes:
+def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     """Run the parts before, during and after; return their times. May raise Interrupted."""
-    watch = scene.watch
+    watch, attack = scene.watch, scene.attack
     await_calm(scene, visitors)
     visitors.check()
     before, used = time.monotonic(), scene.server.used()
@@ -204,12 +208,13 @@ def course(scene: AttackScene, attack: Attack, seconds: float, visitors: Visitor
             watch.sleep(AGAIN_SECONDS)
         over = time.monotonic()
     gone = time.monotonic()
+    visitors.read()
     usual = visitors.usual(before, began)
     starved = used.starved_us or 0.0 if used else 0.0
     back = await_back(scene, visitors, usual, gone)
     watch.sleep(max(0.0, back + CALM_SECONDS + LATE_SECONDS - time.monotonic()))
     visitors.check()
-    return CellTimes(before, began, over, gone, back, back + CALM_SECONDS, max(0.0, starved / 1e6))
+    return CellTimes(before, began, over, gone, back, max(0.0, starved / 1e6))
 
 
 def await_calm(scene: AttackScene, visitors: Visitors) -> None:
@@ -219,6 +224,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
     scene.watch.sleep(WARM_SECONDS)
     while time.monotonic() < begun + CALM_TIMEOUT:
         now = time.monotonic() - LATE_SECONDS
+        visitors.read()
         lately = visitors.usual(now - WARM_SECONDS, now)
         if sum(lately.values()) >= CALM_SHARE * wanted(visitors.pages, visitors.pages):
             return
@@ -237,7 +243,8 @@ def await_back(
     """Wait until the server is back, ends, or BACK_SECONDS are over; return the time."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
-        after = back_after(visitors.answers(), usual, gone, now)
+        visitors.read()
+        after = back_after(visitors.answers, usual, gone, now)
         if after is not None:
             return gone + after
         if now > gone + BACK_SECONDS:
@@ -248,15 +255,15 @@ def await_back(
 
 def fill(cell: TortureCell, visitors: Visitors, times: CellTimes, rated: list[str]) -> None:
     """Fill in the figures of a measurement."""
-    answers = visitors.answers()
+    answers, end = visitors.answers, times.back + CALM_SECONDS
     cell.before = phase(answers, times.before, times.attack, rated)
     cell.during = phase(answers, times.attack, times.over, rated)
     cell.settling = phase(answers, times.over, times.back, rated)
-    cell.after = phase(answers, times.back, times.end, rated)
+    cell.after = phase(answers, times.back, end, rated)
     usual = visitors.usual(times.before, times.attack)
-    in_time = min(times.end, times.gone + BACK_SECONDS)
+    in_time = min(end, times.gone + BACK_SECONDS)
     cell.back_after_s = back_after(answers, usual, times.gone, in_time)
-    cell.course = per_slice(good(answers, rated), times.before, times.end)
+    cell.course = per_slice(good(answers, rated), times.before, end)
     cell.starved_s = round(times.starved + visitors.late(times.before, times.over), 3)
     cell.attack_from_s = round(times.attack - times.before, 3)
     cell.attack_to_s = round(times.over - times.before, 3)

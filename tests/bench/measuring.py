@@ -103,7 +103,8 @@ def measured_of(
     if conditions.balancer != "none" and find_program("nginx") is None:
         pytest.skip("nginx is not installed")
     watch, spec = SignalWatch(), RunSpec(subject.name, conditions, 10, 1, requests, timeout)
-    with Site(watch, Placement(server=[], load=[], note=""), find=lambda _: subject) as site:
+    with Site(watch, Placement(server=[], load=[], note="")) as site:
+        site.load.known[subject.name] = subject
         site.redis = NoRedis()  # type: ignore[assignment]
         run, _ = measure(subject, spec, site, {})
     return run

@@ -208,7 +208,7 @@ function state(text, kind) {
 }
 
 function show({ servers, look, room }) {
-  // Other servers, on the port of ours:
+  // If another `make serve` has taken this port, the page needs the panels of its servers.
   if (servers.map((seen) => seen.pid).join(" ") !== document.body.dataset.pids) return location.reload();
   const gone = servers.filter((seen) => seen.gone);
   state(gone.length ? `${gone.map((seen) => seen.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
@@ -243,7 +243,7 @@ document.addEventListener("keydown", (event) => {
   if (button && !button.disabled) press(button);
 });
 
-// Without contact a browser tries again by itself; where it was refused, it does not.
+// After a lost connection a browser connects again by itself; after a refused request it does not.
 function listen() {
   const source = new EventSource("/live/events");
   source.onmessage = (event) => show(JSON.parse(event.data));

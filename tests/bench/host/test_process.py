@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.host.process import Child, lines_at_ends
+from bench.host.process import ERRORS, OUTPUT, Child, lines_at_ends
 from bench.host.signals import SignalWatch
 from bench.load.outcome import Generator, Load
 from bench.records.errors import Interrupted
@@ -43,17 +43,25 @@ print(rusage_of_reaped().total - before)
 for its child."""
 
 
-def test_output_is_there_during_and_after() -> None:
-    child = Child(["sh", "-c", "echo out; echo err >&2; exec sleep 60"])
+def test_output_is_there_during_and_after(tmp_path: Path) -> None:
+    """Half a line is read when its rest has come, or after the end of the child."""
+    go = tmp_path / "go"
+    waits = f"while [ ! -e {go} ]; do sleep 0.01; done"
+    words = f"echo one; printf t; echo err >&2; {waits}; echo wo; printf three; exec sleep 60"
+    child = Child(["sh", "-c", words])
     try:
-        while "err" not in child.stderr:
-            time.sleep(0.01)
-        assert (child.stdout, child.stderr) == ("out\n", "err\n")
+        wait_for(lambda: "err" in child.stderr, "no output comes")
+        assert (child.stdout, child.stderr) == ("one\nt", "err\n")
+        assert [child.next_lines(OUTPUT) for _ in range(2)] == ["one\n", ""]
+        go.touch()
+        wait_for(lambda: child.stdout.endswith("three"), "the second line does not come")
+        assert child.next_lines(OUTPUT) == "two\n"
         assert child.running()
     finally:
         assert child.end()
     assert child.exit_status == -signal.SIGTERM
-    assert (child.stdout, child.stderr) == ("out\n", "err\n")
+    assert (child.stdout, child.stderr) == ("one\ntwo\nthree", "err\n")
+    assert [child.next_lines(stream) for stream in (OUTPUT, ERRORS)] == ["three", "err\n"]
 
 
 def test_what_a_command_begins_with_finds_the_program_behind_it(

@@ -23,7 +23,7 @@ from bench.live.clients import (
     Who,
 )
 from bench.live.tasks import COUNTER, Counters, Task, are_counters, cells_in, look
-from bench.live.verdict import verdict
+from bench.live.verdict import Tasks, verdict
 from bench.live.waits import Sockets, WaitGroup, groups_of_connections, look_at_sockets, wait_of
 from tests.e2e.timing import TIMEOUT, undisturbed, wait_until
 
@@ -79,7 +79,7 @@ def test_what_is_said(line: str) -> None:
         changes["burst"] = Burst(*changes["burst"])
     waits = (SLOW if "slow" in words else NONE)._replace(**changes)
     alone = sum(group.count for group in groups) == 1
-    found = verdict(groups, waits, alone=alone, has_loop=names == "loop")
+    found = verdict(groups, waits, Tasks(alone, names == "loop", "threads"))
     assert found.startswith(said.strip()) if said else found == ""
 
 

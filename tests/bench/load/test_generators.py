@@ -105,10 +105,7 @@ def test_a_real_run() -> None:
 
 
 def test_good_run_of_ab() -> None:
-    figures = parse_report(recorded("good.txt"))
-    percentiles = figures.percentiles_ms
-    assert (len(percentiles), percentiles["50"], percentiles["100"]) == (9, 11, 20)
-    assert figures == AbFigures(
+    assert parse_report(recorded("good.txt")) == AbFigures(
         complete=2000,
         failed=0,
         concurrency=100,
@@ -117,7 +114,6 @@ def test_good_run_of_ab() -> None:
         mean_ms=11.515,  # per request, not across all concurrent requests
         transferred_bytes=3_154_000,
         html_bytes=3_000_000,
-        percentiles_ms=percentiles,
     )
     precise = parse_percentile_file(recorded("good.csv"))
     assert (len(precise), precise["99"], precise["100"]) == (101, 16.457, 20.263)

@@ -27,9 +27,9 @@ from bench.records.errors import Interrupted, UserError
 from bench.records.workloads import workload_for
 from bench.services.balancer import BalancerOrder
 from bench.services.redis_server import connect
-from bench.stations import remote
+from bench.stations import agent
+from bench.stations.agent import AgentHost, HostLost, RemoteStation
 from bench.stations.orders import ServerOrder
-from bench.stations.remote import AgentHost, HostLost, RemoteStation
 from tests.e2e.sockets import listens
 
 from ..whole_sweep import AGENT, MARK, marked, strays, wait_for
@@ -199,7 +199,7 @@ def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
 
 
 def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(remote.TIMEOUTS, "hello", 0.2)
+    monkeypatch.setitem(agent.TIMEOUTS, "hello", 0.2)
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])
 

@@ -42,9 +42,9 @@ def scene(ground: Ground) -> Iterator[Callable[..., AttackScene]]:
     """Return a function that starts scenes; they end with the test."""
     with ExitStack() as made:
 
-        def start(name: str, **more: object) -> AttackScene:
+        def start(name: str, attack: str = "flood") -> AttackScene:
             ground.redis.prepare()
-            return made.enter_context(AttackScene(subject(name), ground, **more))  # type: ignore[arg-type]
+            return made.enter_context(AttackScene(subject(name), ATTACKS[attack], ground))
 
         yield start
 

@@ -18,7 +18,7 @@ from bench.records.torture import LeftOver, TortureCell, broken
 from bench.services.redis_server import REMARKS_SHOWN, connect
 from bench.torture import attacks
 from bench.torture.attacks import ATTACKS, UNDER_WAY, AttackScene, held_connections, page
-from bench.torture.cell import measure, scene_for
+from bench.torture.cell import measure
 from bench.torture.ground import Ground
 from bench.torture.options import parse
 
@@ -62,7 +62,7 @@ def test_redis_stopped(scene: Start, ground: Ground) -> None:
 
 
 def test_redis_lying(scene: Start, ground: Ground) -> None:
-    epoll = scene("epoll", lies=True)
+    epoll = scene("epoll", "redis-lying")
     assert sign(epoll, "true") == 303
     with ATTACKS["redis-lying"].run(epoll):
         wait_for(lambda: status(epoll, "/guestbook") == 503, "it believes the reply")
@@ -140,7 +140,7 @@ def limits_of(of: AttackScene, name: str) -> list[str]:
 
 
 def test_few_descriptors(ground: Ground) -> None:
-    with scene_for(subject("epoll"), ATTACKS["few-descriptors"], ground) as few:
+    with AttackScene(subject("epoll"), ATTACKS["few-descriptors"], ground) as few:
         assert limits_of(few, "Max open files") == ["64"] * 2
         with ATTACKS["few-descriptors"].run(few):
             wait_for(lambda: status(few, "/redirect") == 302, "no client is served")
@@ -151,7 +151,7 @@ def test_large_pages(ground: Ground) -> None:
     """Large pages have the stated size, the limit is set, and afterwards the page is small. Takes 1
     s."""
     attack = ATTACKS["large-pages"]
-    with scene_for(subject("epoll"), attack, ground) as scene:
+    with AttackScene(subject("epoll"), attack, ground) as scene:
         assert limits_of(scene, "Max data size") == [str(128 << 20)] * 2
         sign(scene, "kept")
         with attack.run(scene):

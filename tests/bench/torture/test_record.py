@@ -237,9 +237,7 @@ def test_lines_come_back() -> None:
         Late(1.0, 2.0),
         Exchange(2.5, 3.0, "sign", "failed", "no answer in time, after 0 bytes"),
     ]
-    text = "0\n" + "".join(json.dumps(one) + "\n" for one in done)
-    assert exchanges_of(text) == done
-    assert exchanges_of(text + "[3.0, 4.0, ") == done, "half a line is left for later"
+    assert exchanges_of("0\n" + "".join(json.dumps(one) + "\n" for one in done)) == done
 
 
 def every(
@@ -290,17 +288,14 @@ class Told:
     """Visitors that have reported everything, and always had the CPU."""
 
     def __init__(self, answers: list[Exchange]) -> None:
-        self._answers = answers
-
-    def answers(self) -> list[Exchange]:
-        return self._answers
+        self.answers = answers
 
     def late(self, begin: float, end: float) -> float:
         assert begin < end
         return 0.0
 
     def usual(self, begin: float, end: float) -> dict[str, float]:
-        slices = cell.per_slice(cell.good(self._answers), begin, end)
+        slices = cell.per_slice(cell.good(self.answers), begin, end)
         return {"small": cell.rate(slices)}
 
 
@@ -312,7 +307,7 @@ def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | 
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back
-    times = CellTimes(0.0, 0.5, 2.9, 3.0, since, since + 0.5, starved=0.25)
+    times = CellTimes(0.0, 0.5, 2.9, 3.0, since, starved=0.25)
     fill(cell, cast(Visitors, Told(answers)), times, ["small"])
     assert cell.back_after_s == back
     assert (cell.attack_from_s, cell.attack_to_s, cell.starved_s) == (0.5, 2.9, 0.25)

@@ -13,9 +13,8 @@ struct ring_conn {
     struct event_conn base;   /* first, so pointers can be cast */
     enum operation operation; /* the only one in flight, unless it waits for
                                  Redis */
-    enum timeout
-        expired; /* this timeout has expired, so the operation was cancelled */
-    struct msghdr message; /* what is being sent, in two parts */
+    enum timeout expired;     /* for this reason the operation was cancelled */
+    struct msghdr message;    /* what is being sent, in two parts */
     struct iovec parts[2];
 };
 
@@ -132,12 +131,12 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
 
 /*
  * Copies the bytes from the ring's buffer to the connection.  They fit: see
- * begin_receive().  In two cases the operation has brought none, but the socket
- * may have some: recv() reads them.  If all buffers were in use (ENOBUFS), the
- * next operation of this client might find none either.  If the client timed
+ * begin_receive().  In two cases the operation has no bytes, but the socket may
+ * have some: recv() reads them.  If all buffers were in use (ENOBUFS), the next
+ * operation of this client might find no buffer, either.  If the client timed
  * out, its bytes may have come while the server was suspended (SIGSTOP).  With
- * DEFER_TASKRUN they complete an operation only inside io_uring_enter(), and
- * this one was cancelled before.
+ * DEFER_TASKRUN, bytes complete an operation only inside io_uring_enter(), and
+ * this operation was cancelled before.
  */
 static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, ssize_t result) {
@@ -223,9 +222,9 @@ static bool accept_another(struct evented *evented, struct client *client) {
     return false;
 }
 
-/* An operation that is no multishot accepts one client only.  Others may wait
-   in the backlog: they are accepted now.  After an error server_accept() shows
-   whether a resource is short. */
+/* A simple operation accepts only one client.  Others may wait in the backlog:
+   they are accepted now.  After an error server_accept() shows whether a
+   resource is short. */
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;

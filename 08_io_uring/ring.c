@@ -108,9 +108,9 @@ static void ring_register(struct ring *ring, unsigned what, const void *list,
         give_up("io_uring_register(2)", errno);
 }
 
-/* The one system call io_uring_enter could do nearly everything that a process
+/* The one system call io_uring_enter can do nearly everything that a process
    can do: open and write files, connect to anywhere.  seccomp(2) does not see
-   that.  So the ring itself refuses all other operations, from now on. */
+   that. So the ring itself rejects all operations but these, from now on. */
 static void ring_restrict(struct ring *ring) {
     static const unsigned char operations[] = {
         IORING_OP_ACCEPT,  IORING_OP_RECV,     IORING_OP_SEND,

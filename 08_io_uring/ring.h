@@ -23,7 +23,7 @@ struct buffer_ring {
     struct io_uring_buf_ring *ring; /* shared with the kernel: unused ones */
     char *memory;
     unsigned count, size; /* the count is a power of two */
-    unsigned short group; /* which operations take them */
+    unsigned short group; /* operations with this number take them */
 };
 
 struct ring {

@@ -50,7 +50,7 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
-    /* So watch() is called when the connection is closed. */
+    /* Then watch() is called when the connection is closed. */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
     /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&

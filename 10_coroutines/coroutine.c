@@ -28,7 +28,7 @@ struct coroutine {
     const void *frame; /* of the function that waits */
     enum woken woken;
     bool waits;
-    int descriptor; /* that it waits for; -1: none */
+    int descriptor; /* it waits for this one; -1: for none */
     int64_t deadline;
     size_t place; /* in the heap, from 1; 0: it waits without a deadline */
     struct coroutine *prev, *next;
@@ -37,7 +37,7 @@ struct coroutine {
 /* The data of a watched descriptor. */
 struct watched {
     struct coroutine *waiter;
-    uint32_t events;   /* that it waits for */
+    uint32_t events;   /* the waiter waits for these */
     bool in_set;       /* the kernel watches it */
     uint32_t reported; /* events so far; an empty socket clears EPOLLIN */
     struct timeouts timeouts;
@@ -52,7 +52,8 @@ static struct {
     struct watched *watched; /* by descriptor; grows */
     size_t known;            /* its length */
     struct coroutine *ready; /* run in the next loop iteration */
-    /* All that wait with a deadline: a binary heap, the earliest is first. */
+    /* All coroutines that wait with a deadline: a binary heap, in which the
+       earliest deadline is first. */
     struct coroutine **heap;
     size_t waiting;
     size_t alive;
@@ -60,10 +61,9 @@ static struct {
     struct cached_time *time; /* its rounds are the iterations */
     struct coroutine *unused; /* the stack returned last is used first */
     size_t unused_count;
-    size_t never_used; /* the fewest unused since the last trim */
-    int64_t unmap_at;  /* when the next unused stacks are unmapped */
-    int64_t wake_at;   /* while the server stops: when to wake all */
-    unsigned turns;    /* since memory was returned to the kernel */
+    int64_t unmap_at; /* when the next unused stacks are unmapped */
+    int64_t wake_at;  /* while the server stops: when to wake all */
+    unsigned turns;   /* since memory was returned to the kernel */
     int64_t trim_at;
 } loop = {.set = -1};
 
@@ -258,8 +258,8 @@ void coroutine_resume(struct coroutine *coroutine) {
     resume(coroutine);
 }
 
-/* The functions that the suspended one has called are below its variable; its
-   callers are above. */
+/* The stack grows down: the functions that the suspended function has called
+   are below its variable, its callers above. */
 void coroutine_prefetch(const void *variable) {
     enum { CACHE_LINE = 64, BELOW = 2 * CACHE_LINE, ABOVE = 10 * CACHE_LINE };
 
@@ -389,7 +389,6 @@ static struct coroutine *take_unused(void) {
 
     LL_DELETE(loop.unused, coroutine);
     loop.unused_count--;
-    loop.never_used = MIN(loop.never_used, loop.unused_count);
     return coroutine;
 }
 
@@ -403,21 +402,18 @@ static void unmap_stack(struct coroutine *coroutine) {
     munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
 }
 
-/* Unmaps stacks that were not used in the last STACK_IDLE_TIME, except for the
-   stack that coroutine_reserve() promises.  The number at once is limited,
-   because clients wait meanwhile. */
+/* Unmaps half of the unused stacks, but not the only one, which
+   coroutine_reserve() promises.  The number at once is limited, because clients
+   wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)
         return;
-    size_t surplus = loop.unused_count > 0 ? loop.unused_count - 1 : 0;
-    surplus = MIN(surplus, loop.never_used);
-    size_t count = MIN(surplus, STACKS_AT_ONCE);
+    size_t count = MIN(loop.unused_count / 2, STACKS_AT_ONCE);
     for (size_t i = 0; i < count; i++)
         unmap_stack(take_unused());
-    loop.never_used = surplus > count ? surplus - count : loop.unused_count;
-    loop.unmap_at = surplus > count          ? now + RETRY_DELAY
-                    : loop.unused_count <= 1 ? INT64_MAX
-                                             : now + STACK_IDLE_TIME;
+    loop.unmap_at = loop.unused_count <= 1    ? INT64_MAX
+                    : count == STACKS_AT_ONCE ? now + RETRY_DELAY
+                                              : now + STACK_IDLE_TIME;
 }
 
 /* ---- The calls of coroutine.h ---- */

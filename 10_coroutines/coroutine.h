@@ -15,7 +15,7 @@
  * waits: no lock is needed, and none may be held during a wait.  The main stack
  * is a coroutine like the others; the loop runs on it while it waits.
  *
- * One coroutine at a time waits for a descriptor.
+ * Only one coroutine may wait for a descriptor at a time.
  */
 #ifndef COROUTINES_COROUTINE_H
 #define COROUTINES_COROUTINE_H
@@ -109,7 +109,8 @@ void coroutine_received_all(int descriptor);
    wait may be newer than this loop iteration. */
 void coroutines_next_round(void);
 
-/* The descriptor will be closed, which also removes it from the epoll set. */
+/* Deletes the data of a descriptor that will be closed.  The close also removes
+   it from the epoll set. */
 void coroutine_forget(int descriptor);
 
 #endif

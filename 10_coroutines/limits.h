@@ -25,7 +25,8 @@
 /* A stack and its guard are two mappings, of which the kernel allows a
    process 65,530 (vm.max_map_count). */
 #define COROUTINES_LIMIT 30000
-/* Stacks unused for this long are unmapped, this many in a loop iteration. */
+/* After this time half of the unused stacks are unmapped, at most this many in
+   a loop iteration. */
 #define STACK_IDLE_TIME  500
 #define STACKS_AT_ONCE   256
 /* The number of sending calls after which a coroutine lets the others run. */

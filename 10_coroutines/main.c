@@ -12,16 +12,15 @@
  *                       |                          +------+         | B |
  *                       +--- epoll_ctl: each connection once -----  +---+
  *
- * Who waits, and where?  For the kernel only epoll_wait() waits, as in 07.  In
- * the source each connection waits for itself, as in 04: it is served by the
- * same blocking_serve(), with the same recv() and send().  The linker has
- * replaced these calls (calls.c): where the kernel would put a
- * thread to sleep, they switch to another stack.
+ * Who waits, and where?  The process sleeps only in epoll_wait(), as in 07.  In
+ * the source each connection waits in its own calls, as in 04: it is served by
+ * the same blocking_serve(), with the same recv() and send().  The linker has
+ * replaced these calls (calls.c): when the kernel would put a thread to sleep,
+ * they switch to another stack.
  *
  * Where does a half-done request live?  On its own stack, as in 04 and 05: what
  * is a field of a structure in 07 is a local variable here.  The processor's
- * registers are on that stack, too, while another one is in use
- * (stack.c).
+ * registers are on that stack, too, while another stack is in use (stack.c).
  *
  * What does it cost?  A switch is 15 instructions on x86-64, and no system
  * call.  An idle connection keeps its stack: 64 KB of addresses, of which the

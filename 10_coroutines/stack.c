@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* The target of the last switch, from which a new stack gets its function. */
+/* The stack that was switched to last: begin() calls its function. */
 static struct stack *destination;
 
 /* ---- Reports to the sanitizers: the stack that is in use ---- */

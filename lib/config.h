@@ -11,7 +11,7 @@
 
 /* ---- The cost of one client ---- */
 
-/* RFC 9112, section 3, wants at least 8,000 for a request line. */
+/* RFC 9112, section 3, recommends at least 8,000 for a request line. */
 #define REQUEST_LINE_LIMIT   8000
 /* Browsers with large cookies stay below this. */
 #define HEAD_LIMIT           16384
@@ -57,7 +57,7 @@
 #define SEND_CHECK_INTERVAL 1000
 /* The time that the server still reads after an early or a long response.
    Otherwise the kernel could reset the connection before the client has read
-   it. */
+   the response. */
 #define LINGER_TIMEOUT      2000
 #define LINGER_LIMIT        (1024 * 1024)
 /* Without this limit, a connection could keep its worker forever. */
@@ -115,8 +115,8 @@
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144
-/* Our deepest handler needs a tenth of it.  The default, 8 MiB, is only address
-   space, but that may be limited (ulimit -v). */
+/* Our deepest handler needs a tenth of this stack.  The default, 8 MiB, is only
+   address space, but addresses may be limited (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
    -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop

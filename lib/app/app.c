@@ -26,7 +26,7 @@ static struct cache *open_folder(const char *root, const char *name,
 }
 
 /* Reads the template now: a server that cannot show the guestbook must not
-   start, and a forked child finds it in memory. */
+   start, and forked children find the template in memory. */
 static void check_template(struct app *app, const char *root) {
     struct file *file = cache_borrow(app->templates, GUESTBOOK_TEMPLATE, 0);
 

@@ -51,6 +51,7 @@ static void end_exchange(struct exchange *exchange) {
         (void)exchange_reserve(exchange, 0); /* which cannot fail */
     buffer_free(&exchange->path);
     exchange->head = exchange->body = 0;
+    exchange->step = 0;
     exchange->unread = exchange->continued = false;
     exchange->sent = 0;
 }
@@ -105,11 +106,14 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* The handler is done when it has not asked Redis. */
+/* Calls the handler for the request at the front of the input, which has come
+   completely.  The handler is done when it has not asked Redis. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
 
+    exchange->content = view_slice(buffer_view(&connection->input),
+                                   exchange->head, exchange->body);
     exchange->reply = reply;
     buffer_clear(&exchange->command);
     exchange->handler(exchange);
@@ -132,16 +136,6 @@ void connection_replied(struct connection *connection,
     }
     exchange->step++;
     call_handler(connection, reply);
-}
-
-/* Answers the request at the front of the input, which has come completely. */
-static void answer(struct connection *connection) {
-    struct exchange *exchange = &connection->exchange;
-
-    exchange->content = view_slice(buffer_view(&connection->input),
-                                   exchange->head, exchange->body);
-    exchange->step = 0;
-    call_handler(connection, NULL);
 }
 
 /* ---- Requests ---- */
@@ -170,7 +164,7 @@ static void advance_body(struct connection *connection) {
     else if (result < 0)
         reject(connection, -result, "The chunks of the body are malformed.");
     else if (result > 0)
-        answer(connection);
+        call_handler(connection, NULL);
 }
 
 /* Begins to receive the body, when the head has come and there is a handler. */
@@ -178,7 +172,8 @@ static void await_body(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
     exchange->chunks = (struct http_chunks){0};
-    /* RFC 9110, section 10.1.1: not needed if a part of the body is there. */
+    /* RFC 9110, section 10.1.1: a client that sends a part of its body does not
+       wait for "100 Continue". */
     if (exchange->request.expects_continue &&
         connection->input.length == exchange->head) {
         exchange->continued = true;
@@ -224,7 +219,7 @@ static void advance_head(struct connection *connection) {
     if (!routes_choose(exchange))
         send_response(connection);
     else if (request->body == HTTP_NO_BODY)
-        answer(connection);
+        call_handler(connection, NULL);
     else
         await_body(connection);
 }
@@ -283,8 +278,9 @@ void connection_received(struct connection *connection, size_t count) {
 
 /* ---- Sending ---- */
 
-/* Returns the part of the view that has not been sent.  Reduces *sent, which
-   counts from its front, by the view's length. */
+/* Returns the part of the view that has not been sent.  *sent is the number of
+   sent bytes of this view and of those after it; the bytes of this view are
+   subtracted. */
 static struct view unsent_part(struct view view, uint64_t *sent) {
     size_t count = *sent < view.length ? (size_t)*sent : view.length;
     *sent -= count;
@@ -360,8 +356,8 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
-/* Half an empty line begins no request either.  Otherwise a client that sends
-   CR and LF in turn would restart its timeout with each of them. */
+/* A CR alone, which is half an empty line, begins no request.  Otherwise a
+   client that sends CR and LF in turn would restart its timeout with each. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

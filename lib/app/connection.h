@@ -4,7 +4,8 @@
  * another: a state machine, which makes no system call on a socket itself.
  *
  * Only connection.c uses the state.  The need is what the driver must do now.
- * It does that, by calls that sleep or that do not, and reports the outcome:
+ * The driver does it, with calls that may sleep or that do not, and reports the
+ * outcome:
  *
  *     need            the driver's next call
  *     NEED_RECEIVE    put bytes into connection_room(), connection_received()
@@ -43,7 +44,7 @@ struct connection {
         STATE_LINGER,   /* further bytes are read and dropped */
         STATE_CLOSED,   /* nothing more will be done */
     } state;
-    int requests_left; /* that this connection may still bring */
+    int requests_left; /* the client may still send this many */
     bool greeted;      /* at least one request has been answered */
     bool keep_alive;   /* after this response */
 
@@ -57,8 +58,9 @@ struct connection {
 };
 
 /*
- * Starts a connection's life.  The driver keeps `cached_time` current; it and
- * app must outlive the connection.  After `requests` requests it is closed.
+ * Starts a connection's life.  The driver keeps `cached_time` current, which
+ * must outlive the connection, as must `app`.  After `requests` requests the
+ * connection is closed.
  */
 void connection_init(struct connection *connection, const struct app *app,
                      const struct cached_time *cached_time, int requests);
@@ -73,13 +75,12 @@ char *connection_room(struct connection *connection, size_t *size);
 void connection_received(struct connection *connection, size_t count);
 
 /* Takes the reply of Redis; NULL: Redis is unavailable
-   (exchange_check_reply()).  The reply is no longer needed when this
-   returns. */
+   (exchange_check_reply()).  The reply need not exist after this call. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 
-/* Decides whether the connection is kept after this response.  Called at most
-   once a request, and only if nothing else has decided to close it. */
+/* Decides whether the connection is kept after this response.  The driver
+   calls it only at NEED_KEEP: at most once for each request. */
 void connection_keep(struct connection *connection, bool may_keep);
 
 /* The bytes to be sent now: two pieces of memory, then part of a file.  Each
@@ -104,9 +105,8 @@ void connection_timed_out(struct connection *connection);
 /* The driver cannot or must not continue: the connection is to be closed. */
 void connection_abandon(struct connection *connection);
 
-/* The event that the server awaits from the client now.  Each timeout counts
-   from the beginning of the wait, TIMEOUT_SEND from the last acknowledged
-   byte. */
+/* What the server waits for.  Each timeout counts from the beginning of the
+   wait, TIMEOUT_SEND from the last acknowledged byte. */
 enum timeout {
     TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
     TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */
@@ -118,7 +118,7 @@ enum timeout {
 enum timeout connection_timeout(const struct connection *connection);
 int timeout_milliseconds(enum timeout timeout);
 
-/* Between requests? */
+/* Does the server wait for the first byte of a request? */
 bool connection_is_idle(const struct connection *connection);
 
 #endif

@@ -54,7 +54,7 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
-/* Does Redis report that it will accept commands again by itself? */
+/* Is it an error that will end by itself, such as the loading of the data? */
 static bool is_temporary(const struct resp_reply *reply) {
     static const struct view codes[] = {
         VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),

@@ -99,10 +99,10 @@ bool exchange_changes_data(const struct exchange *exchange);
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 
-/* All bytes that this exchange has sent. */
+/* Returns the number of all bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* Sent before the response if the client sends its body only after this: RFC
+/* The interim response.  A client may wait for it before it sends the body: RFC
    9110, section 10.1.1. */
 extern const struct view exchange_continue;
 

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The number of attempts of open_beneath().  An attempt may fail because a file
-   is renamed meanwhile: about one in twenty if a process does nothing but
-   rename. */
+/* The number of attempts of open_beneath().  An attempt fails if a file is
+   renamed meanwhile: about one of twenty, if a process renames files all the
+   time. */
 #define OPEN_TRIES 32
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
@@ -70,7 +70,8 @@ static int read_text(struct file *file, bool texts) {
     return 0;
 }
 
-/* Done once for a file: it takes longer than the rest of a response's head. */
+/* Called once for a file, because it takes longer than the rest of a response's
+   head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);

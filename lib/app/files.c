@@ -49,14 +49,12 @@ static const struct {
 };
 
 static struct view content_type_of(struct view name) {
-    size_t dot = name.length;
-
-    while (dot > 0 && name.data[dot - 1] != '.' && name.data[dot - 1] != '/')
-        dot--;
+    const char *dot = memrchr(name.data, '.', name.length);
     /* A name without a dot has no ending, even if it is "html". */
     struct view ending = VIEW("");
-    if (dot > 0 && name.data[dot - 1] == '.')
-        ending = view_skip(name, dot);
+
+    if (dot != NULL)
+        ending = view_skip(name, (size_t)(dot - name.data) + 1);
     for (size_t i = 0; i < sizeof content_types / sizeof content_types[0]; i++)
         if (view_equal_ignoring_case(ending, content_types[i].ending))
             return content_types[i].type;
@@ -101,8 +99,7 @@ static bool is_not_modified(const struct http_request *request,
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
    and wants a range only if the file is still that version.  A tag shows that.
    A date does not, because two versions of one second share it (section
-   8.8.2.2).  This server sends a tag with each file, so the client has to send
-   it. */
+   8.8.2.2).  So a date in If-Range never matches here. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)
@@ -145,7 +142,7 @@ static void serve_file(struct exchange *exchange, struct file *file,
             response_field(response, VIEW("Content-Range"), view_of(place));
         }
         response_file(response, cache, file, first, last - first + 1);
-        return; /* the response has borrowed the file */
+        return; /* the response will return the file */
     }
     cache_return(cache, file);
 }

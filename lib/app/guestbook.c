@@ -25,7 +25,9 @@ struct form_field {
     char error[80];
 };
 
-struct form {
+/* The data of the page: the form, and what Redis has replied. */
+struct page {
+    struct exchange *exchange;
     struct form_field name;
     struct form_field remarks;
 };
@@ -70,34 +72,10 @@ static void read_field(struct view body, struct view key, const char *what,
                  (long)characters);
 }
 
-static void read_form(struct view body, struct form *form) {
-    read_field(body, VIEW("guest-name"), "your name", GUEST_NAME_LIMIT,
-               &form->name);
-    read_field(body, VIEW("guest-remarks"), "a remark", GUEST_REMARKS_LIMIT,
-               &form->remarks);
-}
-
-static bool is_valid(const struct form *form) {
-    return form->name.error[0] == '\0' && form->remarks.error[0] == '\0';
-}
-
-static void free_form(struct form *form) {
-    buffer_free(&form->name.typed);
-    buffer_free(&form->remarks.typed);
-}
-
 /* ---- Making the page ---- */
 
 #define REMARK_START VIEW("<li class=\"remark\"><p>")
 #define REMARK_END   VIEW("</p></li>\n")
-
-/* The values of the template. */
-struct page {
-    int64_t visitors;
-    int64_t written;                  /* the number of all remarks */
-    const struct resp_reply *remarks; /* the last of them, oldest first */
-    const struct form *form;
-};
 
 /* Redis keeps the newest remark last; the page shows it first. */
 static void append_remarks(struct buffer *html, struct view items) {
@@ -123,7 +101,7 @@ static void append_grouped(struct buffer *html, int64_t number) {
         buffer_append_number(html, number);
         return;
     }
-    int last = abs((int)(number % 1000)); /* may be negative */
+    int last = abs((int)(number % 1000)); /* the number may be negative */
     char group[] = {',', (char)('0' + last / 100), (char)('0' + last / 10 % 10),
                     (char)('0' + last % 10)};
     append_grouped(html, number / 1000);
@@ -133,22 +111,22 @@ static void append_grouped(struct buffer *html, int64_t number) {
 static bool append_value(struct buffer *html, struct view name,
                          const void *values) {
     const struct page *page = values;
-    const struct form *form = page->form;
+    const struct exchange *exchange = page->exchange;
 
     if (view_equal(name, VIEW("GUEST_REMARKS")))
-        append_remarks(html, page->remarks->items);
+        append_remarks(html, exchange->reply->items);
     else if (view_equal(name, VIEW("VISITOR_COUNT")))
-        append_grouped(html, page->visitors);
+        append_grouped(html, exchange->kept_numbers[0]);
     else if (view_equal(name, VIEW("REMARKS_COUNT")))
-        append_grouped(html, page->written);
+        append_grouped(html, exchange->kept_numbers[1]);
     else if (view_equal(name, VIEW("GUEST_NAME")))
-        html_append_text(html, buffer_view(&form->name.typed));
+        html_append_text(html, buffer_view(&page->name.typed));
     else if (view_equal(name, VIEW("GUEST_NAME_ERROR")))
-        html_append_text(html, view_of(form->name.error));
+        html_append_text(html, view_of(page->name.error));
     else if (view_equal(name, VIEW("GUEST_REMARKS_TYPED")))
-        html_append_text(html, buffer_view(&form->remarks.typed));
+        html_append_text(html, buffer_view(&page->remarks.typed));
     else if (view_equal(name, VIEW("GUEST_REMARKS_ERROR")))
-        html_append_text(html, view_of(form->remarks.error));
+        html_append_text(html, view_of(page->remarks.error));
     else
         return false;
     return true;
@@ -156,14 +134,15 @@ static bool append_value(struct buffer *html, struct view name,
 
 /* Makes the page, if the budget allows its size; otherwise the response is a
    503. */
-static void fill_page(struct exchange *exchange, int status,
-                      struct view template, const struct page *page) {
+static void fill_page(const struct page *page, int status,
+                      struct view template) {
+    struct exchange *exchange = page->exchange;
     struct response *response = &exchange->response;
     struct buffer body = {0};
-    /* Nearly always enough, so that memory is allocated once: no byte is
-       escaped, and no form is shown again. */
-    size_t room = template.length + page->remarks->items.length +
-                  MIN(page->remarks->count, REMARKS_SHOWN) *
+    /* The size of the page if no byte is escaped, and no form is shown again:
+       nearly always enough, so memory is allocated once. */
+    size_t room = template.length + exchange->reply->items.length +
+                  MIN(exchange->reply->count, REMARKS_SHOWN) *
                       (REMARK_START.length + REMARK_END.length) +
                   128;
 
@@ -183,11 +162,9 @@ static void fill_page(struct exchange *exchange, int status,
     response->body = body;
 }
 
-static void finish_page(struct exchange *exchange, int status,
-                        const struct form *form) {
+static void finish_page(const struct page *page, int status) {
+    struct exchange *exchange = page->exchange;
     struct cache *templates = exchange->app->templates;
-    const struct page page = {exchange->kept_numbers[0],
-                              exchange->kept_numbers[1], exchange->reply, form};
 
     struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
                                      exchange->response.cached_time->round);
@@ -196,7 +173,7 @@ static void finish_page(struct exchange *exchange, int status,
                        "The guestbook's template cannot be read.");
         return;
     }
-    fill_page(exchange, status, buffer_view(&file->text), &page);
+    fill_page(page, status, buffer_view(&file->text));
     cache_return(templates, file);
 }
 
@@ -204,9 +181,9 @@ static void finish_page(struct exchange *exchange, int status,
    number.  A GET after it would also count visitors who came meanwhile, and two
    visitors would see the same number.  The remarks come last: no copy of them
    waits in memory for another reply. */
-static void show(struct exchange *exchange, int status,
-                 const struct form *form) {
+static void show(const struct page *page, int status) {
     static const char oldest[] = "-" VALUE(REMARKS_SHOWN);
+    struct exchange *exchange = page->exchange;
 
     switch (exchange->step) {
     case 0:
@@ -227,22 +204,24 @@ static void show(struct exchange *exchange, int status,
                      4);
         break;
     case 3:
-        finish_page(exchange, status, form);
+        finish_page(page, status);
     }
 }
 
 void guestbook_show(struct exchange *exchange) {
-    static const struct form empty;
-    show(exchange, 200, &empty);
+    const struct page page = {.exchange = exchange};
+    show(&page, 200);
 }
 
 /* The response reports success only after Redis has confirmed the remark. */
-static void sign(struct exchange *exchange, const struct form *form) {
+static void sign(const struct page *page) {
+    struct exchange *exchange = page->exchange;
+
     switch (exchange->step) {
     case 0:
-        buffer_append(&exchange->kept, buffer_view(&form->remarks.typed));
+        buffer_append(&exchange->kept, buffer_view(&page->remarks.typed));
         buffer_append(&exchange->kept, VIEW(" - "));
-        buffer_append(&exchange->kept, buffer_view(&form->name.typed));
+        buffer_append(&exchange->kept, buffer_view(&page->name.typed));
         exchange_ask(exchange, RESP_INTEGER,
                      (struct view[]){VIEW("RPUSH"), VIEW("guestbook_remarks"),
                                      buffer_view(&exchange->kept)},
@@ -260,7 +239,7 @@ static bool is_form(struct view content_type) {
 }
 
 void guestbook_sign(struct exchange *exchange) {
-    struct form form = {0};
+    struct page page = {.exchange = exchange};
 
     if (exchange->request.content_type.data != NULL &&
         !is_form(exchange->request.content_type)) {
@@ -270,12 +249,16 @@ void guestbook_sign(struct exchange *exchange) {
         return;
     }
     /* The form is read again at each step: that is cheaper than to keep it. */
-    read_form(exchange->content, &form);
-    if (form.name.typed.failed || form.remarks.typed.failed)
+    read_field(exchange->content, VIEW("guest-name"), "your name",
+               GUEST_NAME_LIMIT, &page.name);
+    read_field(exchange->content, VIEW("guest-remarks"), "a remark",
+               GUEST_REMARKS_LIMIT, &page.remarks);
+    if (page.name.typed.failed || page.remarks.typed.failed)
         response_error(&exchange->response, 503, "Memory is short.");
-    else if (is_valid(&form))
-        sign(exchange, &form);
+    else if (page.name.error[0] == '\0' && page.remarks.error[0] == '\0')
+        sign(&page);
     else
-        show(exchange, 400, &form);
-    free_form(&form);
+        show(&page, 400);
+    buffer_free(&page.name.typed);
+    buffer_free(&page.remarks.typed);
 }

@@ -32,14 +32,15 @@ static struct redirect *find_redirect(struct redirect *table,
 BYTE_SET printable_bytes = {{BYTES('!', '~')}};
 BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
 
-/* Is the text valid in a Location field?  It must not end the line or the
+/* Is the text valid in a Location field?  No byte of it may end the line or the
    URI. */
 static bool is_location(struct view target) {
     return target.length > 0 &&
            view_span(target, &printable_bytes) == target.length;
 }
 
-/* The name of a scheme may be in any case: RFC 3986, section 3.1. */
+/* Upper and lower case are equal in the name of a scheme: RFC 3986, section
+   3.1. */
 static bool is_target(struct view target) {
     return is_location(target) &&
            (target.data[0] == '/' ||
@@ -47,8 +48,12 @@ static bool is_target(struct view target) {
             view_starts_with_ignoring_case(target, VIEW("https://")));
 }
 
+/* Takes the next word off the line.  A # at the start of a word begins a
+   comment; elsewhere it does not, because targets have fragments. */
 static struct view next_word(struct view *line) {
     *line = view_trim(*line);
+    if (view_starts_with(*line, VIEW("#")))
+        line->length = 0;
     return view_take(line, &word_bytes);
 }
 
@@ -83,23 +88,18 @@ static const char *add_redirect(struct redirect **table, struct view path,
     return NULL;
 }
 
-/* Returns NULL, or the error in the line.  Leaves its path in the buffer. */
+/* Returns NULL, or the error in the line.  Leaves the decoded path of the line
+   in the buffer. */
 static const char *load_line(struct redirect **table, struct view line,
                              struct buffer *path) {
-    struct view words = line;
+    struct view from = next_word(&line);
+    struct view target = next_word(&line);
+    struct view code = next_word(&line);
     int status = 302;
 
-    /* Only at a word's start '#' begins a comment: targets have fragments. */
-    for (size_t at = 0; at < words.length; at++)
-        if (line.data[at] == '#' &&
-            (at == 0 || line.data[at - 1] == ' ' || line.data[at - 1] == '\t'))
-            words.length = at;
-    struct view from = next_word(&words);
-    struct view target = next_word(&words);
-    struct view code = next_word(&words);
     if (from.length == 0)
         return NULL;
-    if (view_trim(words).length > 0)
+    if (next_word(&line).length > 0)
         return "write only: path target [status]";
     if (view_find(from, '?') < from.length)
         return "remove the query: a path matches with every query";

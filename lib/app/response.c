@@ -58,11 +58,6 @@ static void forget_body(struct response *response) {
     buffer_clear(&response->body);
 }
 
-static void forget(struct response *response) {
-    forget_body(response);
-    buffer_clear(&response->head);
-}
-
 void cached_time_set(struct cached_time *cached_time, time_t now) {
     char date[HTTP_DATE_SIZE];
 
@@ -82,7 +77,8 @@ void cached_time_next_round(struct cached_time *cached_time) {
 void response_start(struct response *response, int status) {
     struct buffer *head = &response->head;
 
-    forget(response);
+    forget_body(response);
+    buffer_clear(head);
     response->status = status;
     buffer_reserve(head, RESPONSE_SIZE);
     buffer_append(head, VIEW("HTTP/1.1 "));
@@ -101,9 +97,9 @@ void response_field(struct response *response, struct view name,
     buffer_append(&response->head, VIEW("\r\n"));
 }
 
-/* Starts the frame that all pages without a template share. */
-static void start_page(struct response *response) {
+void response_page(struct response *response, struct view heading) {
     struct buffer *body = &response->body;
+    struct view reason = reason_phrase_of(response->status);
 
     buffer_append(&response->head,
                   VIEW("Content-Type: text/html; charset=utf-8\r\n"));
@@ -112,17 +108,21 @@ static void start_page(struct response *response) {
                              "<meta charset=\"utf-8\">\n"
                              "<meta name=\"viewport\" "
                              "content=\"width=device-width\">\n<title>"));
-    append_status(body, response->status);
+    if (heading.length > 0)
+        buffer_append(body, heading);
+    else
+        append_status(body, response->status);
     buffer_append(body, VIEW("</title>\n<link rel=\"stylesheet\" "
                              "href=\"/style.css\">\n<h1>"));
-    buffer_append(body, reason_phrase_of(response->status));
-    buffer_append(body, VIEW("</h1>\n<p>"));
+    buffer_append(body, heading.length > 0 ? heading : reason);
+    buffer_append(body, VIEW("</h1>\n"));
 }
 
 void response_error(struct response *response, int status,
                     const char *sentence) {
     response_start(response, status);
-    start_page(response);
+    response_page(response, VIEW(""));
+    buffer_append(&response->body, VIEW("<p>"));
     html_append_text(&response->body, view_of(sentence));
     buffer_append(&response->body, VIEW("</p>\n</html>\n"));
 }
@@ -136,8 +136,8 @@ void response_redirect(struct response *response, int status,
                        struct view location) {
     response_start(response, status);
     response_field(response, VIEW("Location"), location);
-    start_page(response);
-    buffer_append(&response->body, VIEW("<a href=\""));
+    response_page(response, VIEW(""));
+    buffer_append(&response->body, VIEW("<p><a href=\""));
     html_append_text(&response->body, location);
     buffer_append(&response->body, VIEW("\">This way</a>.</p>\n</html>\n"));
 }
@@ -189,7 +189,7 @@ void response_finish(struct response *response, bool keep_alive,
 }
 
 void response_free(struct response *response) {
-    forget(response);
+    forget_body(response);
     buffer_free(&response->head);
     buffer_free(&response->body);
 }

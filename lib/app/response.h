@@ -8,8 +8,8 @@
 #include "ops.h"
 #include "proto/http_fields.h"
 
-/* The time for the application, which never reads the clock itself: the driver
-   sets it.  Each worker has one; no threads share it. */
+/* The application never reads the clock: the driver sets this time.  Each
+   worker has its own; no threads share it. */
 struct cached_time {
     time_t now; /* seconds since 1970 */
     /* The number of an event loop's iteration; 0: there are none.  In one
@@ -30,21 +30,26 @@ struct response {
     int status;
     struct buffer head; /* status line and fields */
     struct buffer body;
-    size_t head_length; /* when it is finished: the body may follow */
+    size_t head_length; /* of the finished head; the body may follow there */
 
-    /* Or the body is a part of this file. */
+    /* The body is in `body`, or it is a part of a file. */
     struct file *file;   /* borrowed; NULL: the body is in `body` */
     struct cache *cache; /* to which the file is returned */
     uint64_t file_offset;
     uint64_t file_bytes;
 };
 
-/* The status line, Date and Server; drops what was there before. */
+/* Starts a response with the status line, Date and Server. */
 void response_start(struct response *response, int status);
 
 /* Appends a field.  The caller has checked that no part has a control byte. */
 void response_field(struct response *response, struct view name,
                     struct view value);
+
+/* Starts the body as an HTML page without a template; the caller appends the
+   rest.  The heading is also the title.  If it is empty, both give the
+   status. */
+void response_page(struct response *response, struct view heading);
 
 /* Starts a small HTML page that explains what the status means and why. */
 void response_error(struct response *response, int status,

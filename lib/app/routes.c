@@ -11,10 +11,6 @@ struct route {
     handler *post;
 };
 
-/* The methods that some path allows. */
-static const struct view all_methods =
-    VIEW_INITIALIZER("GET, HEAD, POST, OPTIONS");
-
 /* The first row that matches is used.  All other paths are files. */
 static const struct route routes[] = {
     {VIEW_INITIALIZER("/guestbook"), guestbook_show, guestbook_sign},
@@ -42,46 +38,45 @@ static const struct route *find_route(const struct app *app, struct view path) {
     return route;
 }
 
-/* Returns the handler for that method and path; HEAD is handled as GET.  NULL
-   if there is none: *allowed is then the value of the Allow field, or empty if
-   the method is unknown. */
-static handler *find_handler(const struct app *app, enum http_method method,
-                             struct view path, struct view *allowed) {
-    const struct route *route = find_route(app, path);
+/* Makes the response if there is no handler: to OPTIONS, which asks what is
+   allowed, and to methods that are not allowed or not known.  The server does
+   not wait for a body, because it would not be used.  If the route is NULL, the
+   request is about the whole server. */
+static void answer_without_handler(struct exchange *exchange,
+                                   const struct route *route) {
+    struct response *response = &exchange->response;
+    enum http_method method = exchange->request.method;
 
-    *allowed = route->post == NULL ? VIEW("GET, HEAD, OPTIONS") : all_methods;
-    if (method == HTTP_UNKNOWN)
-        *allowed = VIEW("");
+    exchange->unread = exchange->request.body != HTTP_NO_BODY;
+    if (method == HTTP_UNKNOWN) {
+        response_error(response, 501, "This server does not know this method.");
+        return;
+    }
+    if (method == HTTP_OPTIONS)
+        response_start(response, 204);
+    else
+        response_error(response, 405,
+                       "This method is not allowed for this address.");
+    response_field(response, VIEW("Allow"),
+                   route == NULL || route->post != NULL
+                       ? VIEW("GET, HEAD, POST, OPTIONS")
+                       : VIEW("GET, HEAD, OPTIONS"));
+}
+
+/* Returns the handler for that method; NULL: the route does not allow it.  HEAD
+   is handled as GET. */
+static handler *handler_for(const struct route *route,
+                            enum http_method method) {
     if (method == HTTP_GET || method == HTTP_HEAD)
         return route->get;
     return method == HTTP_POST ? route->post : NULL;
 }
 
-/* Makes the response if there is no handler: to OPTIONS, which asks what is
-   allowed, and to methods that are not allowed or not known.  The server does
-   not wait for a body, because it would not be used. */
-static void answer_without_handler(struct exchange *exchange,
-                                   struct view allowed) {
-    struct response *response = &exchange->response;
-
-    if (exchange->request.method == HTTP_OPTIONS)
-        response_start(response, 204);
-    else if (allowed.length > 0)
-        response_error(response, 405,
-                       "This method is not allowed for this address.");
-    else
-        response_error(response, 501, "This server does not know this method.");
-    if (allowed.length > 0)
-        response_field(response, VIEW("Allow"), allowed);
-    exchange->unread = exchange->request.body != HTTP_NO_BODY;
-}
-
 bool routes_choose(struct exchange *exchange) {
     const struct http_request *request = &exchange->request;
-    struct view allowed;
 
     if (view_equal(request->path, VIEW("*"))) {
-        answer_without_handler(exchange, all_methods);
+        answer_without_handler(exchange, NULL);
         return false;
     }
     int result = path_decode(request->path, &exchange->path);
@@ -92,10 +87,11 @@ bool routes_choose(struct exchange *exchange) {
                                          : "The path is malformed.");
         return false;
     }
-    exchange->handler = find_handler(exchange->app, request->method,
-                                     buffer_view(&exchange->path), &allowed);
+    const struct route *route =
+        find_route(exchange->app, buffer_view(&exchange->path));
+    exchange->handler = handler_for(route, request->method);
     if (exchange->handler == NULL) {
-        answer_without_handler(exchange, allowed);
+        answer_without_handler(exchange, route);
         return false;
     }
     if (request->body == HTTP_LENGTH_BODY &&

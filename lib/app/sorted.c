@@ -73,15 +73,8 @@ void sorted_page(struct exchange *exchange) {
     qsort(strings, STRINGS, sizeof strings[0], compare);
 
     response_start(&exchange->response, 200);
-    response_field(&exchange->response, VIEW("Content-Type"),
-                   VIEW("text/html; charset=utf-8"));
-    buffer_append(body, VIEW("<!DOCTYPE html>\n<html lang=\"en\">\n"
-                             "<meta charset=\"utf-8\">\n"
-                             "<meta name=\"viewport\" "
-                             "content=\"width=device-width\">\n"
-                             "<title>Sorted strings</title>\n"
-                             "<link rel=\"stylesheet\" href=\"/style.css\">\n"
-                             "<h1>Sorted strings</h1>\n<ol>\n"));
+    response_page(&exchange->response, VIEW("Sorted strings"));
+    buffer_append(body, VIEW("<ol>\n"));
     for (size_t i = 0; i < STRINGS; i++) {
         buffer_append(body, VIEW("<li>"));
         buffer_append(body, strings[i]); /* letters and spaces only */

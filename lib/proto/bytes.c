@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/bytes.h"
 
-#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
 
 static bool is_blank(char byte) {
@@ -85,16 +83,6 @@ char *buffer_reserve(struct buffer *buffer, size_t more) {
         buffer->capacity = capacity;
     }
     return buffer->data + buffer->length;
-}
-
-void buffer_append_growing(struct buffer *buffer, struct view view) {
-    if (view.length == 0)
-        return;
-    char *end = buffer_reserve(buffer, view.length);
-    if (end == NULL)
-        return;
-    memcpy(end, view.data, view.length);
-    buffer->length += view.length;
 }
 
 void buffer_append_number(struct buffer *buffer, int64_t number) {

@@ -137,7 +137,7 @@ static inline bool view_take_number(struct view *rest, uint64_t *number) {
    unchanged, if the text is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 
-/* The value of a hexadecimal digit, 0 to 15, or -1. */
+/* Returns the value of a hexadecimal digit, 0 to 15; -1: it is none. */
 int hex_digit(char byte);
 
 /* A growable buffer; all zero is a valid empty one.  If memory is short, an
@@ -155,12 +155,10 @@ struct buffer {
 char *buffer_reserve(struct buffer *buffer, size_t more);
 
 /* Most appends find room, and then make no function call. */
-void buffer_append_growing(struct buffer *buffer, struct view view);
 static inline void buffer_append(struct buffer *buffer, struct view view) {
-    if (buffer->failed || view.length >= buffer->capacity - buffer->length) {
-        buffer_append_growing(buffer, view);
+    if ((buffer->failed || view.length > buffer->capacity - buffer->length) &&
+        buffer_reserve(buffer, view.length) == NULL)
         return;
-    }
     if (view.length > 0)
         memcpy(buffer->data + buffer->length, view.data, view.length);
     buffer->length += view.length;

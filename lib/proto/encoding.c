@@ -51,46 +51,40 @@ bool form_append_field(struct view body, struct view name,
 
 /* ---- UTF-8 ---- */
 
-static bool is_between(struct view text, size_t at, unsigned char low,
-                       unsigned char high) {
-    if (at >= text.length)
-        return false;
-    unsigned char byte = (unsigned char)text.data[at];
-    return byte >= low && byte <= high;
-}
+/* A start byte has as many leading ones as the character has bytes; a single
+   byte has none.  Each further byte begins with the bits 10. */
+size_t utf8_character(struct view text, uint32_t *code) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 
-/* The table of RFC 3629, section 4.  The second byte's range excludes overlong
-   forms, surrogates and what lies above U+10FFFF. */
-size_t utf8_character(struct view text) {
-    static const struct {
-        unsigned char first_low, first_high, second_low, second_high;
-        size_t length;
-    } forms[] = {
-        {0x00, 0x7f, 0x00, 0x00, 1}, {0xc2, 0xdf, 0x80, 0xbf, 2},
-        {0xe0, 0xe0, 0xa0, 0xbf, 3}, {0xe1, 0xec, 0x80, 0xbf, 3},
-        {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4},
-        {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
-        if (!is_between(text, 0, forms[i].first_low, forms[i].first_high))
-            continue;
-        if (forms[i].length > 1 &&
-            !is_between(text, 1, forms[i].second_low, forms[i].second_high))
+    if (text.length == 0)
+        return 0;
+    unsigned char first = (unsigned char)text.data[0];
+    size_t length = first < 0x80   ? 1
+                    : first < 0xc0 ? 0
+                    : first < 0xe0 ? 2
+                    : first < 0xf0 ? 3
+                    : first < 0xf8 ? 4
+                                   : 0;
+    if (length == 0 || length > text.length)
+        return 0;
+    *code = length == 1 ? first : first & (0x7fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        unsigned char next = (unsigned char)text.data[i];
+        if ((next & 0xc0) != 0x80)
             return 0;
-        for (size_t at = 2; at < forms[i].length; at++)
-            if (!is_between(text, at, 0x80, 0xbf))
-                return 0;
-        return forms[i].length;
+        *code = *code << 6 | (next & 0x3fu);
     }
-    return 0;
+    bool is_surrogate = *code >= 0xd800 && *code <= 0xdfff;
+    return *code < least[length] || *code > 0x10ffff || is_surrogate ? 0
+                                                                     : length;
 }
 
 int64_t utf8_count(struct view text) {
     int64_t count = 0;
+    uint32_t code;
 
     while (text.length > 0) {
-        size_t length = utf8_character(text);
+        size_t length = utf8_character(text, &code);
         if (length == 0)
             return -1;
         text = view_skip(text, length);

@@ -22,12 +22,13 @@ bool form_append_field(struct view body, struct view name,
 
 /*
  * Returns the number of bytes of the UTF-8 character at the front of the text,
- * 1 to 4.  Returns 0 if it is truncated, overlong, a surrogate or above
- * U+10FFFF (RFC 3629, section 4).
+ * 1 to 4; *code is its code point.  Returns 0 if it is truncated, overlong, a
+ * surrogate or above U+10FFFF (RFC 3629, section 3).
  */
-size_t utf8_character(struct view text);
+size_t utf8_character(struct view text, uint32_t *code);
 
-/* The number of characters (code points), or -1 if the text is not UTF-8. */
+/* Returns the number of characters (code points), or -1 if the text is not
+   UTF-8. */
 int64_t utf8_count(struct view text);
 
 #endif

@@ -7,65 +7,36 @@
 
 #define REPLACEMENT VIEW("\xef\xbf\xbd") /* U+FFFD */
 
-/* Returns the code point of the UTF-8 character at the front of the text, which
-   has this number of bytes, at least two. */
-static uint32_t code_point(struct view text, size_t length) {
-    uint32_t code = (unsigned char)text.data[0] & (0xffu >> (length + 1));
+/* The characters that are special in HTML, and what is written for each. */
+#define EACH_SPECIAL(DO)                                                       \
+    DO('&', "&amp;")                                                           \
+    DO('<', "&lt;")                                                            \
+    DO('>', "&gt;")                                                            \
+    DO('"', "&quot;")                                                          \
+    DO('\'', "&#39;")
 
-    for (size_t i = 1; i < length; i++)
-        code = code << 6 | ((unsigned char)text.data[i] & 0x3fu);
-    return code;
-}
-
-/* Must HTML text not contain this character?  Forbidden are control characters
-   of Latin 1, and those that change the direction of the text.  So are
-   noncharacters: the last two of each plane, and U+FDD0 to U+FDEF. */
+/* Must HTML text not contain this character?  Forbidden are control characters,
+   and those that change the direction of the text.  So are noncharacters: the
+   last two of each plane, and U+FDD0 to U+FDEF. */
 static bool is_forbidden(uint32_t code) {
-    return (code >= 0x80 && code <= 0x9f) ||
+    return (code < ' ' && code != '\t' && code != '\n' && code != '\r') ||
+           (code >= 0x7f && code <= 0x9f) ||
            (code >= 0x202a && code <= 0x202e) ||
            (code >= 0x2066 && code <= 0x2069) ||
            (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) == 0xfffe;
 }
 
-/* Returns the reference for an ASCII byte; empty: the byte itself is used. */
-static struct view reference_for(char byte) {
-    switch (byte) {
-    case '&':
-        return VIEW("&amp;");
-    case '<':
-        return VIEW("&lt;");
-    case '>':
-        return VIEW("&gt;");
-    case '"':
-        return VIEW("&quot;");
-    case '\'':
-        return VIEW("&#39;");
-    case '\t':
-    case '\n':
-    case '\r':
-        return (struct view){NULL, 0};
-    default:
-        if ((unsigned char)byte < 0x20 || byte == 0x7f)
-            return REPLACEMENT;
-        return (struct view){NULL, 0};
-    }
-}
-
-/* The ASCII bytes that need no escape: reference_for() returns nothing. */
-BYTE_SET plain = {{BYTES('\t', '\n'), BYTES('\r', '\r'), BYTES(' ', '!'),
-                   BYTES('#', '%'), BYTES('(', ';'), BYTES('=', '='),
-                   BYTES('?', '~')}};
-
 /* Returns the number of bytes of the character at the front of the text, at
-   least 1.  *instead is its escape; empty: it needs none. */
+   least 1.  *instead is what is written for it; empty: the character itself. */
 static size_t look_at_character(struct view text, struct view *instead) {
-    size_t length = utf8_character(text);
+#define REFERENCE(character, reference)                                        \
+    if (text.data[0] == (character))                                           \
+        *instead = VIEW(reference);
+    uint32_t code;
+    size_t length = utf8_character(text, &code);
 
-    *instead = (struct view){NULL, 0};
-    if (length == 1)
-        *instead = reference_for(text.data[0]);
-    else if (length == 0 || is_forbidden(code_point(text, length)))
-        *instead = REPLACEMENT;
+    *instead = length == 0 || is_forbidden(code) ? REPLACEMENT : VIEW("");
+    EACH_SPECIAL(REFERENCE)
     return length > 0 ? length : 1;
 }
 
@@ -73,20 +44,23 @@ static size_t look_at_character(struct view text, struct view *instead) {
    Extensions"; clang has them too). */
 typedef unsigned char block __attribute__((vector_size(16)));
 
+/* Are all of these bytes plain: printable ASCII, and not special? */
 static bool is_plain_block(const char *bytes) {
+#define OR_EQUAL(character, reference) | (b == (character))
     block b;
-    uint64_t special[2];
+    uint64_t other[2];
 
     memcpy(&b, bytes, sizeof b);
-    b = (block)((b < ' ') | (b > '~') | (b == '&') | (b == '<') | (b == '>') |
-                (b == '"') | (b == '\''));
-    memcpy(special, &b, sizeof special);
-    return (special[0] | special[1]) == 0;
+    b = (block)((b < ' ') | (b > '~') EACH_SPECIAL(OR_EQUAL));
+    memcpy(other, &b, sizeof other);
+    return (other[0] | other[1]) == 0;
 }
 
-/* Returns the number of ASCII bytes at the front of the text that need no
-   escape. */
+/* Returns the number of plain bytes at the front of the text. */
 static size_t plain_bytes(struct view text) {
+#define MEMBER(character, reference) [character] = true,
+    BYTE_SET others = {
+        {BYTES('\0', '\x1f'), EACH_SPECIAL(MEMBER) BYTES(0x7f, 0xff)}};
     const size_t size = sizeof(block);
     size_t length = 0;
 
@@ -96,7 +70,10 @@ static size_t plain_bytes(struct view text) {
     if (length > 0 && text.length - length < size &&
         is_plain_block(text.data + text.length - size))
         return text.length;
-    return length + view_span(view_skip(text, length), &plain);
+    while (length < text.length &&
+           !others.has[(unsigned char)text.data[length]])
+        length++;
+    return length;
 }
 
 void html_append_text(struct buffer *html, struct view text) {
@@ -104,10 +81,7 @@ void html_append_text(struct buffer *html, struct view text) {
     size_t done = 0; /* bytes that were appended */
     size_t at = 0;   /* bytes that were looked at */
 
-    for (;;) {
-        at += plain_bytes(view_skip(text, at));
-        if (at == text.length)
-            break;
+    while ((at += plain_bytes(view_skip(text, at))) < text.length) {
         size_t length = look_at_character(view_skip(text, at), &instead);
         if (instead.length > 0) {
             buffer_append(html, view_slice(text, done, at - done));

@@ -327,22 +327,21 @@ static ssize_t check_framing(struct http_request *request,
 /* ---- The head ---- */
 
 /* Returns the end of the head.  Until it has come, nothing else is parsed. */
-static ssize_t find_end(struct view input, size_t start, size_t seen,
+static ssize_t find_end(struct view input, size_t seen,
                         struct http_request *request) {
-    size_t at = seen > start ? seen : start;
-    size_t line_end = start + view_find(view_skip(input, start), '\n');
+    size_t at = seen;
 
     while (at < input.length) {
         at += view_find(view_skip(input, at), '\n');
         if (at == input.length)
             break;
-        if (at == start || input.data[at - 1] != '\r')
+        if (at == 0 || input.data[at - 1] != '\r')
             return reject(request, 400, "A line must end in CR LF.");
-        if (at >= start + 3 && input.data[at - 2] == '\n')
+        if (at >= 3 && input.data[at - 2] == '\n')
             break;
         at++;
     }
-    if (line_end - start > REQUEST_LINE_LIMIT + 1) /* and its CR */
+    if (view_find(input, '\n') > REQUEST_LINE_LIMIT + 1) /* and its CR */
         return reject(request, 414, "The request line is too long.");
     if (at >= HEAD_LIMIT)
         return reject(request, 431, "The header fields are too long.");
@@ -387,20 +386,19 @@ size_t http_empty_lines(struct view input) {
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request) {
     struct framing framing = {0};
-    size_t start = http_empty_lines(input);
 
     *request = (struct http_request){.method = HTTP_UNKNOWN};
     /* Bytes that are not HTTP, such as TLS, get this answer at once. */
-    if (start < input.length && input.data[start] != '\r' &&
-        http_token_length(view_skip(input, start)) == 0)
+    if (input.length > 0 && input.data[0] != '\r' &&
+        http_token_length(input) == 0)
         return reject(request, 400, "This is not an HTTP request.");
-    request->method = find_method(view_skip(input, start));
-    ssize_t end = find_end(input, start, seen, request);
+    request->method = find_method(input);
+    ssize_t end = find_end(input, seen, request);
     if (end <= 0)
         return end;
 
     /* All lines, each with its CR LF, but not the blank one. */
-    struct view rest = view_slice(input, start, (size_t)end - start - 2);
+    struct view rest = view_slice(input, 0, (size_t)end - 2);
     struct view line = view_cut(&rest, '\n');
     line.length--; /* its CR, which find_end has seen */
     ssize_t result = parse_request_line(request, line);

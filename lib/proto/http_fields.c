@@ -2,6 +2,7 @@
 #include "proto/http_fields.h"
 
 #include <string.h>
+#include <sys/param.h>
 
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
     struct tm tm;
@@ -78,16 +79,16 @@ bool http_lists_etag(struct view value, struct view etag,
     return false;
 }
 
-/* A position may have any number of digits: all after a file's end are
-   equal. */
+/* Reads a position, which may be left out: then *position stays.  It may have
+   any number of digits: all positions after a file's end are equal. */
 static bool parse_position(struct view digits, uint64_t *position) {
     BYTE_SET digit_bytes = {{BYTES('0', '9')}};
 
     if (view_span(digits, &digit_bytes) < digits.length)
         return false;
-    if (!view_number(digits, UINT64_MAX, position))
+    if (digits.length > 0 && !view_number(digits, UINT64_MAX, position))
         *position = UINT64_MAX;
-    return digits.length > 0;
+    return true;
 }
 
 static bool has_one_element(struct view list, struct view *only) {
@@ -97,41 +98,26 @@ static bool has_one_element(struct view list, struct view *only) {
            !view_next_element(&list, &another);
 }
 
-/* "-500": the last 500 bytes. */
-static enum http_range parse_suffix(struct view digits, uint64_t size,
-                                    uint64_t *first, uint64_t *last) {
-    uint64_t count;
-
-    if (!parse_position(digits, &count))
-        return HTTP_RANGE_NONE;
-    if (count == 0)
-        return HTTP_RANGE_UNSATISFIABLE;
-    if (size == 0) /* can be satisfied, but no Content-Range can express it */
-        return HTTP_RANGE_NONE;
-    *first = count < size ? size - count : 0;
-    *last = size - 1;
-    return HTTP_RANGE_OK;
-}
-
 enum http_range http_parse_range(struct view value, uint64_t size,
                                  uint64_t *first, uint64_t *last) {
     static const struct view unit = VIEW_INITIALIZER("bytes=");
-    uint64_t low, high = UINT64_MAX;
+    uint64_t low = 0, high = UINT64_MAX;
 
     if (!view_starts_with_ignoring_case(value, unit) ||
-        !has_one_element(view_skip(value, unit.length), &value))
+        !has_one_element(view_skip(value, unit.length), &value) ||
+        view_find(value, '-') == value.length)
         return HTTP_RANGE_NONE;
-    size_t dash = view_find(value, '-');
-    if (dash == value.length)
+    struct view to = value;
+    struct view from = view_cut(&to, '-');
+    if (from.length + to.length == 0 || !parse_position(from, &low) ||
+        !parse_position(to, &high) || high < low)
         return HTTP_RANGE_NONE;
-    struct view from = view_slice(value, 0, dash);
-    struct view to = view_skip(value, dash + 1);
-
-    if (from.length == 0)
-        return parse_suffix(to, size, first, last);
-    if (!parse_position(from, &low) ||
-        (to.length > 0 && !parse_position(to, &high)) || high < low)
-        return HTTP_RANGE_NONE;
+    if (from.length == 0) {        /* "-500": the last 500 bytes */
+        if (size == 0 && high > 0) /* no Content-Range can express it */
+            return HTTP_RANGE_NONE;
+        low = size - MIN(high, size);
+        high = UINT64_MAX;
+    }
     if (low >= size)
         return HTTP_RANGE_UNSATISFIABLE;
     *first = low;

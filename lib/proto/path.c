@@ -7,7 +7,7 @@
 #include <sys/param.h>
 
 /* Decodes every escape, also %2F: "a%2Fb" and "a/b" name one file here, and
-   "..%2F" must not slip past the removal of dot segments. */
+   "..%2F" must be found as a dot segment later. */
 static int decode(struct view encoded, struct buffer *path) {
     for (size_t at = 0; at < encoded.length; at++) {
         int byte = (unsigned char)encoded.data[at];

@@ -7,22 +7,23 @@
 #define NUMBER_LIMIT   30
 /* The bytes of the shortest reply: a type, CR and LF. */
 #define SHORTEST_REPLY 3
+#define MALFORMED      (-1)
 
 /* ---- The end of a reply ---- */
 
 /* Each of these functions takes bytes off the front of the input.  It returns
-   their number, 0 if more are needed, or RESP_MALFORMED. */
+   their number, 0 if more are needed, or MALFORMED. */
 
 /* Scans the rest of a line of text.  Leaves a CR until its LF has come. */
 static ssize_t scan_text(struct resp_scan *scan, struct view input) {
     size_t end = view_find(input, '\r');
 
     if (view_find(view_slice(input, 0, end), '\n') < end)
-        return RESP_MALFORMED;
+        return MALFORMED;
     if (input.length - end < 2)
         return (ssize_t)end;
     if (input.data[end + 1] != '\n')
-        return RESP_MALFORMED;
+        return MALFORMED;
     scan->in_text = false;
     scan->replies--;
     return (ssize_t)end + 2;
@@ -40,7 +41,7 @@ static ssize_t scan_string(struct resp_scan *scan, struct view input) {
     scan->replies--;
     return view_starts_with(view_skip(input, end), VIEW("\r\n"))
                ? (ssize_t)end + 2
-               : RESP_MALFORMED;
+               : MALFORMED;
 }
 
 /* Notes the beginning of a reply.  An array's elements are counted as replies
@@ -74,14 +75,14 @@ static ssize_t scan_number(struct view input, int64_t *number) {
     if (rest.length == 0)
         return 0;
     if (!view_take_number(&rest, &value) || value > limit)
-        return RESP_MALFORMED;
+        return MALFORMED;
     size_t end = input.length - rest.length;
     if (end > NUMBER_LIMIT || (rest.length > 0 && rest.data[0] != '\r'))
-        return RESP_MALFORMED;
+        return MALFORMED;
     if (rest.length < 2)
         return 0;
     if (rest.data[1] != '\n')
-        return RESP_MALFORMED;
+        return MALFORMED;
     /* Negated as unsigned: an int64_t cannot hold -INT64_MIN. */
     *number = (int64_t)(negative ? -value : value);
     return (ssize_t)end + 2;
@@ -99,13 +100,13 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
         return 1;
     }
     if (type != ':' && type != '$' && type != '*')
-        return RESP_MALFORMED;
+        return MALFORMED;
     ssize_t length = scan_number(view_skip(input, 1), &number);
     if (length <= 0)
         return length;
     /* A length or a count is -1 (null) or limited. */
     if (type != ':' && (number < -1 || number > REDIS_SKIP_LIMIT))
-        return RESP_MALFORMED;
+        return MALFORMED;
     begin_reply(scan,
                 type == ':'    ? RESP_INTEGER
                 : number == -1 ? RESP_NULL
@@ -113,10 +114,12 @@ static ssize_t scan_line(struct resp_scan *scan, struct view input) {
                                : RESP_ARRAY,
                 number);
     return SHORTEST_REPLY * scan->replies <= REDIS_SKIP_LIMIT ? length + 1
-                                                              : RESP_MALFORMED;
+                                                              : MALFORMED;
 }
 
-ssize_t resp_scan(struct resp_scan *scan, struct view input) {
+/* Scans the next bytes of the reply.  If a line is incomplete, its bytes are
+   not scanned.  The reply has ended when scan->replies is 0. */
+static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     size_t at = 0;
     ssize_t used = 1;
 
@@ -157,25 +160,11 @@ static struct resp_reply reply_of(const struct resp_scan *scan,
     return reply;
 }
 
-ssize_t resp_parse(struct view input, struct resp_reply *reply) {
-    struct resp_scan scan = {.replies = 1};
-    ssize_t used = resp_scan(&scan, input);
-
-    if (used < 0)
-        return used;
-    if (is_too_large(&scan, (size_t)used))
-        return RESP_TOO_LARGE;
-    if (scan.replies > 0)
-        return 0;
-    *reply = reply_of(&scan, view_slice(input, 0, (size_t)used));
-    return used;
-}
-
 int resp_read(struct resp_scan *scan, struct view input, size_t *used,
               struct resp_reply *reply) {
     if (scan->replies == 0)
         scan->replies = 1;
-    ssize_t more = resp_scan(scan, view_skip(input, scan->seen));
+    ssize_t more = scan_reply(scan, view_skip(input, scan->seen));
     *used = 0;
     if (more < 0)
         return -1;
@@ -212,10 +201,11 @@ bool resp_next(struct view *items, struct resp_reply *item) {
         *items = view_skip(rest, (size_t)length + 2);
         return true;
     }
-    ssize_t used = resp_parse(*items, item);
-    if (used <= 0)
+    struct resp_scan scan = {0};
+    size_t used;
+    if (resp_read(&scan, *items, &used, item) <= 0)
         return false;
-    *items = view_skip(*items, (size_t)used);
+    *items = view_skip(*items, used);
     return true;
 }
 

@@ -109,7 +109,7 @@ static void must_agree(const struct dialogue *dialogue) {
     must(timeout_milliseconds(kind) > 0 || kind == TIMEOUT_NONE);
 }
 
-/* The request as it came, from its first byte that is not a blank line. */
+/* Is it a HEAD request?  Empty lines may come before it. */
 static bool is_head_request(const struct dialogue *dialogue) {
     struct view request =
         view_skip(buffer_view(&dialogue->delivered), dialogue->start);
@@ -119,8 +119,8 @@ static bool is_head_request(const struct dialogue *dialogue) {
     return view_starts_with(request, VIEW("HEAD "));
 }
 
-/* What Redis has replied to this very exchange is in its response. */
-static void must_tell_the_reply(const struct dialogue *dialogue,
+/* The response must have what Redis has replied to this exchange. */
+static void must_have_the_reply(const struct dialogue *dialogue,
                                 const struct answer *answer) {
     struct buffer words = {0};
 
@@ -157,7 +157,7 @@ static void must_be_answered(struct dialogue *dialogue) {
         must(answer.closes);
     if (exchange->unread)
         must(answer.closes);
-    must_tell_the_reply(dialogue, &answer);
+    must_have_the_reply(dialogue, &answer);
     /* If one request has several faults, the first that comes is reported, and
        that may depend on how the bytes are cut. */
     if (exchange->unread) {
@@ -205,7 +205,7 @@ static void received(struct dialogue *dialogue, size_t count) {
     inside = false;
 }
 
-/* Some of what the client has sent arrives. */
+/* Some of the bytes that the client has sent arrive. */
 static void deliver(struct dialogue *dialogue, size_t count) {
     struct buffer *outbox = &dialogue->outbox;
     size_t size;
@@ -268,16 +268,19 @@ static void receive(struct dialogue *dialogue) {
             how == 0xff ? (int)(script_next() % 8) : worker.allocations_left;
 }
 
-/* Passes the reply in memory of its own, which is freed afterwards: a pointer
-   that still points there is found. */
+/* The reply has separate memory, which is freed afterwards: then the address
+   sanitizer finds a pointer that still points there. */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes) {
+    struct resp_scan scan = {0};
     struct resp_reply parsed;
+    size_t used;
     char *copy = malloc(bytes.length + 1);
 
     must(copy != NULL);
     if (bytes.length > 0)
         memcpy(copy, bytes.data, bytes.length);
-    bool whole = resp_parse((struct view){copy, bytes.length}, &parsed) > 0;
+    bool whole =
+        resp_read(&scan, (struct view){copy, bytes.length}, &used, &parsed) > 0;
     buffer_append_number(&dialogue->replies, (int64_t)bytes.length);
     buffer_append(&dialogue->replies, VIEW(" "));
     buffer_append(&dialogue->replies, bytes);

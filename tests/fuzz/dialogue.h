@@ -21,34 +21,36 @@ struct dialogue {
     bool may_keep;           /* the last answer to NEED_KEEP */
     int64_t visitor;         /* the number in Redis' reply; 0: none */
     struct buffer link;      /* the text in its reply; empty: none */
-    bool lied;               /* Redis, to this exchange */
+    bool lied;               /* Redis has sent a false reply to this exchange */
     bool cut; /* something happened that is not in the bytes of the client */
     int answers;
 };
 
-/* What all connections of one run share. */
+/* The data that all connections of one run share. */
 struct worker {
     struct app app;
     struct cached_time cached_time;
     struct false_redis redis;
-    struct view script;   /* what is left of it */
-    int allocations_left; /* those that connections may make; -1: any number */
+    struct view script;   /* the rest of it */
+    int allocations_left; /* connections may make this many; -1: any number */
 };
 extern struct worker worker;
 
 /* The script's next byte; 0 when there is none left. */
 unsigned script_next(void);
 
-bool has_memory(void); /* it has not begun to run out */
+/* Returns true until the script has limited the memory. */
+bool has_memory(void);
 
 void dialogue_start(struct dialogue *dialogue, int requests);
 
 enum connection_need dialogue_need(const struct dialogue *dialogue);
 
-/* Does one of the things that may happen now, as the script says. */
+/* Makes one step: the script decides what happens to the connection. */
 void dialogue_step(struct dialogue *dialogue);
 
-/* Redis replies; bytes that are no fitting reply count as "down". */
+/* Passes these bytes on as the reply of Redis.  If they are no whole reply,
+   Redis counts as unavailable. */
 void dialogue_reply(struct dialogue *dialogue, struct view bytes);
 
 void dialogue_free(struct dialogue *dialogue);

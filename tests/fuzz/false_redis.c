@@ -47,7 +47,7 @@ static void append_integer(struct buffer *reply, int64_t number) {
     buffer_append(reply, VIEW("\r\n"));
 }
 
-/* Repeats the newest one for each: their text does not matter. */
+/* Repeats the newest remark for each, because the text does not matter. */
 static void append_remarks(const struct false_redis *redis,
                            struct buffer *reply) {
     int64_t shown = redis->remarks < 50 ? redis->remarks : 50;

@@ -10,14 +10,14 @@
 
 struct false_redis {
     int64_t visitors;
-    int64_t remarks;    /* how many there are */
-    struct buffer last; /* the newest one */
+    int64_t remarks;    /* their number */
+    struct buffer last; /* the newest remark */
 };
 
 /*
- * Appends its honest reply to the command, which must be whole, an array of
- * strings, and a command that the application may give.  If the reply holds a
- * visitor's number or a link, they are set as well.
+ * Appends the right reply to the command.  Aborts if the command is not whole,
+ * no array of strings, or unknown to the application.  If the reply is a
+ * visitor's number or a link, *visitor or *link is set as well.
  */
 void false_redis_answer(struct false_redis *redis, struct view command,
                         struct buffer *reply, int64_t *visitor,

@@ -9,11 +9,11 @@
  * ends, when a client leaves, which connection is kept, when memory runs out.
  * A connection does no I/O itself, so all of that needs no socket and no clock.
  *
- * After each step the connection must agree with itself, and each response is
- * parsed from its bytes (answers.c).  At the end each connection is served
- * again, with all its bytes at once: how they were cut must not matter.
+ * After each step the data of the connection must be consistent, and each
+ * response is parsed from its bytes (answers.c).  At the end each connection is
+ * served again, with all its bytes at once: the responses must be the same.
  *
- * Run it in the project's folder: its pages and files are those served.
+ * Run it in the project's folder, because it serves the files there.
  */
 #include "app/app.h"
 #include "dialogue.h"
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
-/* Without a script each connection goes on to its end. */
+/* When the script has ended, each connection continues to its end. */
 static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
     for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {
@@ -33,7 +33,7 @@ static void end(struct dialogue *dialogue) {
     }
 }
 
-/* The reply that was given before, at the front of what is left of them. */
+/* Gives the next of the earlier replies, and takes it off the front. */
 static void reply_again(struct dialogue *dialogue, struct view *replies) {
     uint64_t length;
 
@@ -68,7 +68,7 @@ static void begin(void) {
         app_open(&worker.app, ".");
 }
 
-/* A file that was not given back would be a leak. */
+/* The address sanitizer reports a file that was not returned to its cache. */
 __attribute__((destructor)) static void close_all(void) {
     if (worker.app.public != NULL)
         app_close(&worker.app);
@@ -84,7 +84,7 @@ static bool goes_on(const struct dialogue dialogues[DIALOGUES]) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     struct dialogue dialogues[DIALOGUES];
-    bool told = false; /* another time: the responses show it */
+    bool time_changed = false; /* so the Date of the responses differs */
 
     begin();
     worker.script = (struct view){(const char *)data, size};
@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     while (goes_on(dialogues)) {
         unsigned how = script_next();
         if (how == 0xff) {
-            told = true;
+            time_changed = true;
             cached_time_set(&worker.cached_time, SCRIPT_TIME + script_next());
         }
         for (unsigned steps = how / DIALOGUES % 8 + 1; steps > 0; steps--)
@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     worker.script = VIEW("");
     for (int i = 0; i < DIALOGUES; i++) {
         end(&dialogues[i]);
-        if (has_memory() && !told && !dialogues[i].cut)
+        if (has_memory() && !time_changed && !dialogues[i].cut)
             must_be_the_same_again(&dialogues[i], requests);
         dialogue_free(&dialogues[i]);
     }

@@ -20,7 +20,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A copy of its own for each prefix, so that a read after its end is caught. */
+/* Copies each prefix, so that the sanitizer finds a read after its end. */
 static char *copy_of(struct view view) {
     char *copy = malloc(view.length > 0 ? view.length : 1);
     must(copy != NULL);
@@ -133,28 +133,43 @@ static void walk(const struct resp_reply *reply, struct view input) {
     must(count == reply->count && items.length == 0);
 }
 
-/* Scanned byte by byte, a reply ends where the parser sees its end. */
-static void must_scan_alike(struct view input, ssize_t parsed) {
-    struct resp_scan scan = {.replies = 1};
-    size_t at = 0;
-    ssize_t used = 0;
+enum { MALFORMED = -1, TOO_LARGE = -2 };
 
-    for (size_t end = 1; used >= 0 && scan.replies > 0 && end <= input.length;
-         end++) {
-        used = resp_scan(&scan, view_slice(input, at, end - at));
-        at += used > 0 ? (size_t)used : 0;
+/* Returns the number of bytes of a whole reply, 0 if more are needed, or an
+   error. */
+static ssize_t read_whole(struct view input, struct resp_reply *reply) {
+    struct resp_scan scan = {0};
+    size_t used;
+    int result = resp_read(&scan, input, &used, reply);
+
+    if (result < 0)
+        return MALFORMED;
+    if (scan.skips || used > REDIS_REPLY_LIMIT)
+        return TOO_LARGE;
+    return result > 0 ? (ssize_t)used : 0;
+}
+
+/* Byte by byte, a reply must have the same end. */
+static void must_be_read_alike(struct view input, ssize_t whole) {
+    struct resp_scan scan = {0};
+    struct resp_reply reply;
+    size_t at = 0, used = 0;
+    int result = 0;
+
+    for (size_t end = 1; result == 0 && end <= input.length; end++) {
+        at += used;
+        result =
+            resp_read(&scan, view_slice(input, at, end - at), &used, &reply);
     }
-    if (parsed > 0)
-        must(scan.replies == 0 && at == (size_t)parsed);
-    if (parsed == 0) /* resp_scan() may reject a line that has not ended */
-        must(used < 0 || scan.replies > 0);
-    if (parsed == RESP_MALFORMED)
-        must(used < 0 || scan.replies > 0);
+    if (whole > 0)
+        must(result == 1 && at + used == (size_t)whole);
+    else if (whole != TOO_LARGE)
+        must(result <= 0);
 }
 
 static void fuzz_resp(struct view input) {
     struct resp_reply reply;
-    ssize_t whole = resp_parse(input, &reply);
+    ssize_t whole = read_whole(input, &reply);
 
     must(whole <= (ssize_t)input.length);
     if (whole > 0) {
@@ -168,18 +183,17 @@ static void fuzz_resp(struct view input) {
     ssize_t result = 0;
     for (size_t length = 0; result == 0 && length <= input.length; length++) {
         char *prefix = copy_of(view_slice(input, 0, length));
-        result = resp_parse((struct view){prefix, length}, &reply);
+        result = read_whole((struct view){prefix, length}, &reply);
         must(result <= 0 || result == (ssize_t)length);
         free(prefix);
     }
     /* A large array may show later that it is malformed. */
-    must(result == whole ||
-         (result == RESP_TOO_LARGE && whole == RESP_MALFORMED));
-    must_scan_alike(input, whole);
+    must(result == whole || (result == TOO_LARGE && whole == MALFORMED));
+    must_be_read_alike(input, whole);
 
     struct buffer command = {0};
     resp_append_command(&command, &input, 1);
-    must(resp_parse(buffer_view(&command), &reply) == (ssize_t)command.length);
+    must(read_whole(buffer_view(&command), &reply) == (ssize_t)command.length);
     struct resp_reply word;
     must(resp_next(&reply.items, &word) && view_equal(word.text, input));
     buffer_free(&command);
@@ -199,7 +213,8 @@ static void fuzz_form(struct view input) {
     buffer_free(&value);
 }
 
-/* No C1 control, and no character that changes the text's direction. */
+/* The text must have no C1 control, and no character that changes its
+   direction. */
 static void must_not_turn(struct view text) {
     for (size_t i = 0; i + 1 < text.length; i++) {
         unsigned char first = (unsigned char)text.data[i];
@@ -273,7 +288,7 @@ static void fuzz_template(struct view input) {
     struct view name = view_cut(&text, '\n');
     struct buffer html = {0};
 
-    /* Values equal to their own placeholders leave all as it was. */
+    /* If each value is equal to its placeholder, the text stays as it was. */
     template_append(&html, text, append_placeholder, NULL);
     must(view_equal(buffer_view(&html), text));
     buffer_clear(&html);

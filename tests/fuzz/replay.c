@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Runs a fuzz target once over each file of the given folders: faults that
- * fuzzing found are tested with any compiler and without libFuzzer.
+ * Runs a fuzz target once for each file of the given folders.  So inputs that
+ * have shown a fault are tested with any compiler, without libFuzzer.
  */
 #include "must.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Words that a script can name with one byte. */
+/* Texts that a script can choose with one byte. */
 #ifndef FUZZ_TOKENS_H
 #define FUZZ_TOKENS_H
 
@@ -64,7 +64,7 @@ static const char *const tokens[] = {
 };
 #define TOKENS (sizeof tokens / sizeof tokens[0])
 
-/* Replies of a Redis that is broken, or lies. */
+/* False replies of Redis. */
 static const char *const lies[] = {
     "",
     "-ERR no\r\n",

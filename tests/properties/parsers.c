@@ -163,11 +163,13 @@ static void run_html(FILE *out, struct view input) {
 }
 
 static void run_resp(FILE *out, struct view input) {
+    struct resp_scan scan = {0};
     struct resp_reply reply;
-    ssize_t used = resp_parse(input, &reply);
+    size_t used;
+    int result = resp_read(&scan, input, &used, &reply);
 
-    fprintf(out, "{\"used\": %zd", used);
-    if (used > 0) {
+    fprintf(out, "{\"used\": %zd", result < 0 ? -1 : (ssize_t)used);
+    if (result > 0) {
         fputs(", \"reply\": ", out);
         print_reply(out, &reply);
     }

@@ -60,16 +60,16 @@ static char *guarded_area(void) {
 
 struct view guarded(struct view vector, enum guard guard) {
     char *area = guarded_area();
-    size_t behind = GUARDED_LIMIT - vector.length;
+    size_t after = GUARDED_LIMIT - vector.length;
 
     if (vector.length > GUARDED_LIMIT)
         abort();
-    char *start = guard == GUARD_BEHIND ? area + behind : area;
+    char *start = guard == GUARD_AFTER ? area + after : area;
     if (vector.length > 0)
         memmove(start, vector.data, vector.length);
-    /* Digits of every kind, for a parser that reads past its end. */
+    /* Digits, for a parser that reads a number beyond its end. */
     if (guard == GUARD_BEFORE)
-        for (size_t i = 0; i < 64 && i < behind; i++)
+        for (size_t i = 0; i < 64 && i < after; i++)
             start[vector.length + i] = i % 2 == 0 ? '4' : '1';
     return (struct view){start, vector.length};
 }
@@ -87,45 +87,47 @@ static void expect(ssize_t got, ssize_t expected, const char *how,
 
 static void feed_whole(parser parse, const void *row, struct view vector,
                        ssize_t expected) {
-    expect(parse(guarded(vector, GUARD_BEHIND), 0, row), expected, "whole",
+    expect(parse(guarded(vector, GUARD_AFTER), 0, row), expected, "whole",
            vector.length);
     expect(parse(guarded(vector, GUARD_BEFORE), 0, row), expected,
            "whole, guard before it", vector.length);
 }
 
-/* Byte by byte, as a caller would: `seen` is what the last call has seen. */
+/* Byte by byte, like a caller: `seen` is the number of bytes at the last call.
+ */
 static void feed_bytes(parser parse, const void *row, struct view vector,
                        ssize_t expected) {
     size_t until = expected > 0 ? (size_t)expected : vector.length;
 
     for (size_t length = 0; length < until; length++) {
         struct view prefix = view_slice(vector, 0, length);
-        ssize_t got = parse(guarded(prefix, GUARD_BEHIND),
+        ssize_t got = parse(guarded(prefix, GUARD_AFTER),
                             length > 0 ? length - 1 : 0, row);
         if (got < 0 && got == expected)
             return;
         expect(got, 0, "byte by byte", length);
     }
     struct view all = view_slice(vector, 0, until);
-    expect(parse(guarded(all, GUARD_BEHIND), until > 0 ? until - 1 : 0, row),
+    expect(parse(guarded(all, GUARD_AFTER), until > 0 ? until - 1 : 0, row),
            expected, "byte by byte", until);
 }
 
-/* In two pieces, cut at every place; of long vectors, at some. */
+/* In two pieces, cut at each place; long vectors are cut at about 500 places.
+ */
 static void feed_pieces(parser parse, const void *row, struct view vector,
                         ssize_t expected) {
     size_t step = vector.length / 500 + 1;
 
     for (size_t cut = 1; cut < vector.length; cut += step) {
         struct view piece = view_slice(vector, 0, cut);
-        if (parse(guarded(piece, GUARD_BEHIND), 0, row) != 0)
+        if (parse(guarded(piece, GUARD_AFTER), 0, row) != 0)
             return; /* decided early; feed_bytes has checked that */
-        expect(parse(guarded(vector, GUARD_BEHIND), cut, row), expected,
+        expect(parse(guarded(vector, GUARD_AFTER), cut, row), expected,
                "in two pieces, the first one", cut);
     }
 }
 
-/* Another message or other bytes follow: they must not change anything. */
+/* Other bytes follow: they must not change the result. */
 static void feed_with_tail(parser parse, const void *row, struct view vector,
                            ssize_t expected) {
     static const struct view tails[] = {
@@ -139,7 +141,7 @@ static void feed_with_tail(parser parse, const void *row, struct view vector,
         buffer_clear(&all);
         buffer_append(&all, vector);
         buffer_append(&all, tails[i]);
-        ssize_t got = parse(guarded(buffer_view(&all), GUARD_BEHIND), 0, row);
+        ssize_t got = parse(guarded(buffer_view(&all), GUARD_AFTER), 0, row);
         if (expected > 0 || got >= 0) /* "bad" may name another reason */
             expect(got, expected, "with trailing bytes", all.length);
     }

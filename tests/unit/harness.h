@@ -2,13 +2,13 @@
 /*
  * Shared code of all unit tests.
  *
- *   - A suite: each function TEST and each row of a TEST_TABLE is a test of its
- *     own, with a name.  main() runs all of them.
+ *   - A suite: each function TEST and each row of a TEST_TABLE is a separate
+ *     test with a name.  main() runs all of them.
  *   - Guarded bytes: a vector is copied next to a page without access rights,
  *     so that reading one byte too many ends the program at that instruction.
- *   - feed(): the ways in which a parser gets its bytes from a network: all at
- *     once, in two pieces cut anywhere, byte by byte, and with bytes of another
- *     message after them.
+ *   - feed() passes bytes to a parser in the ways in which they may come from a
+ *     network: all at once, in two pieces cut anywhere, byte by byte, and with
+ *     bytes of another message after them.
  */
 #ifndef UNIT_HARNESS_H
 #define UNIT_HARNESS_H
@@ -26,7 +26,7 @@
 
 #define ROWS(table) (sizeof(table) / sizeof((table)[0]))
 
-/* Views for tables of vectors; a byte string is never just a C string here. */
+/* A view of a literal, for tables of vectors. */
 #define V(literal) VIEW_INITIALIZER(literal)
 
 /* Begins a test with the name of its function, which is added before main. */
@@ -47,36 +47,36 @@
 
 void suite_add(const char *name, CMUnitTestFunction function, const void *row);
 
-/* The most that can be guarded, bytes. */
+/* The largest number of bytes that can be guarded. */
 #define GUARDED_LIMIT ((size_t)4 * 1024 * 1024)
 
 enum guard {
-    GUARD_BEHIND, /* the last byte is the last of its page */
+    GUARD_AFTER,  /* the last byte is the last of its page */
     GUARD_BEFORE, /* the first byte is the first; "4141..." follows */
-    GUARDS,       /* how many there are */
+    GUARDS,       /* their number */
 };
 
-/* Copies the vector to where the guard is.  Valid until the next call; the
-   bytes may be written to. */
+/* Copies the vector to a place next to the guard.  The copy is valid until the
+   next call, and may be changed. */
 struct view guarded(struct view vector, enum guard guard);
 
 /*
- * A parser that returns "consumed" (> 0), "need more" (0) or "bad" (< 0), and
- * the row with the expected values: the function asserts all of them each time
- * it returns "consumed".  `seen` bytes were there before.
+ * A parser that returns "consumed" (> 0), "need more" (0) or "bad" (< 0).  The
+ * row has the expected values: the function asserts all of them each time it
+ * returns "consumed".  The first `seen` bytes were there at the last call.
  */
 typedef ssize_t (*parser)(struct view input, size_t seen, const void *row);
 
 /*
- * Feeds the vector in every way and expects:
+ * Feeds the vector in every way and expects as the result of the parser:
  *
- *     > 0   this answer, once so many bytes are there; "need more" before that
+ *     > 0   this number when so many bytes are there, before that "need more"
  *     0     "need more", always
- *     < 0   this answer at the last byte; before it, "need more" or this one
+ *     < 0   this number at the last byte, before that "need more" or the number
  */
 void feed(parser parse, const void *row, struct view vector, ssize_t expected);
 
-/* Fails, showing both, if the views differ. */
+/* Fails, and prints both views, if they differ. */
 void assert_view_equal(struct view got, struct view expected);
 
 /* Appends a view to the buffer this many times. */

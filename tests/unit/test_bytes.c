@@ -20,7 +20,7 @@ TEST(views_of_literals_and_strings) {
 }
 
 TEST(parts_of_a_view) {
-    struct view view = guarded(VIEW("abcdef"), GUARD_BEHIND);
+    struct view view = guarded(VIEW("abcdef"), GUARD_AFTER);
 
     assert_view_equal(view_skip(view, 0), VIEW("abcdef"));
     assert_view_equal(view_skip(view, 4), VIEW("ef"));
@@ -74,7 +74,7 @@ static const struct equal_row equals[] = {
      false},
     {"equal: prefix", V("Hostile"), V("Host"), false, false, true},
     {"equal: longer prefix", V("Host"), V("Hostile"), false, false, false},
-    {"equal: differ behind a NUL", V("a\0b"), V("a\0c"), false, false, false},
+    {"equal: differ after a NUL", V("a\0b"), V("a\0c"), false, false, false},
     {"equal: same with a NUL", V("a\0b"), V("a\0b"), true, true, true},
     {"equal: bytes next to letters", V("[@`{"), V("{`@["), false, false, false},
     {"equal: not ASCII", V("\xc3\x84"), V("\xc3\xa4"), false, false, false},
@@ -108,7 +108,7 @@ TEST(equal_with_null) {
 }
 
 TEST(find) {
-    struct view view = guarded(VIEW("ab\0c\xff"), GUARD_BEHIND);
+    struct view view = guarded(VIEW("ab\0c\xff"), GUARD_AFTER);
 
     assert_int_equal(view_find(view, 'a'), 0);
     assert_int_equal(view_find(view, '\0'), 2);
@@ -182,8 +182,8 @@ static const struct number_row numbers[] = {
     {"number: minus", V("-1"), 9, false, 0},
     {"number: minus zero", V("-0"), 9, false, 0},
     {"number: blank before", V(" 1"), 9, false, 0},
-    {"number: blank behind", V("1 "), 9, false, 0},
-    {"number: NUL behind", V("1\0"), 9, false, 0},
+    {"number: blank after", V("1 "), 9, false, 0},
+    {"number: NUL after", V("1\0"), 9, false, 0},
     {"number: hexadecimal", V("0x1"), 99, false, 0},
     {"number: fraction", V("1.0"), 99, false, 0},
     {"number: byte below '0'", V("/"), 99, false, 0},
@@ -354,8 +354,8 @@ TEST(failure_is_sticky_until_cleared) {
     assert_view_equal(buffer_view(&buffer), VIEW("before"));
     buffer_clear(&buffer);
     assert_false(buffer.failed);
-    buffer_append(&buffer, VIEW("anew"));
-    assert_view_equal(buffer_view(&buffer), VIEW("anew"));
+    buffer_append(&buffer, VIEW("new"));
+    assert_view_equal(buffer_view(&buffer), VIEW("new"));
     assert_null(buffer_reserve(&buffer, SIZE_MAX / 2 + 1));
     buffer_free(&buffer);
     assert_empty(&buffer);

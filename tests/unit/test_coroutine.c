@@ -109,7 +109,7 @@ static void sleep_for(void *argument) {
         order[ended++] = time;
 }
 
-/* A heap in which one is misplaced wakes some too late. */
+/* If one coroutine has a wrong place in the heap, some wake too late. */
 TEST(deadlines_are_kept_in_order) {
     int times[MANY];
 
@@ -136,7 +136,7 @@ static void receive(void *argument) {
         *(char *)argument = byte;
 }
 
-TEST(who_waits_for_a_descriptor_is_woken_by_it) {
+TEST(a_descriptor_wakes_the_coroutine_that_waits) {
     char got = 0;
 
     begin(1);
@@ -157,7 +157,8 @@ static void receive_all(void) {
     coroutine_received_all(sockets[1]);
 }
 
-/* The end of the stream comes with the last bytes: it is still to be read. */
+/* The end of the stream comes with the last bytes, and must still be received.
+ */
 TEST(an_empty_socket_is_known) {
     begin(1);
     assert_int_equal(send(sockets[0], "x", 1, 0), 1);
@@ -209,7 +210,8 @@ static int64_t resume_first(void) {
     return clock_milliseconds() + 1;
 }
 
-/* It is called before each sleep, which it limits. */
+/* The loop calls the service before each sleep, and sleeps no longer than the
+   service allows. */
 TEST(a_service_resumes_others) {
     int number = 0;
 
@@ -229,7 +231,7 @@ static void go_on(void *argument) {
     *(bool *)argument = true;
 }
 
-TEST(who_never_waits_shares_its_turn) {
+TEST(a_coroutine_that_never_waits_shares_its_turn) {
     bool first = false, second = false;
 
     begin(2);
@@ -242,10 +244,11 @@ TEST(who_never_waits_shares_its_turn) {
 
 /* ---- The end of a stack ---- */
 
-/* More than any function of ours has: it must not step over the guard. */
+/* Larger than the frame of any function of the server: even this frame must not
+   reach across the guard. */
 enum { FRAME = 20 * 1024 };
 
-static volatile int *depth; /* that was reached, also by a child */
+static volatile int *depth; /* the depth that was reached, also by a child */
 
 /* Uses only the lower end of its frame.  The next call gets its address, so
    that the compiler cannot make a loop of it. */
@@ -263,7 +266,7 @@ static void overflow(void *argument) {
     *(int *)argument = descend(1, "");
 }
 
-/* In a child, which ends by SIGSEGV. */
+/* A child process does it, because SIGSEGV ends the process. */
 TEST(a_stack_that_overflows_ends_the_program) {
     int status, result = 0;
 

@@ -27,9 +27,9 @@ static const struct field_row fields[] = {
     IS("the first of two", "f=a&f=b", "a"),
     IS("the first of two is empty", "f=&f=b", ""),
     IS("empty", "f=", ""),
-    IS("empty, another behind", "f=&g=b", ""),
+    IS("empty, another after", "f=&g=b", ""),
     IS("no equals sign", "f", ""),
-    IS("no equals sign, another behind", "f&g=b", ""),
+    IS("no equals sign, another after", "f&g=b", ""),
     IS("equals sign in the value", "f=a=b", "a=b"),
     IS("only equals signs", "f===", "=="),
     IS("plus is a space", "f=a+b++c", "a b  c"),
@@ -51,10 +51,10 @@ static const struct field_row fields[] = {
     IS("an escape of IIS", "f=%u0041", "%u0041"),
     IS("markup", "f=%3Cb%3E", "<b>"),
     IS("empty fields before", "&&f=a", "a"),
-    IS("empty fields behind", "f=a&&", "a"),
+    IS("empty fields after", "f=a&&", "a"),
     IS("nameless field before", "=b&f=a", "a"),
     IS("semicolon does not separate", "f=a;g=b", "a;g=b"),
-    IS("line end behind", "f=a\r\n", "a\r\n"),
+    IS("line end after", "f=a\r\n", "a\r\n"),
     IS("escaped name", "%66=a", "a"),
     IS("longer name before", "ff=b&f=a", "a"),
     IS("a name cut by NUL before", "f%00=b&f=a", "a"),
@@ -62,7 +62,7 @@ static const struct field_row fields[] = {
     NOT("another", "g=a"),
     NOT("names know case", "F=a"),
     NOT("a longer name", "ff=a"),
-    NOT("a name behind a blank", "+f=a"),
+    NOT("a name after a blank", "+f=a"),
     NOT("a name before a blank", "f+=a"),
     NOT("only in a value", "g=f"),
     NOT("in a value like a field", "g=a%26f=b"),
@@ -95,7 +95,7 @@ static void field(void **state) {
     buffer_free(&value);
 }
 
-/* All typed text comes back, even if much of it is escaped. */
+/* A field keeps all its bytes, even if each of them is escaped. */
 TEST(every_byte_comes_back) {
     struct buffer body = {0};
     struct buffer value = {0};
@@ -107,7 +107,7 @@ TEST(every_byte_comes_back) {
         buffer_append(&body, view_of(escape_text));
     }
     buffer_append(&body, VIEW("&g=2"));
-    assert_true(form_append_field(guarded(buffer_view(&body), GUARD_BEHIND),
+    assert_true(form_append_field(guarded(buffer_view(&body), GUARD_AFTER),
                                   VIEW("f"), &value));
     assert_int_equal(value.length, 256);
     for (int byte = 0; byte < 256; byte++)

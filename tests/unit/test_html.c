@@ -91,8 +91,8 @@ static void text(void **state) {
     buffer_free(&html);
 }
 
-/* For every two bytes: the output is UTF-8, has no markup, and valid text comes
-   out again when its references are resolved. */
+/* For every two bytes, the output is UTF-8, without markup and without control
+   characters. */
 TEST(every_pair_of_bytes_is_safe) {
     struct buffer html = {0};
 

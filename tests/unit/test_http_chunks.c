@@ -36,8 +36,8 @@ static const struct row rows[] = {
     GOOD("extension without value", "5;a\r\nhello\r\n" LAST, "hello"),
     GOOD("extensions", "5;a=b;c;d=\"e f\"\r\nhello\r\n0;g\r\n\r\n", "hello"),
     GOOD("extension with blanks", "5 \t; \ta = b\r\nhello\r\n" LAST, "hello"),
-    GOOD("extension behind a blank", "5 ;a\r\nhello\r\n" LAST, "hello"),
-    GOOD("extension behind HTAB", "5\t;a\r\nhello\r\n" LAST, "hello"),
+    GOOD("extension after a blank", "5 ;a\r\nhello\r\n" LAST, "hello"),
+    GOOD("extension after HTAB", "5\t;a\r\nhello\r\n" LAST, "hello"),
     GOOD("extension not in ASCII", "5;a=\"\xc3\xa9\"\r\nhello\r\n" LAST,
          "hello"),
     /* Section 7.1.2: trailers are dropped. */
@@ -49,13 +49,13 @@ static const struct row rows[] = {
 
     BAD("size missing", "\r\nhello\r\n" LAST),
     BAD("size missing, extension", ";a\r\nhello\r\n" LAST),
-    BAD("size missing behind a chunk", "5\r\nhello\r\n\r\n\r\n"),
+    BAD("size missing after a chunk", "5\r\nhello\r\n\r\n\r\n"),
     BAD("size negative", "-5\r\nhello\r\n" LAST),
     BAD("size with a plus", "+5\r\nhello\r\n" LAST),
     BAD("size with 0x", "0x5\r\nhello\r\n" LAST),
     BAD("size with another letter", "5g\r\nhello\r\n" LAST),
-    BAD("size behind a blank", " 5\r\nhello\r\n" LAST),
-    BAD("size behind HTAB", "\t5\r\nhello\r\n" LAST),
+    BAD("size after a blank", " 5\r\nhello\r\n" LAST),
+    BAD("size after HTAB", "\t5\r\nhello\r\n" LAST),
     BAD("size, a blank, no extension", "5 hello\r\nhello\r\n" LAST),
     BAD("size, two blanks, no extension", "5  hello\r\nhello\r\n" LAST),
     BAD("size, a blank, line end", "5 \r\nhello\r\n" LAST),
@@ -84,8 +84,8 @@ static const struct row rows[] = {
     BAD("trailers before LF", "0\r\nX: b\r\n\n"),
 };
 
-/* Decodes in pieces of that size, the first one of another.  Returns the result
-   for the whole: its number of bytes.  The buffer gets the body. */
+/* Decodes the input in pieces; the first has another size.  Returns the number
+   of bytes of the chunks, or the error.  The buffer gets the body. */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};
@@ -108,9 +108,10 @@ static ssize_t decode_pieces(struct view input, size_t first, size_t size,
     return 0;
 }
 
-/* feed() gets a parser that starts at the beginning each time and does not use
-   `seen`.  The buffer is the guarded input itself. */
-static ssize_t decode_anew(struct view input, size_t seen, const void *vector) {
+/* A parser for feed(), which decodes from the beginning each time.  The buffer
+   is the guarded input itself. */
+static ssize_t decode_whole(struct view input, size_t seen,
+                            const void *vector) {
     const struct row *row = vector;
     struct http_chunks chunks = {0};
     struct buffer buffer = {.data = (char *)input.data,
@@ -134,7 +135,7 @@ static void decode(void **state) {
     ssize_t expected = row->status ? -row->status : (ssize_t)row->input.length;
     struct buffer body = {0};
 
-    feed(decode_anew, row, row->input, expected);
+    feed(decode_whole, row, row->input, expected);
     for (size_t first = 1; first <= row->input.length; first++)
         for (size_t size = 1; size <= row->input.length; size++) {
             ssize_t got = decode_pieces(row->input, first, size, &body);
@@ -190,7 +191,7 @@ static void append_chunk(struct buffer *input, size_t length) {
     buffer_append(input, VIEW("\r\n"));
 }
 
-/* Decodes whole and in pieces of some sizes, and ends the buffer. */
+/* Decodes the input whole and in pieces of some sizes, and frees it. */
 static void decode_buffer(struct buffer *input, ssize_t expected, size_t body) {
     struct buffer decoded = {0};
     size_t sizes[] = {SIZE_MAX, 1, 2, 1000, 4096};
@@ -230,7 +231,7 @@ TEST(body_one_beyond) {
     body_of(1, BODY_LIMIT, false);
 }
 
-/* Rejected when the size is read, before any byte of it comes. */
+/* They are rejected when the size is read, before a byte of the chunk comes. */
 TEST(sizes_beyond_are_refused_at_once) {
     static const struct view sizes[] = {
         V("10001\r\n"),        V("ffffffff\r\n"),      V("fffffffff"),

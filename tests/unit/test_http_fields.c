@@ -39,8 +39,8 @@ static const struct date_row dates[] = {
     NO_DATE("an offset", "Sun, 06 Nov 1994 08:49:37 +0000"),
     NO_DATE("no zone", "Sun, 06 Nov 1994 08:49:37"),
     NO_DATE("half a zone", "Sun, 06 Nov 1994 08:49:37 GM"),
-    NO_DATE("text behind it", "Sun, 06 Nov 1994 08:49:37 GMT x"),
-    NO_DATE("NUL behind it", "Sun, 06 Nov 1994 08:49:37 GMT\0x"),
+    NO_DATE("text after it", "Sun, 06 Nov 1994 08:49:37 GMT x"),
+    NO_DATE("NUL after it", "Sun, 06 Nov 1994 08:49:37 GMT\0x"),
     NO_DATE("NUL in it", "Sun, 06 Nov 1994 08:49:37\0GMT"),
     NO_DATE("a list", "Sun, 06 Nov 1994 08:49:37 GMT, \"x\""),
     NO_DATE("length, as browsers once sent it",
@@ -92,7 +92,7 @@ TEST(prefixes_are_no_dates) {
     for (size_t i = 0; i < ROWS(forms); i++)
         for (size_t length = 0; length < forms[i].length; length++)
             assert_false(http_parse_date(
-                guarded(view_slice(forms[i], 0, length), GUARD_BEHIND), &time));
+                guarded(view_slice(forms[i], 0, length), GUARD_AFTER), &time));
     assert_false(http_parse_date((struct view){NULL, 0}, &time));
 }
 
@@ -148,7 +148,7 @@ static const struct etag_row etags[] = {
     {"etag: list with gaps", V(", ,\"a\",,"), V("\"a\""), true, true},
     {"etag: nothing", V(""), V("\"a\""), false, false},
     {"etag: weak in the list", V("W/\"a\""), V("\"a\""), true, false},
-    {"etag: weak behind others", V("\"b\", W/\"a\""), V("\"a\""), true, false},
+    {"etag: weak after others", V("\"b\", W/\"a\""), V("\"a\""), true, false},
     {"etag: ours is weak", V("\"a\""), V("W/\"a\""), true, false},
     {"etag: both weak", V("W/\"a\""), V("W/\"a\""), true, false},
     {"etag: w is not W", V("w/\"a\""), V("\"a\""), false, false},
@@ -190,8 +190,8 @@ struct range_row {
 #define NO_RANGE_OF(value, size)                                               \
     {"no range: " value " of " #size, V(value), size, HTTP_RANGE_NONE, 0, 0}
 #define NO_RANGE(value) NO_RANGE_OF(value, 10)
-#define BEHIND(value, size)                                                    \
-    {"behind the end: " value " of " #size,                                    \
+#define AFTER_END(value, size)                                                 \
+    {"after the end: " value " of " #size,                                     \
      V(value),                                                                 \
      size,                                                                     \
      HTTP_RANGE_UNSATISFIABLE,                                                 \
@@ -224,15 +224,15 @@ static const struct range_row ranges[] = {
     RANGE("bytes= , ,\t3-5 ,,", 10, 3, 5),
     RANGE("bytes=-3,", 10, 7, 9),
 
-    BEHIND("bytes=10-,", 10),
-    BEHIND("bytes=10-", 10),
-    BEHIND("bytes=10-10", 10),
-    BEHIND("bytes=10-20", 10),
-    BEHIND("bytes=18446744073709551615-", 10),
-    BEHIND("bytes=-0", 10),
-    BEHIND("bytes=-0", 0),
-    BEHIND("bytes=0-", 0),
-    BEHIND("bytes=0-0", 0),
+    AFTER_END("bytes=10-,", 10),
+    AFTER_END("bytes=10-", 10),
+    AFTER_END("bytes=10-10", 10),
+    AFTER_END("bytes=10-20", 10),
+    AFTER_END("bytes=18446744073709551615-", 10),
+    AFTER_END("bytes=-0", 10),
+    AFTER_END("bytes=-0", 0),
+    AFTER_END("bytes=0-", 0),
+    AFTER_END("bytes=0-0", 0),
 
     NO_RANGE_OF("bytes=-1", 0), /* all of it: section 14.1.2 */
     NO_RANGE_OF("bytes=-18446744073709551616", 0),

@@ -29,12 +29,12 @@ static const struct row lines[] = {
     {"an empty target", LINE("GET  HTTP/1.1"), 400},
     {"two spaces before the target", LINE("GET  / HTTP/1.1"), 400},
     {"two spaces before the version", LINE("GET /  HTTP/1.1"), 400},
-    {"a space behind the version", LINE("GET / HTTP/1.1 "), 400},
+    {"a space after the version", LINE("GET / HTTP/1.1 "), 400},
     {"a space in front", LINE(" GET / HTTP/1.1"), 400},
     {"a space in the target", LINE("GET /a b HTTP/1.1"), 400},
     {"HTAB for a space", LINE("GET\t/ HTTP/1.1"), 400},
     {"HTAB in the target", LINE("GET /\t HTTP/1.1"), 400},
-    {"HTAB behind the version", LINE("GET / HTTP/1.1\t"), 400},
+    {"HTAB after the version", LINE("GET / HTTP/1.1\t"), 400},
     {"a method with a colon", LINE("GET: / HTTP/1.1"), 400},
     {"a method with a slash", LINE("G/T / HTTP/1.1"), 400},
     {"a method that is not ASCII", LINE("G\xc3\x89T / HTTP/1.1"), 400},
@@ -101,13 +101,13 @@ static const struct row targets[] = {
 
 /* RFC 9112, sections 2.2 and 5. */
 static const struct row fields[] = {
-    {"bare LF behind the request line", V("GET / HTTP/1.1\nHost: a\r\n\r\n"),
+    {"bare LF after the request line", V("GET / HTTP/1.1\nHost: a\r\n\r\n"),
      400},
-    {"bare LF behind a field", V("GET / HTTP/1.1\r\nHost: a\n\r\n"), 400},
+    {"bare LF after a field", V("GET / HTTP/1.1\r\nHost: a\n\r\n"), 400},
     {"bare LF as the blank line", V(HEAD "\n"), 400},
     {"bare LF all over", V("GET / HTTP/1.1\nHost: a\n\n"), 400},
     {"bare LF in a value", V(HEAD "X: a\nb\r\n\r\n"), 400},
-    {"bare CR behind the request line", V("GET / HTTP/1.1\rHost: a\r\n\r\n"),
+    {"bare CR after the request line", V("GET / HTTP/1.1\rHost: a\r\n\r\n"),
      400},
     {"bare CR in the target", LINE("GET /\r HTTP/1.1"), 400},
     {"bare CR in the method", LINE("GE\rT / HTTP/1.1"), 400},
@@ -115,7 +115,7 @@ static const struct row fields[] = {
     {"bare CR in a value", V(HEAD "X: a\rb\r\n\r\n"), 400},
     {"bare CR in front of a value", V(HEAD "X:\ra\r\n\r\n"), 400},
     {"CR CR LF", V(HEAD "X: a\r\r\n\r\n"), 400},
-    {"CR CR LF behind the request line", V("GET / HTTP/1.1\r\r\n" HOST "\r\n"),
+    {"CR CR LF after the request line", V("GET / HTTP/1.1\r\r\n" HOST "\r\n"),
      400},
     {"CR alone in a line", V(HEAD "\r\r\n\r\n"), 400},
     {"obs-fold with a space", V(HEAD "X: a\r\n b\r\n\r\n"), 400},
@@ -173,7 +173,7 @@ static const struct row hosts[] = {
     {"Host with a bracketed colon", HOST_IS("[:]"), 400},
     {"Host with an open bracket", HOST_IS("[::1"), 400},
     {"Host with a closing bracket", HOST_IS("a]"), 400},
-    {"Host with text behind a bracket", HOST_IS("[::1]a"), 400},
+    {"Host with text after a bracket", HOST_IS("[::1]a"), 400},
     {"Host with a bad escape", HOST_IS("%zz"), 400},
     {"Host with half an escape", HOST_IS("a%4"), 400},
 };
@@ -225,7 +225,7 @@ static const struct row bodies[] = {
     {"xchunked", ENCODING(" xchunked"), 400},
     {"chunkedx", ENCODING(" chunkedx"), 400},
     {"chunked with a comma", ENCODING(" chunked,"), 400},
-    {"chunked behind a comma", ENCODING(" ,chunked"), 501},
+    {"chunked after a comma", ENCODING(" ,chunked"), 501},
     {"chunked in quotes", ENCODING(" \"chunked\""), 400},
     {"chunked with a parameter", ENCODING(" chunked;q=1"), 400},
     {"gzip and length",
@@ -234,7 +234,7 @@ static const struct row bodies[] = {
      400},
     {"gzip, chunked in HTTP/1.0",
      V("POST / HTTP/1.0\r\nTransfer-Encoding: gzip, chunked\r\n\r\n"), 400},
-    {"chunked behind VT", ENCODING("\vchunked"), 400},
+    {"chunked after VT", ENCODING("\vchunked"), 400},
     {"chunked before FF", ENCODING("chunked\f"), 400},
     {"chunked before NUL", ENCODING("chunked\0"), 400},
     {"chunked, a space before the colon",
@@ -278,7 +278,7 @@ TEST(control_bytes_anywhere) {
             memcpy(bytes, head.data, head.length);
             bytes[at] = (char)byte;
             struct view bad = {bytes, head.length};
-            assert_int_equal(parse(guarded(bad, GUARD_BEHIND), 0, NULL), -400);
+            assert_int_equal(parse(guarded(bad, GUARD_AFTER), 0, NULL), -400);
         }
     }
 }

@@ -2,8 +2,8 @@
 /*
  * The Redis protocol: lib/proto/resp.c.
  *
- * A reply is written down in one line, such as [+OK :1 "text" null], so that a
- * row of the table says everything that was found in it.
+ * The tests describe a reply in one line, such as [+OK :1 "text" null], so that
+ * a row of the table has all that was found in it.
  */
 #include "config.h"
 #include "harness.h"
@@ -17,6 +17,30 @@ struct row {
     ssize_t result; /* 0: all of the input is one reply */
     struct view found;
 };
+
+#define MALFORMED (-1)
+#define TOO_LARGE (-2)
+
+/* Reads from the state and the bytes.  Returns the number of bytes of a whole
+   reply; 0 if more are needed; otherwise one of these errors. */
+static ssize_t read_reply(struct resp_scan *scan, struct view input,
+                          struct resp_reply *reply) {
+    size_t used;
+    int result = resp_read(scan, input, &used, reply);
+
+    if (result < 0)
+        return MALFORMED;
+    if (scan->skips || (result > 0 && reply->type == RESP_ERROR &&
+                        view_starts_with(reply->text, VIEW("the reply is"))))
+        return TOO_LARGE;
+    return result > 0 ? (ssize_t)used : 0;
+}
+
+static ssize_t read_whole(struct view input, struct resp_reply *reply) {
+    struct resp_scan scan = {0};
+
+    return read_reply(&scan, input, reply);
+}
 
 static void describe(struct buffer *text, const struct resp_reply *reply) {
     struct view items = reply->items;
@@ -65,7 +89,7 @@ static ssize_t parse(struct view input, size_t seen, const void *vector) {
     (void)seen;
 
     memset(&reply, 0x5a, sizeof reply);
-    ssize_t used = resp_parse(input, &reply);
+    ssize_t used = read_whole(input, &reply);
     if (used > 0) {
         describe(&text, &reply);
         assert_view_equal(buffer_view(&text), row->found);
@@ -76,7 +100,7 @@ static ssize_t parse(struct view input, size_t seen, const void *vector) {
 
 #define GOOD(input, found)        {"reply " found, V(input), 0, V(found)}
 #define NAMED(name, input, found) {name, V(input), 0, V(found)}
-#define BAD(name, input)          {name, V(input), RESP_MALFORMED, V("")}
+#define BAD(name, input)          {name, V(input), MALFORMED, V("")}
 #define NEST(input)               "*1\r\n" input
 
 static const struct row rows[] = {
@@ -139,9 +163,9 @@ static const struct row rows[] = {
     BAD("integer, two signs", ":--1\r\n"),
     BAD("integer, both signs", ":+-1\r\n"),
     BAD("integer of letters", ":abc\r\n"),
-    BAD("integer, a letter behind", ":1a\r\n"),
+    BAD("integer, a letter after", ":1a\r\n"),
     BAD("integer, a blank before", ": 1\r\n"),
-    BAD("integer, a blank behind", ":1 \r\n"),
+    BAD("integer, a blank after", ":1 \r\n"),
     BAD("integer with a fraction", ":1.5\r\n"),
     BAD("integer with NUL", ":1\0\r\n"),
     BAD("integer before LF", ":1\n"),
@@ -183,39 +207,36 @@ static void append_string(struct buffer *input, size_t length) {
     buffer_append(input, VIEW("\r\n"));
 }
 
-/* In pieces of `size` bytes, as the whole state must survive between them. */
-static ssize_t scan_in_pieces(struct view input, size_t size) {
-    struct resp_scan scan = {.replies = 1};
-    size_t at = 0, end = 0;
+/* Reads in pieces of `size` bytes: all of the state must be in the scan. */
+static ssize_t read_in_pieces(struct view input, size_t size) {
+    struct resp_scan scan = {0};
+    struct resp_reply reply_read;
+    ssize_t result = 0;
 
-    while (scan.replies > 0 && end < input.length) {
+    for (size_t end = 0; result == 0 && end < input.length;) {
         end = end + size < input.length ? end + size : input.length;
-        ssize_t used = resp_scan(&scan, view_slice(input, at, end - at));
-        if (used < 0)
-            return used;
-        at += (size_t)used;
+        result = read_reply(&scan, view_slice(input, 0, end), &reply_read);
     }
-    return scan.replies > 0 ? 0 : (ssize_t)at;
+    return result;
 }
 
-/* The end is the same, and the same bytes are rejected. */
-static ssize_t scan_reply(struct view input, size_t seen, const void *size) {
+/* Reading in pieces must find the same end, and reject the same bytes. */
+static ssize_t pieces(struct view input, size_t seen, const void *size) {
     struct resp_reply reply_read;
-    ssize_t scanned = scan_in_pieces(input, *(const size_t *)size);
+    ssize_t result = read_in_pieces(input, *(const size_t *)size);
     (void)seen;
 
-    assert_int_equal(scanned, resp_parse(input, &reply_read));
-    return scanned;
+    assert_int_equal(result, read_whole(input, &reply_read));
+    return result;
 }
 
-static void scanned(void **state) {
+static void in_pieces(void **state) {
     static const size_t sizes[] = {1, 2, 3, 7, 1000};
     const struct row *row = *state;
 
     for (size_t i = 0; i < ROWS(sizes); i++)
-        feed(scan_reply, &sizes[i], row->input,
-             row->result == RESP_MALFORMED ? RESP_MALFORMED
-                                           : (ssize_t)row->input.length);
+        feed(pieces, &sizes[i], row->input,
+             row->result == MALFORMED ? MALFORMED : (ssize_t)row->input.length);
 }
 
 TEST(numbers_without_end_are_rejected) {
@@ -223,12 +244,12 @@ TEST(numbers_without_end_are_rejected) {
 
     buffer_append(&input, VIEW("$"));
     append_times(&input, VIEW("0"), 100);
-    assert_int_equal(scan_in_pieces(buffer_view(&input), 1), RESP_MALFORMED);
+    assert_int_equal(read_in_pieces(buffer_view(&input), 1), MALFORMED);
     buffer_free(&input);
 }
 
-/* Reads the input in packets; it holds one reply that is too large, followed by
-   :7.  The reader never keeps more than the limit. */
+/* Reads the input in packets of 4096 bytes.  It has one reply that is too
+   large, and then :7.  The reader never keeps more than the limit. */
 static void expect_large_and_seven(struct buffer *all) {
     struct buffer input = {0};
     struct resp_scan state = {0};
@@ -259,19 +280,19 @@ static void expect_large_and_seven(struct buffer *all) {
     buffer_free(all);
 }
 
-TEST(read_behind_large_replies) {
-    static const struct view behind = V("$2\r\nab\r\n:7\r\n");
+TEST(read_after_large_replies) {
+    static const struct view after = V("$2\r\nab\r\n:7\r\n");
     struct buffer all = {0};
 
     append_string(&all, 3 * REDIS_REPLY_LIMIT);
     buffer_append(&all, VIEW(":7\r\n"));
     expect_large_and_seven(&all);
     append_times(&all, VIEW("*1\r\n"), 600000); /* a tower */
-    buffer_append(&all, behind);
+    buffer_append(&all, after);
     expect_large_and_seven(&all);
     buffer_append(&all, VIEW("*300001\r\n")); /* of small ones */
     append_times(&all, VIEW("$2\r\nab\r\n"), 300000);
-    buffer_append(&all, behind);
+    buffer_append(&all, after);
     expect_large_and_seven(&all);
     append_times(&all, VIEW("+"), 2 * REDIS_REPLY_LIMIT); /* a line */
     buffer_append(&all, VIEW("\r\n:7\r\n"));
@@ -310,8 +331,8 @@ TEST(commands_come_back_as_arrays) {
                                {bytes + length, sizeof bytes - length}};
         buffer_clear(&command);
         resp_append_command(&command, words, 2);
-        struct view input = guarded(buffer_view(&command), GUARD_BEHIND);
-        assert_int_equal(resp_parse(input, &reply_read), input.length);
+        struct view input = guarded(buffer_view(&command), GUARD_AFTER);
+        assert_int_equal(read_whole(input, &reply_read), input.length);
         assert_int_equal(reply_read.type, RESP_ARRAY);
         for (size_t i = 0; i < 2; i++) {
             assert_true(resp_next(&reply_read.items, &item));
@@ -325,17 +346,17 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* In steps, since byte by byte takes too long for a megabyte: the answers
-   must agree however the bytes arrive. */
+/* Parses the front of the input at many lengths: the results must agree.  For a
+   megabyte, all lengths would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 
     assert_false(input->failed);
-    struct view all = guarded(buffer_view(input), GUARD_BEHIND);
-    assert_int_equal(resp_parse(all, &reply_read), expected);
+    struct view all = guarded(buffer_view(input), GUARD_AFTER);
+    assert_int_equal(read_whole(all, &reply_read), expected);
     for (size_t length = 0; length < all.length;
          length += length + 200 < all.length && length > 200 ? 49999 : 1) {
-        ssize_t got = resp_parse(view_slice(all, 0, length), &reply_read);
+        ssize_t got = read_whole(view_slice(all, 0, length), &reply_read);
         if (got != 0)
             assert_int_equal(got, expected);
         if (got < 0)
@@ -352,9 +373,9 @@ TEST(replies_at_the_limit) {
     assert_int_equal(input.length, REDIS_REPLY_LIMIT);
     expect_at_every_length(&input, REDIS_REPLY_LIMIT);
     append_string(&input, REDIS_REPLY_LIMIT - around + 1);
-    expect_at_every_length(&input, RESP_TOO_LARGE);
+    expect_at_every_length(&input, TOO_LARGE);
     append_string(&input, REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, RESP_TOO_LARGE);
+    expect_at_every_length(&input, TOO_LARGE);
 }
 
 TEST(lines_without_end) {
@@ -365,11 +386,11 @@ TEST(lines_without_end) {
     expect_at_every_length(&input, 0);
     buffer_append(&input, VIEW("+"));
     append_times(&input, VIEW("x"), REDIS_REPLY_LIMIT);
-    expect_at_every_length(&input, RESP_TOO_LARGE);
+    expect_at_every_length(&input, TOO_LARGE);
 }
 
-/* Known when the number is read, not when memory is full.  Beyond any length
-   that Redis has, there is nothing to skip. */
+/* The parser knows it when it has read the number, not when memory is full.  A
+   length that Redis never sends is malformed, and not skipped. */
 TEST(huge_lengths_are_found_at_once) {
     struct buffer input = {0};
     struct resp_reply reply_read;
@@ -379,16 +400,15 @@ TEST(huge_lengths_are_found_at_once) {
         buffer_append(&input, array ? VIEW("*") : VIEW("$"));
         buffer_append_number(&input, REDIS_REPLY_LIMIT / (array ? 3 : 1) + 1);
         buffer_append(&input, VIEW("\r\n"));
-        assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
-                         RESP_TOO_LARGE);
+        assert_int_equal(read_whole(buffer_view(&input), &reply_read),
+                         TOO_LARGE);
         buffer_clear(&input);
         buffer_append(&input, array ? VIEW("*") : VIEW("$"));
         buffer_append_number(&input, REDIS_SKIP_LIMIT / (array ? 3 : 1) + 1);
         buffer_append(&input, VIEW("\r\n"));
-        assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
-                         RESP_MALFORMED);
-        assert_int_equal(scan_in_pieces(buffer_view(&input), 1),
-                         RESP_MALFORMED);
+        assert_int_equal(read_whole(buffer_view(&input), &reply_read),
+                         MALFORMED);
+        assert_int_equal(read_in_pieces(buffer_view(&input), 1), MALFORMED);
     }
     buffer_free(&input);
 }
@@ -399,9 +419,9 @@ TEST(towers_do_not_reach_the_stack) {
     struct resp_reply reply_read;
 
     append_times(&input, VIEW("*1\r\n"), 200000);
-    assert_int_equal(resp_parse(buffer_view(&input), &reply_read), 0);
+    assert_int_equal(read_whole(buffer_view(&input), &reply_read), 0);
     buffer_append(&input, VIEW(":1\r\n"));
-    assert_int_equal(resp_parse(buffer_view(&input), &reply_read),
+    assert_int_equal(read_whole(buffer_view(&input), &reply_read),
                      input.length);
     assert_int_equal(reply_read.count, 1);
     assert_false(reply_read.all_strings);
@@ -409,4 +429,4 @@ TEST(towers_do_not_reach_the_stack) {
 }
 
 TEST_TABLE(reply, rows)
-TEST_TABLE(scanned, rows)
+TEST_TABLE(in_pieces, rows)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a server counts: ops/statistics.c. */
+/* The counters of a server: ops/statistics.c. */
 #include "app/exchange.h"
 #include "harness.h"
 #include "ops.h"

@@ -53,7 +53,7 @@ static const struct row rows[] = {
     {"a dollar before a value like a name", V("$$NAMED$"), V("$$A$")},
     /* Unknown names stay. */
     {"unknown", V("$UNKNOWN$"), V("$UNKNOWN$")},
-    {"unknown, known behind", V("$UNKNOWN$ $A$"), V("$UNKNOWN$ alpha")},
+    {"unknown, known after", V("$UNKNOWN$ $A$"), V("$UNKNOWN$ alpha")},
     {"a prefix of a name", V("$COUN$"), V("$COUN$")},
     {"longer than a name", V("$COUNTS$"), V("$COUNTS$")},
     {"names know case", V("$a$"), V("$a$")},
@@ -67,14 +67,14 @@ static const struct row rows[] = {
     {"a price", V("it costs 5$"), V("it costs 5$")},
     {"a price before a placeholder", V("5$ and $A$"), V("5$ and alpha")},
     {"a dollar before a placeholder", V("$$A$"), V("$alpha")},
-    {"a dollar behind a placeholder", V("$A$$"), V("alpha$")},
+    {"a dollar after a placeholder", V("$A$$"), V("alpha$")},
     {"a placeholder in dollars", V("$$A$$"), V("$alpha$")},
     {"not closed", V("$A"), V("$A")},
     {"not closed, closed later", V("$A $A$"), V("$A alpha")},
     {"not opened", V("A$"), V("A$")},
     {"closed by another's first dollar", V("$COUNT$A$"), V("12,345A$")},
     {"cut off at each place", V("$COUNT_LONG"), V("$COUNT_LONG")},
-    {"cut off behind the shorter name", V("$COUNT_"), V("$COUNT_")},
+    {"cut off after the shorter name", V("$COUNT_"), V("$COUNT_")},
 };
 
 static void append(void **state) {

@@ -66,7 +66,7 @@ static void read_field(struct view body, struct view key, const char *what,
                  "This is not valid UTF-8 text.");
     else if (characters > limit)
         snprintf(field->error, sizeof field->error,
-                 "At most %ld characters, please; these are %ld.", (long)limit,
+                 "Please write at most %ld characters, not %ld.", (long)limit,
                  (long)characters);
 }
 
@@ -272,7 +272,7 @@ void guestbook_sign(struct exchange *exchange) {
     /* The form is read again at each step: that is cheaper than to keep it. */
     read_form(exchange->content, &form);
     if (form.name.typed.failed || form.remarks.typed.failed)
-        response_error(&exchange->response, 503, "Memory is short.");
+        response_error(&exchange->response, 503, "Out of memory.");
     else if (is_valid(&form))
         sign(exchange, &form);
     else

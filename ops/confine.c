@@ -315,7 +315,7 @@ void ops_confine_files(bool confined, const char *root, int redis_port) {
 const char *ops_confine_calls(bool confined, const struct call *calls) {
     static const char *const files[] = {
         "all files and ports (this kernel has no Landlock)",
-        "public/, templates/, all ports (this kernel's Landlock knows none)",
+        "public/, templates/, all ports (this kernel's Landlock limits none)",
         "public/, templates/, the port of Redis",
     };
     static char text[120];

@@ -126,8 +126,8 @@ def _parser() -> argparse.ArgumentParser:
     live = "port of the live page (default %(default)s; if in use: any free port)"
     port("--live-port", default=LIVE_PORT, help=live)
     room = (
-        "let the browsers of other machines predict: listen also on ADDRESS of this machine "
-        "(default with --room: its address in the network; 0.0.0.0: all)"
+        "let students predict in browsers of other machines: also listen on ADDRESS of this "
+        "machine (default with --room: its address in the network; 0.0.0.0: all)"
     )
     add("--room", nargs="?", const="", metavar="ADDRESS", help=room)
     port("--room-port", default=ROOM_PORT, help="port for the room (default %(default)s)")

@@ -23,9 +23,9 @@ RUN = """Measure what a study says, and check what it expects. A study is a file
 docs/how-to/benchmark.md, or one of the project by its name. Exit status: 0 all
 expectations are met (without any: all results are valid), 1 not all, 2 could not start, 130 after
 Ctrl-C."""
-MEASURE = """Compare the CPU time of a request with nginx, fasthttp, others and the baselines; with
-10,000 idle connections too, and with 15,000 at once. It also measures the memory of a connection,
-and system calls. `zerohttpd report --targets` reads the results again."""
+MEASURE = """Compare the CPU time of a request with nginx, fasthttp, others and the baselines, also
+with 10,000 idle connections and with 15,000 connections at once. It also measures the memory of a
+connection, and system calls. `zerohttpd report --targets` reads the results again."""
 PEERS = """Compare the seven servers with other servers. All studies with published results, or on
 servers in common use, are measured in one sweep; a configuration that several studies need is
 measured once. Missing reference servers are installed. Those that cannot be installed are skipped,

@@ -13,7 +13,7 @@ from prometheus_client import (
 
 QUEUES = {
     "accept_queue": ("Connections that wait to be accepted", "waiting"),
-    "accept_queue_limit": ("Room in the accept queue", "room"),
+    "accept_queue_limit": ("The largest length of the accept queue", "room"),
     "unread_connections": ("Connections that are accepted and not read yet", "unread"),
 }
 CALLS = "Processes and threads by the system call in which they sleep and what they wait for"

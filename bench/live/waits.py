@@ -75,7 +75,7 @@ UNREAD = Wait("unread", "to be read (it is accepted)", "to be read (they are acc
 REQUEST = Wait("client", "the rest of its request", "the rest of their requests")
 REDIS = Wait("redis", "Redis")
 RESPONSE = Wait("response", "its response", "their responses")
-READER = Wait("client", "its client to read on", "their clients to read on")
+READER = Wait("client", "its client to read more", "their clients to read more")
 IDLE = Wait("idle", "its next request", "their next requests")
 NOTHING = Wait("idle", "its first byte", "their first bytes")
 
@@ -186,7 +186,7 @@ WAITS = {
     **dict.fromkeys(("accept", "accept4"), Wait("accept", "the next client")),
     **dict.fromkeys(LOOPS, Wait("all", "the first client that is ready")),
     **dict.fromkeys(("wait4", "waitid"), Wait("task", "a child's end")),
-    **dict.fromkeys(("nanosleep", "clock_nanosleep"), Wait("other", "a pause to pass")),
+    **dict.fromkeys(("nanosleep", "clock_nanosleep"), Wait("other", "the end of a pause")),
     "futex": Wait("task", "another thread: work in a queue, a lock, or its end"),
 }
 
@@ -223,7 +223,7 @@ def _peer(inode: int, call: str, seen: Sockets, names: dict[int, OwnClient]) -> 
         return Wait("other", "a client that has just left" if inode else "")
     known = names.get(seen.clients[inode])
     who = known.who if known else Who.OTHER
-    more = ", to read on" if call in TO_WRITE else ""
+    more = ", to read more" if call in TO_WRITE else ""
     silent = who is Who.SILENT
     number = known.number if known and silent else 0
     return Wait("client", f"{who.value.one}{more}", f"{who.value.many}{more}", number, silent)

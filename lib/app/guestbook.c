@@ -68,7 +68,7 @@ static void read_field(struct view body, struct view key, const char *what,
                  "This is not valid UTF-8 text.");
     else if (characters > limit)
         snprintf(field->error, sizeof field->error,
-                 "At most %ld characters, please; these are %ld.", (long)limit,
+                 "Please write at most %ld characters, not %ld.", (long)limit,
                  (long)characters);
 }
 
@@ -254,7 +254,7 @@ void guestbook_sign(struct exchange *exchange) {
     read_field(exchange->content, VIEW("guest-remarks"), "a remark",
                GUEST_REMARKS_LIMIT, &page.remarks);
     if (page.name.typed.failed || page.remarks.typed.failed)
-        response_error(&exchange->response, 503, "Memory is short.");
+        response_error(&exchange->response, 503, "Out of memory.");
     else if (page.name.error[0] == '\0' && page.remarks.error[0] == '\0')
         sign(&page);
     else

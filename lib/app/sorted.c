@@ -62,7 +62,7 @@ void sorted_page(struct exchange *exchange) {
        move, and the views would still point to the old place. */
     if (buffer_reserve(text, ROOM) == NULL) {
         buffer_clear(text); /* it failed, but the response does not need it */
-        response_error(&exchange->response, 503, "Memory is short.");
+        response_error(&exchange->response, 503, "Out of memory.");
         return;
     }
     for (size_t i = 0; i < STRINGS; i++) {

@@ -48,29 +48,31 @@ static const char help[] =
     "  --listener-each     give each process of multicore its own listening "
     "socket\n"
     "                      (default: one for all); the other servers reject "
-    "it\n"
+    "this\n"
     "  -d, --root DIR      the folder that holds public/, templates/ and the\n"
     "                      file redirects (the folder of this program)\n"
-    "  -b, --backlog N     connections that may wait to be accepted (%d; the\n"
-    "                      kernel lowers it to net.core.somaxconn)\n"
+    "  -b, --backlog N     connections that may wait to be accepted (%d);\n"
+    "                      net.core.somaxconn also limits them\n"
     "  -t, --time-scale N  divide the time limits of clients by N (%d): for "
     "tests\n"
-    "  -l, --log           access log, Common Log Format, on standard output;\n"
-    "                      start and end then go to standard error\n"
+    "  -l, --log           write an access log (Common Log Format) to "
+    "standard\n"
+    "                      output, and all other lines to standard error\n"
     "  --each-worker       print the requests of each worker at the end, not "
     "only\n"
     "                      least, median and most\n"
-    "  -u, --user NAME     become this user once the port is bound (root "
+    "  -u, --user NAME     run as this user after the port is bound (root "
     "only)\n"
-    "  --no-confinement    keep all system calls, files and ports: for gdb "
+    "  --no-confinement    allow all system calls, files and ports: for gdb "
     "and\n"
     "                      valgrind\n"
-    "  --print-syscalls    print the system calls that it keeps, and exit\n"
+    "  --print-syscalls    print the system calls that are allowed, and exit\n"
     "  -h, --help          print this and exit\n"
     "  -V, --version       print the version and exit\n"
     "\n"
-    "SIGINT, SIGTERM and SIGHUP finish what is in flight, print statistics and "
-    "exit.\n";
+    "After SIGINT, SIGTERM or SIGHUP the server answers the requests in "
+    "progress,\n"
+    "prints statistics and exits.\n";
 
 /* Counts only the cores that taskset(1) or a container allows; ignores a CPU
    quota.  The call sched_getaffinity(2) fails above 1,024 cores. */
@@ -133,7 +135,7 @@ static void parse_positional(struct options *options, int count, char **words) {
     static char url[300];
 
     if (count > 2)
-        server_fatal("'%s' is one word too many" SEE_HELP, words[2]);
+        server_fatal("'%s' is not expected here" SEE_HELP, words[2]);
     if (count > 0)
         set_port(options, words[0]);
     if (count > 1) {

@@ -216,7 +216,7 @@ static ssize_t parse_expect(struct http_request *request, struct view value) {
     while (view_next_element(&value, &expectation)) {
         if (!view_equal_ignoring_case(expectation, VIEW("100-continue")))
             return reject(request, 417,
-                          "The only expectation known here is "
+                          "This server supports only the expectation "
                           "100-continue.");
         /* Ignored in HTTP/1.0, which has no status 100. */
         request->expects_continue = request->minor_version > 0;
@@ -312,7 +312,7 @@ static ssize_t check_framing(struct http_request *request,
             "otherwise the end of the body is unknown.");
     if (framing->codings > 1)
         return reject(request, 501,
-                      "The only transfer coding known here is "
+                      "This server supports only the transfer coding "
                       "chunked.");
 
     if (framing->codings > 0)

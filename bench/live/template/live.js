@@ -8,11 +8,11 @@ const ROWS = 60; // visitors in that time
 const SIGNS = { client: "C", redis: "R", response: "…", queue: "Q", unread: "q", accept: "", all: "∀", task: "…", runs: "▶", other: "?", idle: "" };
 const STRIP_MOST = 240;
 const STATES = {
-  SYN_RECV: "have sent nothing yet", FIN_WAIT1: "being closed", FIN_WAIT2: "closed by the server, not yet by the client",
-  TIME_WAIT: "over, remembered for a minute", CLOSE_WAIT: "left by the client, not yet closed",
+  SYN_RECV: "the client has sent nothing yet", FIN_WAIT1: "being closed", FIN_WAIT2: "closed by the server, not yet by the client",
+  TIME_WAIT: "closed; the kernel stores it for a minute", CLOSE_WAIT: "closed by the client, not yet by the server",
   LAST_ACK: "being closed", CLOSING: "being closed",
 };
-const NO_CONTACT = "no contact: was `make serve` ended?";
+const NO_CONTACT = "no contact: has `make serve` ended?";
 const events = []; // what was pressed, and when: [performance.now(), label]
 
 function element(name, text, parent, kind) {
@@ -143,7 +143,7 @@ function number(panel, name, text, bad) {
 function showNumbers(panel, seen) {
   const { now, total, past } = seen.rate;
   number(panel, "rate", now === null ? "not known" : Math.round(now).toLocaleString("en"), false);
-  panel.querySelector(".rate").title = now === null ? "Its counters may not be read, or it keeps none." : `${total} in all`;
+  panel.querySelector(".rate").title = now === null ? "The server has no counters, or this user may not read them." : `${total} in all`;
   const top = Math.max(10, ...past);
   const points = past.map((rate, place) => `${160 - 2 * (past.length - 1 - place)} ${32 - (rate / top) * 30}`);
   panel.querySelector(".rates path").setAttribute("d", points.length > 1 ? `M${points.join("L")}` : "");
@@ -167,7 +167,7 @@ function doingOf(seen) {
   if (burst) doing.push(`burst: ${burst.good} of ${burst.asked} answered${burst.done === burst.asked ? `, the slowest after ${seconds(burst.longest)}` : ""}`);
   if (seen.slow > 0) doing.push(`Redis is slow for ${seen.slow.toFixed(0)} s more`);
   if (seen.slow_error) doing.push(`Redis: ${seen.slow_error}`);
-  if (!seen.can_slow) doing.push("Redis is not ours, so it is not slowed");
+  if (!seen.can_slow) doing.push("this page cannot slow a Redis that it has not started");
   return doing.join("; ");
 }
 
@@ -221,7 +221,7 @@ function show({ servers, look, room }) {
   });
   showDoing(servers);
   showRoom(room);
-  at("look").textContent = `A look takes ${look.ms} ms; there is one every ${look.every} s.`;
+  at("look").textContent = `The page observes the servers every ${look.every} s; that takes ${look.ms} ms of CPU time.`;
   return undefined;
 }
 
@@ -229,7 +229,7 @@ function show({ servers, look, room }) {
 
 async function press(button) {
   const answer = await fetch(`/live/${button.dataset.post}`, { method: "POST" }).catch(() => undefined);
-  if (!answer?.ok) return state(answer ? `refused: ${answer.status}` : NO_CONTACT, "lost");
+  if (!answer?.ok) return state(answer ? `refused with status ${answer.status}` : NO_CONTACT, "lost");
   if (button.closest(".room")) return undefined;
   events.push([performance.now(), button.querySelector("b").textContent]);
   if (events.length > 30) events.shift();

@@ -195,7 +195,7 @@ def test_what_a_connection_waits_for() -> None:
             ("a client", "unread", "to be read (it is accepted)"),
             ("a client", "response", "its response"),
             ("a client", "idle", "its next request"),
-            ("a client", "client", "its client to read on"),
+            ("a client", "client", "its client to read more"),
             ("a client", "queue", "to be accepted"),
         }
         idle = own | {("2 visitors", "response", "their responses")}

@@ -104,6 +104,8 @@ static void continue_call(struct redis_pipeline *redis) {
     flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
+    if (!received) /* perhaps because of a signal */
+        server_stop_accepting();
     if (late && !(received && !redis->scan.skips))
         redis_pipeline_check(redis, clock_milliseconds());
 }

@@ -78,7 +78,7 @@ static void fork_child(struct worker *worker, const struct client *client) {
     /* If no more processes are allowed, some child must end first. */
     while ((child = children_fork(&children, &slot)) < 0 &&
            !server_is_out_of_time()) {
-        server_report_exhausted("processes");
+        shortage_report("processes");
         children_sleep(&children, -1, RETRY_DELAY);
         reap_children();
     }
@@ -95,9 +95,8 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     server_make_listener_nonblocking(&server);
-    size_t limit = server_room_in_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
+    size_t limit = limit_by_memory(CHILDREN_LIMIT, 0, CHILD_MEMORY);
     children_init(&children, &server, limit, true);
-    children_watch_exits(&children);
     struct worker worker = {.server = &server,
                             .counters = server.counters,
                             .others_wait = others_wait};

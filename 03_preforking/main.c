@@ -8,7 +8,7 @@
  *     A --------+     +---------+  accept  +---+  +---+  +---+      +---+
  *     B --------+---> | backlog | -------> | A |  | B |  | C | ...  | 100 |
  *     C --------+     |  D  E   |          +---+  +---+  +---+      +---+
- *     D, E -----+     +---------+            parent: waits for them to die
+ *     D, E -----+     +---------+            parent: waits until one ends
  *
  * Who waits, and where?  Each worker for its own client and its own connection
  * to Redis, in recv and send (and in poll, while it connects).  Free workers
@@ -26,9 +26,9 @@
  * The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
- * the backlog until one ends.  While any waits there and no worker is free, no
- * connection is kept alive; a connection that was idle before holds its worker
- * until IDLE_TIMEOUT.
+ * the backlog until one ends.  While a connection waits there and no worker is
+ * free, no connection is kept alive; a connection that was idle before holds
+ * its worker until IDLE_TIMEOUT.
  *
  * What to try: a Redis whose replies come 5 ms late, and 1, 2, 10, 100 workers.
  * The commands, and what to expect: docs/tutorial/book/03-preforking.md.
@@ -42,7 +42,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -107,7 +106,7 @@ static void replace_workers(struct server *server) {
     while (!children_are_complete(&workers) && start_worker(server)) {
     }
     if (!children_are_complete(&workers))
-        server_report_exhausted("processes");
+        shortage_report("processes");
     if (children_reap(&workers, children_are_complete(&workers), &number))
         is_busy[number] = true; /* this slot has no free worker now */
     if (!server_is_stopping())

@@ -9,7 +9,7 @@
  *     C --------+     |         |          |             | -----> | B | for
  *                     +---------+          +-------------+ -----> | C | each
  *                                          | pool of connections  +---+
- *                                          | to Redis: lent for a question
+ *                                          | to Redis: lent while used
  *                                          +-------------------------------
  *
  * Who waits, and where?  Each thread for its own client and for Redis, in recv
@@ -155,7 +155,7 @@ static void create_thread_for(struct server *server,
             sem_post(&room_for_threads);
             return;
         }
-        server_report_exhausted("threads or memory");
+        shortage_report("threads or memory");
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_stopping())
             wake_threads(); /* idle ones make room */
@@ -169,11 +169,10 @@ int main(int argc, char **argv) {
 
     server_start(&server, &architecture, argc, argv);
     /* Each thread has a client, a connection to Redis and a file. */
-    size_t room = server_room_for_clients(CHILDREN_LIMIT, 2);
+    size_t room = limit_by_descriptors(CHILDREN_LIMIT, 2);
     if (room > CHILDREN_LIMIT)
         room = CHILDREN_LIMIT;
-    room =
-        server_room_in_memory(room, THREAD_STACK + THREAD_HEAP, THREAD_MEMORY);
+    room = limit_by_memory(room, THREAD_STACK + THREAD_HEAP, THREAD_MEMORY);
     sem_init(&room_for_threads, 0, (unsigned)room);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, THREAD_STACK);

@@ -34,12 +34,12 @@
  * connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
- * the queue until one ends.  While any waits there and no thread is free, no
- * connection is kept alive; a connection that was idle before holds its thread
- * until IDLE_TIMEOUT.  With the queue this server can hold more connections
- * than the kernel's backlog (net.core.somaxconn, usually 4,096).  03_preforking
- * has no queue, because processes cannot easily hand on a connection: each
- * worker accepts for itself.
+ * the queue until one ends.  While a connection waits there and no thread is
+ * free, no connection is kept alive; a connection that was idle before holds
+ * its thread until IDLE_TIMEOUT.  With the queue this server can hold more
+ * connections than the kernel's backlog (net.core.somaxconn, usually 4,096).
+ * 03_preforking has no queue, because processes cannot easily hand on a
+ * connection: each worker accepts for itself.
  *
  * What to try: more clients than workers, and where they wait, here and in 03.
  * The commands, and what to expect: docs/tutorial/book/05-prethreading.md.
@@ -57,7 +57,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 static const struct architecture architecture = {
     .name = "prethreading",
@@ -72,39 +71,26 @@ struct thread {
     struct worker worker;
 };
 
-/* A client that has been accepted and waits for a thread. */
-struct waiting {
-    struct client client;
-    struct waiting *prev, *next;
-};
-
-/* All clients that wait, in the order of their arrival.  The slot that became
-   free last is used first, so the used memory is that of the most clients that
-   ever waited at once. */
+/* All clients that wait, in the order of their arrival. */
 static struct queue {
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t changed;
-    struct waiting *first;
-    struct waiting *left; /* free slots that have been used before */
-    size_t touched;       /* slots that have been used */
-    size_t count;
+    struct client *ring; /* with a slot for each client that may wait */
+    size_t size;         /* slots */
+    size_t first;        /* the slot of the longest waiting client */
+    size_t count;        /* clients that wait */
     bool closed;         /* no client will be added any more */
     _Atomic size_t free; /* threads that have no client */
-    struct waiting *slots;
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER,
            .changed = PTHREAD_COND_INITIALIZER};
 
-static sem_t room_for_clients; /* free places of queue and threads together */
+/* Counts the clients that may still be accepted: for the queue or a thread. */
+static sem_t room_for_clients;
 
 static void queue_put(const struct client *client) {
     pthread_mutex_lock(&queue.lock);
-    struct waiting *slot = queue.left;
-    if (slot != NULL)
-        LL_DELETE(queue.left, slot);
-    else
-        slot = &queue.slots[queue.touched++];
-    slot->client = *client; /* NOLINT: start_threads() has checked it */
-    DL_APPEND(queue.first, slot);
+    /* NOLINTNEXTLINE: there is a slot for one client at least */
+    queue.ring[(queue.first + queue.count) % queue.size] = *client;
     queue.count++;
     pthread_mutex_unlock(&queue.lock);
     /* Wakes one thread, not all: no thundering herd. */
@@ -120,12 +106,12 @@ static bool queue_take(struct client *client) {
         pthread_cond_wait(&queue.changed, &queue.lock);
     bool taken = queue.count > 0;
     if (taken) {
-        struct waiting *slot = queue.first;
-        *client = slot->client;
-        DL_DELETE(queue.first, slot);
-        LL_PREPEND(queue.left, slot);
+        *client = queue.ring[queue.first];
         queue.count--;
         queue.free--;
+        /* An empty queue begins again at its first slot, so it uses little
+           memory. */
+        queue.first = queue.count > 0 ? (queue.first + 1) % queue.size : 0;
     }
     pthread_mutex_unlock(&queue.lock);
     return taken;
@@ -205,16 +191,17 @@ static void end_threads(struct thread *threads, size_t count) {
    descriptors for. */
 static struct thread *start_threads(struct server *server, size_t count) {
     /* Each thread has a client, a connection to Redis and a file. */
-    size_t room = server_room_for_clients(count, 2);
+    size_t room = limit_by_descriptors(count, 2);
 
     sem_init(&room_for_clients, 0, (unsigned)room);
-    queue.slots = calloc(room, sizeof queue.slots[0]);
+    queue.ring = calloc(room, sizeof queue.ring[0]);
+    queue.size = room;
     struct thread *threads = calloc(count, sizeof *threads);
-    if (queue.slots == NULL || threads == NULL)
+    if (queue.ring == NULL || threads == NULL)
         server_fatal("no memory for %zu threads and a queue of %zu clients; "
                      "give fewer --workers, or allow fewer descriptors",
                      count, room);
-    size_t most = server_room_in_memory(count, THREAD_STACK + THREAD_HEAP, 1);
+    size_t most = limit_by_memory(count, THREAD_STACK + THREAD_HEAP, 1);
     if (most < count)
         server_fatal("memory for %zu threads only; give fewer --workers", most);
     for (size_t i = 0; i < count; i++)
@@ -246,7 +233,7 @@ int main(int argc, char **argv) {
     }
 
     end_threads(threads, count);
-    free(queue.slots);
+    free(queue.ring);
     free(threads);
     return server_end(&server);
 }

@@ -39,7 +39,6 @@
 #include "config.h"
 #include "net/readiness.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 

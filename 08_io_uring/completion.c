@@ -42,7 +42,7 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
 
     if (connection->input.capacity > 0 &&
         connection_room(connection, &size) == NULL) {
-        server_report_exhausted("memory");
+        shortage_report("memory");
         connection_abandon(connection);
         return false;
     }
@@ -154,7 +154,7 @@ static void received(struct loop *loop, struct ring_conn *conn,
             result = -errno;
     }
     if (result == -ENOMEM)
-        server_report_exhausted("memory");
+        shortage_report("memory");
     if (result >= 0) {
         cached_time_set(&loop->evented.cached_time, time(NULL));
         connection_received(connection, (size_t)result);
@@ -318,14 +318,6 @@ static void cancel_operation(struct loop *loop, struct ring_conn *conn) {
     ring_cancel(&loop->ring, user_data_of(conn, conn->operation), 0);
 }
 
-void completion_end_round(struct loop *loop) {
-    struct event_conn *conn;
-
-    while ((conn = evented_expired(&loop->evented)) != NULL)
-        cancel_operation(loop, (struct ring_conn *)conn);
-    evented_end_round(&loop->evented);
-}
-
 /* Time is up: ends all connections.  Those with an operation in flight are
    closed when that is complete. */
 static void end_all(struct loop *loop) {
@@ -336,20 +328,31 @@ static void end_all(struct loop *loop) {
                 IORING_ASYNC_CANCEL_ALL | IORING_ASYNC_CANCEL_ANY);
 }
 
-bool completion_keep_running(struct loop *loop) {
-    struct evented *evented = &loop->evented;
+/* Closes idle connections, unless a request has come meanwhile. */
+static void close_idle(struct loop *loop) {
     struct event_conn *conn, *next;
 
-    if (!server_is_stopping())
-        return true;
-    /* Closes idle connections, unless a request has come meanwhile. */
     for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
-        DL_FOREACH_SAFE (evented->waiting[i], conn, next)
+        DL_FOREACH_SAFE (loop->evented.waiting[i], conn, next)
             if (connection_is_idle(&conn->connection))
                 cancel_operation(loop, (struct ring_conn *)conn);
+}
+
+void completion_end_round(struct loop *loop) {
+    struct event_conn *conn;
+
+    while ((conn = evented_expired(&loop->evented)) != NULL)
+        cancel_operation(loop, (struct ring_conn *)conn);
+    evented_end_round(&loop->evented);
+    if (server_is_stopping())
+        close_idle(loop);
     if (!loop->ends && server_is_out_of_time())
         end_all(loop);
-    return server_keep_accepting() || evented->count > 0 || loop->accepting;
+}
+
+bool completion_keep_running(const struct loop *loop) {
+    return server_keep_accepting() || loop->evented.count > 0 ||
+           loop->accepting;
 }
 
 void completion_free(struct loop *loop) {

@@ -51,7 +51,7 @@ void completion_end_round(struct loop *loop);
 
 /* Returns false when the server was stopped, all is done or time is up, and no
    operation of a client is in flight. */
-bool completion_keep_running(struct loop *loop);
+bool completion_keep_running(const struct loop *loop);
 
 void completion_free(struct loop *loop);
 

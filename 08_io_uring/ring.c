@@ -38,7 +38,7 @@ __attribute__((noreturn)) static void give_up(const char *call, int error) {
 static void make_room(struct ring *ring, unsigned operations) {
     while (io_uring_sq_space_left(&ring->uring) < operations)
         if (io_uring_submit(&ring->uring) < 0) {
-            server_report_exhausted("memory");
+            shortage_report("memory");
             poll(NULL, 0, RETRY_DELAY);
         }
 }

@@ -82,7 +82,7 @@ struct loop {
 static bool loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
-        server_report_exhausted("descriptors or memory");
+        shortage_report("descriptors or memory");
     return loop->set >= 0;
 }
 
@@ -154,7 +154,7 @@ static void replace_workers(struct server *server) {
     }
     bool complete = children_are_complete(&workers);
     if (!complete)
-        server_report_exhausted("processes");
+        shortage_report("processes");
     if (children_reap(&workers, complete, &number) || !complete)
         poll(NULL, 0, RETRY_DELAY);
 }

@@ -88,7 +88,7 @@ static bool has_room(void) {
     }
     if (coroutine_reserve())
         return true;
-    server_report_exhausted("memory");
+    shortage_report("memory");
     poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
     return false;
 }
@@ -96,13 +96,13 @@ static bool has_room(void) {
 /* Reserves a second descriptor, for a file, for CHILDREN_LIMIT connections: as
    many as 04 serves at once. */
 static size_t room_for_clients(void) {
-    size_t most = server_room_for_clients(CHILDREN_LIMIT, 1);
+    size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 
     if (most > COROUTINES_LIMIT)
         most = COROUTINES_LIMIT;
-    return server_room_in_memory(
-        most, COROUTINE_GUARD + COROUTINE_STACK + COROUTINE_HEAP,
-        COROUTINE_MEMORY);
+    return limit_by_memory(most,
+                           COROUTINE_GUARD + COROUTINE_STACK + COROUTINE_HEAP,
+                           COROUTINE_MEMORY);
 }
 
 int main(int argc, char **argv) {

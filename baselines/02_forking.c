@@ -13,7 +13,7 @@
 static struct {
     int redis;
     pid_t child; /* 0: it is not lent */
-} places[CHILDREN_LIMIT];
+} slots[CHILDREN_LIMIT];
 static size_t count;
 
 static void reap(int flags) {
@@ -21,8 +21,8 @@ static void reap(int flags) {
 
     while ((child = waitpid(-1, NULL, flags)) > 0) {
         for (size_t i = 0; i < count; i++)
-            if (places[i].child == child)
-                places[i].child = 0;
+            if (slots[i].child == child)
+                slots[i].child = 0;
         flags = WNOHANG;
     }
 }
@@ -31,10 +31,10 @@ static void reap(int flags) {
 static size_t borrow(const struct baseline_redis *redis) {
     for (;;) {
         for (size_t i = 0; i < count; i++)
-            if (places[i].child == 0)
+            if (slots[i].child == 0)
                 return i;
         if (count < CHILDREN_LIMIT) {
-            places[count].redis = baseline_connect(redis);
+            slots[count].redis = baseline_connect(redis);
             return count++;
         }
         reap(0); /* sleeps until one ends */
@@ -52,15 +52,15 @@ int main(int argc, char **argv) {
         reap(WNOHANG);
         if (client < 0)
             continue;
-        size_t place = asks ? borrow(&baseline.redis) : 0;
+        size_t slot = asks ? borrow(&baseline.redis) : 0;
         pid_t child = fork();
         if (child == 0) {
             baseline_die_with(parent);
-            baseline_serve(&baseline, client, places[place].redis);
+            baseline_serve(&baseline, client, slots[slot].redis);
             _exit(EXIT_SUCCESS);
         }
         if (asks && child > 0) /* if fork fails, the client is rejected */
-            places[place].child = child;
+            slots[slot].child = child;
         close(client);
     }
 }

@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     pthread_attr_setstacksize(&attributes, THREAD_STACK);
     for (size_t i = 0; i < the_baseline.workers; i++)
         if (pthread_create(&thread, &attributes, work, NULL) != 0)
-            baseline_give_up("pthread_create");
+            baseline_fatal("pthread_create");
     for (;;) {
         int client = accept4(the_baseline.listener, NULL, NULL, SOCK_CLOEXEC);
         if (client >= 0)

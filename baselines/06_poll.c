@@ -8,32 +8,32 @@ enum { LISTENER, REDIS, FIRST_CLIENT };
 
 static struct pollfd *watched;
 static nfds_t count;
-static nfds_t *places; /* by descriptor; 0: not watched */
+static nfds_t *slots; /* by descriptor; 0: not watched */
 
 static void watch(int descriptor, enum interest interest) {
-    if (places[descriptor] == 0) {
-        places[descriptor] = count;
+    if (slots[descriptor] == 0) {
+        slots[descriptor] = count;
         watched[count++] = (struct pollfd){.fd = descriptor};
     }
-    watched[places[descriptor]].events = interest == TO_READ ? POLLIN : POLLOUT;
+    watched[slots[descriptor]].events = interest == TO_READ ? POLLIN : POLLOUT;
 }
 
 static void stop_watching(int descriptor) {
-    nfds_t place = places[descriptor];
+    nfds_t slot = slots[descriptor];
 
-    if (place == 0)
+    if (slot == 0)
         return;
-    watched[place] = watched[--count];
-    places[watched[place].fd] = place;
-    places[descriptor] = 0;
+    watched[slot] = watched[--count];
+    slots[watched[slot].fd] = slot;
+    slots[descriptor] = 0;
 }
 
 int main(int argc, char **argv) {
     loop_start(argc, argv);
     watched = calloc(loop.limit + FIRST_CLIENT, sizeof watched[0]);
-    places = calloc(loop.limit, sizeof places[0]);
-    if (watched == NULL || places == NULL)
-        baseline_give_up("calloc");
+    slots = calloc(loop.limit, sizeof slots[0]);
+    if (watched == NULL || slots == NULL)
+        baseline_fatal("calloc");
     watched[LISTENER] =
         (struct pollfd){.fd = loop.baseline.listener, .events = POLLIN};
     watched[REDIS] = (struct pollfd){.fd = loop.redis, .events = POLLIN};

@@ -1,52 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 07_epoll: one loop for all connections, with epoll_wait(). */
-#include "evented.h"
-
-#include <sys/epoll.h>
-
-static int set;
-static uint32_t *interests; /* by descriptor; 0: not watched */
-
-static void watch(int descriptor, enum interest interest) {
-    uint32_t events = interest == TO_READ ? EPOLLIN : EPOLLOUT;
-    uint32_t before = interests[descriptor];
-    struct epoll_event event = {.events = events, .data.fd = descriptor};
-
-    if (before == events)
-        return;
-    if (epoll_ctl(set, before == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, descriptor,
-                  &event) < 0)
-        baseline_give_up("epoll_ctl");
-    interests[descriptor] = events;
-}
-
-/* A descriptor that is closed leaves the set by itself. */
-static void stop_watching(int descriptor) {
-    interests[descriptor] = 0;
-}
+#include "epoll.h"
 
 int main(int argc, char **argv) {
-    struct epoll_event events[EVENTS_AT_ONCE];
-
     loop_start(argc, argv);
-    set = epoll_create1(EPOLL_CLOEXEC);
-    interests = calloc(loop.limit, sizeof interests[0]);
-    if (set < 0 || interests == NULL)
-        baseline_give_up("start");
-    watch(loop.baseline.listener, TO_READ);
-    if (loop.redis >= 0)
-        watch(loop.redis, TO_READ);
-    for (;;) {
-        int count = epoll_wait(set, events, EVENTS_AT_ONCE, -1);
-        for (int i = 0; i < count; i++) {
-            int descriptor = events[i].data.fd;
-            if (descriptor == loop.baseline.listener)
-                loop_accept();
-            else if (descriptor == loop.redis)
-                loop_receive_redis();
-            else
-                loop_serve(descriptor);
-        }
-        loop_send_redis();
-    }
+    loop_run();
 }

@@ -105,7 +105,7 @@ static void begin_receive_redis(void) {
 
 static void redis_received(int result) {
     if (result <= 0)
-        baseline_give_up("Redis");
+        baseline_fatal("Redis");
     loop_take_replies((size_t)result);
     begin_receive_redis();
 }
@@ -164,7 +164,7 @@ static void complete(const struct io_uring_cqe *cqe) {
         break;
     case REDIS_SEND:
         if (cqe->res != client)
-            baseline_give_up("Redis");
+            baseline_fatal("Redis");
     }
     if (cqe->flags & IORING_CQE_F_BUFFER)
         give_back((int)(cqe->flags >> IORING_CQE_BUFFER_SHIFT));
@@ -184,7 +184,7 @@ static void start_ring(void) {
     if (errno == 0)
         errno = -io_uring_register_buf_ring(&ring, &registration, 0);
     if (errno != 0)
-        baseline_give_up("io_uring");
+        baseline_fatal("io_uring");
     io_uring_buf_ring_init(buffers);
     for (int i = 0; i < BUFFERS; i++)
         give_back(i);

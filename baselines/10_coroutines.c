@@ -58,7 +58,7 @@ static void wait_for(int descriptor) {
 
     if (!loop.watched[descriptor].in_set &&
         epoll_ctl(loop.set, EPOLL_CTL_ADD, descriptor, &event) < 0)
-        baseline_give_up("epoll_ctl");
+        baseline_fatal("epoll_ctl");
     loop.watched[descriptor].in_set = true;
     loop.watched[descriptor].waiter = loop.current;
     stack_switch(&loop.current->stack, &loop.stack, false);
@@ -130,7 +130,7 @@ static struct coroutine *take_coroutine(void) {
     char *stack = mmap(NULL, STACK_SIZE, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (coroutine == NULL || stack == MAP_FAILED)
-        baseline_give_up("a stack");
+        baseline_fatal("a stack");
     stack_prepare(&coroutine->stack, stack, STACK_SIZE, run);
     return coroutine;
 }
@@ -159,7 +159,7 @@ int main(int argc, char **argv) {
         fcntl(loop.baseline.listener, F_SETFL, O_NONBLOCK) < 0 ||
         epoll_ctl(loop.set, EPOLL_CTL_ADD, loop.baseline.listener, &listening) <
             0)
-        baseline_give_up("start");
+        baseline_fatal("start");
     for (;;) {
         int count = epoll_wait(loop.set, events, EVENTS_AT_ONCE, -1);
         for (int i = 0; i < count; i++) {

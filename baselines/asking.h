@@ -51,7 +51,7 @@ static inline void loop_start(int argc, char **argv) {
     loop.commands = calloc(loop.limit, longest);
     if (loop.clients == NULL || loop.waiting == NULL || loop.commands == NULL ||
         fcntl(loop.baseline.listener, F_SETFL, O_NONBLOCK) < 0)
-        baseline_give_up("start");
+        baseline_fatal("start");
 }
 
 /* Adds the client's next command to those of this loop iteration. */

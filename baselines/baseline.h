@@ -9,7 +9,7 @@
  * with fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is treated as one whole request, which is true for
- * ab, but for no real client.  Connections are kept for all clients or for
+ * ab, but not for every client.  Connections are kept for all clients or for
  * none, whatever a client requests.
  *
  * The listening socket is that of the servers: same backlog, same options
@@ -118,10 +118,10 @@ static inline int baseline_fork_workers(const struct baseline *baseline,
     pid_t parent = getpid();
     pid_t *workers = calloc(count, sizeof workers[0]);
     if (workers == NULL)
-        baseline_give_up("calloc");
+        baseline_fatal("calloc");
     for (size_t i = 0; i < count; i++) {
         if ((workers[i] = fork()) < 0)
-            baseline_give_up("fork");
+            baseline_fatal("fork");
         if (workers[i] == 0) {
             baseline_die_with(parent);
             work(baseline);
@@ -168,7 +168,7 @@ static inline void baseline_make_answer(struct baseline *baseline) {
         baseline->bytes = head;
     baseline->answer = malloc(baseline->bytes + 1);
     if (baseline->answer == NULL)
-        baseline_give_up("malloc");
+        baseline_fatal("malloc");
     memset(baseline->answer, ' ', baseline->bytes);
     snprintf(baseline->answer, head + 1, form, connection, digits,
              baseline->bytes - head);
@@ -180,7 +180,7 @@ static inline void baseline_make_answer(struct baseline *baseline) {
     if (baseline->file < 0 ||
         write(baseline->file, baseline->answer, baseline->bytes) !=
             (ssize_t)baseline->bytes)
-        baseline_give_up("memfd_create");
+        baseline_fatal("memfd_create");
 }
 
 static inline int baseline_listen(const char *where, unsigned short port) {
@@ -190,7 +190,7 @@ static inline int baseline_listen(const char *where, unsigned short port) {
     int on = 1, seconds = REQUEST_TIMEOUT / 1000;
 
     if (inet_pton(AF_INET, where, &address.sin_addr) != 1)
-        errno = EINVAL, baseline_give_up(where);
+        errno = EINVAL, baseline_fatal(where);
     if (listener < 0 ||
         setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0 ||
         setsockopt(listener, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
@@ -198,7 +198,7 @@ static inline int baseline_listen(const char *where, unsigned short port) {
                    sizeof seconds) < 0 ||
         bind(listener, (struct sockaddr *)&address, sizeof address) < 0 ||
         listen(listener, DEFAULT_BACKLOG) < 0)
-        baseline_give_up("listen");
+        baseline_fatal("listen");
     return listener;
 }
 
@@ -208,7 +208,7 @@ static inline void baseline_print_url(int listener) {
     socklen_t length = sizeof address;
 
     if (getsockname(listener, (struct sockaddr *)&address, &length) < 0)
-        baseline_give_up("getsockname");
+        baseline_fatal("getsockname");
     printf("url           http://%s:%d/\n", inet_ntoa(address.sin_addr),
            ntohs(address.sin_port));
     fflush(stdout); /* before any fork: a child would print it again */

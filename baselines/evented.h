@@ -84,7 +84,7 @@ static inline void loop_receive_redis(void) {
     if (got < 0 && errno == EAGAIN)
         return;
     if (got <= 0)
-        baseline_give_up("Redis");
+        baseline_fatal("Redis");
     loop_take_replies((size_t)got);
 }
 
@@ -97,7 +97,7 @@ static inline void loop_send_redis(void) {
         ssize_t count = send(loop.redis, loop.commands + sent,
                              loop.commands_length - sent, 0);
         if (count < 0)
-            baseline_give_up("Redis");
+            baseline_fatal("Redis");
         sent += (size_t)count;
     }
     loop.commands_length = 0;

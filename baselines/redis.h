@@ -44,8 +44,7 @@ struct baseline_redis {
     struct commands asks;
 };
 
-__attribute__((noreturn)) static inline void
-baseline_give_up(const char *what) {
+__attribute__((noreturn)) static inline void baseline_fatal(const char *what) {
     perror(what);
     exit(EXIT_FAILURE);
 }
@@ -96,17 +95,17 @@ static inline void baseline_add_command(struct commands *commands,
         count += *at == ' ';
     FILE *memory = open_memstream(&command->bytes, &command->length);
     if (memory == NULL)
-        baseline_give_up("open_memstream");
+        baseline_fatal("open_memstream");
     fprintf(memory, "*%zu\r\n", count);
     while ((word = strsep(&words, " ")) != NULL)
         fprintf(memory, "$%zu\r\n%s\r\n", strlen(word), word);
     if (fclose(memory) != 0)
-        baseline_give_up("open_memstream");
+        baseline_fatal("open_memstream");
 }
 
 /* ---- Asking ---- */
 
-/* The length of the reply that begins at `from`; 0: not all of it is there. */
+/* Returns the length of the reply at `from`; 0: the reply is incomplete. */
 static inline size_t baseline_reply_length(const char *from, size_t length) {
     size_t at = 0;
 
@@ -135,11 +134,11 @@ static inline bool baseline_round_trip(int redis,
     size_t length = 0;
 
     if (send(redis, command->bytes, command->length, 0) < 0)
-        baseline_give_up("Redis");
+        baseline_fatal("Redis");
     do {
         ssize_t count = recv(redis, reply + length, sizeof reply - length, 0);
         if (count <= 0)
-            baseline_give_up("Redis");
+            baseline_fatal("Redis");
         length += (size_t)count;
     } while (baseline_reply_length(reply, length) == 0);
     return reply[0] != '-';
@@ -155,7 +154,7 @@ static inline int baseline_connect(const struct baseline_redis *redis) {
     int connection = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (connection < 0 ||
         connect(connection, address, redis->address_length) < 0)
-        baseline_give_up("Redis");
+        baseline_fatal("Redis");
     /* Fails on a Unix socket, which needs no such option. */
     (void)setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     for (size_t i = 0; i < redis->greetings.count; i++)

@@ -6,7 +6,7 @@
  *
  *     more      MSG_MORE and TCP_CORK: the end of a connection (FIN) needs a
  *               packet of its own, and so does the head before a file
- *     cork      TCP_CORK alone, which does that after a file
+ *     cork      TCP_CORK alone: FIN has a packet of its own only after a file
  *     defer     TCP_DEFER_ACCEPT: a connection is shown before its first bytes
  *     inherit   options that come from the listener: three of them are set for
  *               each connection
@@ -27,7 +27,8 @@
  * library itself.  One name is for tools such as valgrind 3.19, which do not
  * know openat2():
  *
- *     openat2   files are opened by openat(): nothing keeps them in a folder
+ *     openat2   files are opened by openat(): a symbolic link may lead out of
+ *               the folder
  */
 #include "config.h"
 

@@ -95,7 +95,8 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Smaller files are kept in memory, larger ones are sent with sendfile(2). */
+/* Files up to this size are kept in memory, larger ones are sent with
+   sendfile(2). */
 #define SMALL_FILE          16384
 /* Files that are kept open while no client receives them. */
 #define OPEN_FILES          64
@@ -115,8 +116,8 @@
 #define CHILDREN_LIMIT     1000
 /* Some containers allow a billion descriptors: too many for an array. */
 #define DESCRIPTORS_LIMIT  262144
-/* Our deepest handler needs a tenth of this stack.  The default, 8 MiB, is only
-   address space, but addresses may be limited (ulimit -v). */
+/* Ten times what the deepest handler needs.  The default, 8 MiB, is only
+   address space, but address space may be limited (ulimit -v). */
 #define THREAD_STACK       (256 * 1024)
 /* The memory that is reserved for one client if memory is limited (ulimit -v,
    -d).  A thread gets its stack and THREAD_HEAP, a connection of an event loop
@@ -134,11 +135,12 @@
 #define RETRY_DELAY        20
 /* A message that may come for days is repeated after this, with a count. */
 #define LOG_INTERVAL       60000
-/* A stopping server wakes sleeping workers first after RETRY_DELAY.  The delay
-   doubles up to this limit, because to wake ten thousand workers costs CPU
-   time.  Threads that wait for a connection to Redis sleep with these delays,
-   too. */
-#define WAKE_DELAY         160
+/* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
+   interval.  A shorter one would cost CPU time if there are ten thousand
+   workers.  STOP_TIMEOUT is a multiple of it, so all wake soon after that time
+   is over.  A thread that waits for a connection to Redis sleeps for no longer
+   than this, either. */
+#define WAKE_DELAY         125
 /* Events taken from the kernel, and connections accepted, in one loop
    iteration: work per iteration is bounded, so that no client starves. */
 #define EVENTS_AT_ONCE     512

@@ -49,19 +49,19 @@ void ops_end(void);
 /* Returns the number of clients for which there are descriptors, at least 1.
    At most `served` of them are served at once.  Each of these takes `more`
    additional descriptors: a connection to Redis, a file. */
-size_t server_room_for_clients(size_t served, size_t more);
+size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
    takes `real` bytes of memory, and `each` bytes of this process' addresses (0:
    each client gets a process). */
-size_t server_room_in_memory(size_t most, size_t each, size_t real);
+size_t limit_by_memory(size_t most, size_t each, size_t real);
 
 /* Logs that a resource has run out, as errno shows.  New clients must wait. */
-void server_report_exhausted(const char *what);
+void shortage_report(const char *what);
 
 /* Has a resource run out recently, in any process?  Then no connection is kept
    alive, so that the first clients cannot block all others. */
-bool server_is_under_pressure(void);
+bool shortage_is_recent(void);
 
 /* ---- Memory ---- */
 

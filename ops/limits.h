@@ -11,8 +11,9 @@
    machine or the control group grants; those of one process 1/MEMORY_SHARE of
    its RLIMIT_AS or RLIMIT_DATA. */
 #define MEMORY_SHARE    4
-/* Left for files and Redis, if memory is limited: otherwise the last clients
-   would be accepted, but find no memory for their requests. */
+/* If memory is limited, clients get all of it but this, which is for files and
+   Redis.  Otherwise the last clients would be accepted, but there would be no
+   memory for their requests. */
 #define RESERVED_MEMORY (512 * 1024)
 /* The memory for the largest request without Redis: two copies of a page of 333
    KB, and what the C library adds to them. */
@@ -34,13 +35,13 @@
 
 /* ---- Descriptors and files ---- */
 
-/* With fewer there is hardly room for a client in addition to the standard
-   three, the folders, the listener, the loop, Redis and a file. */
+/* With fewer descriptors there is hardly room for a client: the server has the
+   standard three, the folders, the listener, the loop, Redis and a file. */
 #define DESCRIPTORS_MINIMUM  16
 /* Descriptors that clients may not take: files, Redis, the standard three.  If
    the system allows few, at most half of all. */
 #define RESERVED_DESCRIPTORS (OPEN_FILES + 36)
-/* Of all descriptors, files that no client receives have at most 1/8. */
+/* Files that no client receives have at most 1/8 of all descriptors. */
 #define OPEN_FILES_SHARE     8
 /* A file that changed within this number of seconds is always read again. */
 #define FILE_SETTLE_TIME     3

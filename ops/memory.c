@@ -151,7 +151,7 @@ void memory_require(size_t size) {
 
 /* All clients may take half of what is granted, or of this process' own limit
    if that is lower. */
-size_t server_room_in_memory(size_t most, size_t each, size_t real) {
+size_t limit_by_memory(size_t most, size_t each, size_t real) {
     uint64_t own = each > 0 ? memory_of_process() : granted;
     uint64_t clients = MIN(own, granted) / 2 / real;
 

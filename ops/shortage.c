@@ -32,7 +32,7 @@ void shortage_init(void) {
     shared = shared_allocate(sizeof *shared);
 }
 
-void server_report_exhausted(const char *what) {
+void shortage_report(const char *what) {
     int error = errno;
     int64_t now = clock_milliseconds();
 
@@ -45,7 +45,7 @@ void server_report_exhausted(const char *what) {
     errno = error;
 }
 
-bool server_is_under_pressure(void) {
+bool shortage_is_recent(void) {
     int64_t until =
         atomic_load_explicit(&shared->host.until, memory_order_relaxed);
     return until != 0 && clock_milliseconds() < until;

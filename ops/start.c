@@ -25,9 +25,8 @@ static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
     limit->rlim_cur = MIN(limit->rlim_max, most);
 }
 
-/* A program whose stack is too small crashes without a message.  So this runs
-   before main(), whose variables alone may not fit. */
-__attribute__((constructor)) static void require_stack(void) {
+/* A program whose stack is too small crashes without a message. */
+static void require_stack(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_MINIMUM)
@@ -55,6 +54,7 @@ static void open_standard_descriptors(void) {
 void ops_start(size_t workers, bool log) {
     struct rlimit limit;
 
+    require_stack(); /* first: the next functions need more of it */
     open_standard_descriptors();
     output_open(log);
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
@@ -70,7 +70,7 @@ void ops_start(size_t workers, bool log) {
     shortage_init();
 }
 
-size_t server_room_for_clients(size_t served, size_t more) {
+size_t limit_by_descriptors(size_t served, size_t more) {
     size_t room = descriptors - MIN(RESERVED_DESCRIPTORS, descriptors / 2);
 
     room =

@@ -29,10 +29,8 @@
 
 #include "app/routes.h"
 #include "config.h"
-#include "ops.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <sys/param.h>
 
 void connection_init(struct connection *connection, const struct app *app,

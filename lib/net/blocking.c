@@ -33,7 +33,7 @@ static bool others_wait(const struct worker *worker) {
 }
 
 static bool may_keep(const struct worker *worker) {
-    return !server_is_stopping() && !server_is_under_pressure() &&
+    return !server_is_stopping() && !shortage_is_recent() &&
            !others_wait(worker);
 }
 
@@ -136,7 +136,7 @@ static void receive(struct blocking_conn *conn) {
 
     char *room = connection_room(connection, &size);
     if (room == NULL)
-        server_report_exhausted("memory");
+        shortage_report("memory");
     if (room == NULL || server_is_out_of_time()) {
         connection_abandon(connection);
         return;
@@ -154,6 +154,7 @@ static void receive(struct blocking_conn *conn) {
         connection_abandon(connection);
     } else { /* woken by a signal: perhaps to close a connection to Redis */
         redis_pool_close_idle(&conn->worker->server->redis_pool);
+        server_stop_accepting();
     }
 }
 
@@ -220,8 +221,10 @@ static void send_some(struct blocking_conn *conn) {
     }
     ssize_t count =
         transmit(conn->client->socket, connection_pending(connection));
-    if (count < 0 && errno == EINTR)
+    if (count < 0 && errno == EINTR) {
+        server_stop_accepting();
         return;
+    }
     if (count == 0 || (count < 0 && errno != EAGAIN) ||
         !check_progress(conn, count, begun))
         connection_abandon(connection);

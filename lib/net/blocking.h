@@ -15,8 +15,8 @@ struct worker {
        kept alive.  Called once per request, and from time to time while nothing
        has come on a new connection.  NULL: a worker is always free. */
     bool (*others_wait)(const struct worker *worker);
-    /* A silent client occupies no process or thread, so it may stay for the
-       request's timeout even if others wait. */
+    /* True if a silent client occupies no process or thread.  Then it may stay
+       for the request's timeout even if others wait. */
     bool silent_may_stay;
 };
 

@@ -12,8 +12,20 @@
 #include <unistd.h>
 #include <utlist.h>
 
+/* Does nothing: only signals with a handler interrupt ppoll(). */
+static void on_child(int signal_number) {
+    (void)signal_number;
+}
+
+/* SIGCHLD is blocked, except while ppoll(2) (since Linux 2.6.16) sleeps: it
+   then sets the previous mask.  Otherwise a child could end between a check for
+   ended children and the sleep, and stay a zombie until another event. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
+    struct sigaction action = {.sa_handler = on_child,
+                               .sa_flags = SA_NOCLDSTOP};
+    sigset_t child_ended;
+
     /* The slots are shared, so that children can report.  The parent writes a
        process id after each fork; if the page were not shared, the kernel would
        copy it. */
@@ -23,7 +35,10 @@ void children_init(struct children *children, struct server *server,
         .limit = limit,
         .alive = shared_allocate(sizeof *children->alive),
         .lends = lends};
-    stop_set_parent();
+    sigemptyset(&child_ended);
+    sigaddset(&child_ended, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &child_ended, &children->mask);
+    sigaction(SIGCHLD, &action, NULL);
 }
 
 bool children_are_complete(const struct children *children) {
@@ -38,6 +53,12 @@ static size_t slot_of(const struct children *children, pid_t child) {
     while (slot < children->limit && children->slots[slot].pid != child)
         slot++;
     return slot;
+}
+
+static void send_signal(const struct children *children, int signal_number) {
+    for (size_t i = 0; i < children->limit; i++)
+        if (children->slots[i].pid > 0)
+            kill(children->slots[i].pid, signal_number);
 }
 
 /* ---- Connections to Redis that are lent ---- */
@@ -58,8 +79,7 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     client->used_at = now;
     redis_pipeline_connect(&client->pipeline, now);
     if (redis_client_is_open(client) &&
-        (size_t)client->pipeline.source.descriptor <
-            server_room_for_clients(0, 0))
+        (size_t)client->pipeline.source.descriptor < limit_by_descriptors(0, 0))
         return client;
     redis_client_destroy(client);
     return NULL;
@@ -80,22 +100,10 @@ static void begin_loan(struct redis_pool *pool, struct child *child) {
         LL_DELETE(pool->idle, child->client);
 }
 
-/* Called in the child: of the parent's connections its pool has only the first,
-   and none if `lends` is false. */
-static void take_loan(struct redis_pool *pool, struct child *self) {
-    struct redis_client *client = pool->idle;
-
-    pool->idle = NULL;
-    pool->keeps_idle = &self->keeps_idle;
-    if (client != NULL)
-        redis_pool_return(pool, client);
-}
-
 static void take_back(struct redis_pool *pool, struct child *child) {
     struct redis_client *client = child->client;
 
     child->client = NULL;
-    child->keeps_idle = false;
     if (client == NULL)
         return;
     if (child->final_state == LOAN_BROKEN)
@@ -109,18 +117,17 @@ static void take_back(struct redis_pool *pool, struct child *child) {
 }
 
 /* Closes unused connections that others may need.  If Redis connections are
-   scarce, wakes the children that keep one. */
+   scarce, wakes the children, so that they do it, too. */
 static void close_idle(struct children *children) {
     struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();
 
     bool scarce = redis_is_scarce(now);
-    if (now - pool->checked_at < (scarce ? RETRY_DELAY : REDIS_IDLE))
+    if (now - pool->checked_at < (scarce ? REDIS_RETRY : REDIS_IDLE))
         return;
     redis_pool_close_idle(pool);
-    for (size_t i = 0; scarce && i < children->limit; i++)
-        if (children->slots[i].pid > 0 && children->slots[i].keeps_idle)
-            kill(children->slots[i].pid, SIGALRM);
+    if (scarce)
+        send_signal(children, SIGALRM);
 }
 
 /* ---- A child's life ---- */
@@ -148,7 +155,8 @@ pid_t children_fork(struct children *children, size_t *slot) {
     if (!stop_parent_is_alive())
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
-    take_loan(pool, &children->slots[*slot]);
+    if (pool->idle != NULL)
+        pool->idle->next = NULL; /* the parent's others are not lent */
     return 0;
 }
 
@@ -201,25 +209,6 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     return child > 0;
 }
 
-/* Does nothing: only signals with a handler interrupt ppoll(). */
-static void on_child(int signal_number) {
-    (void)signal_number;
-}
-
-/* Blocks SIGCHLD, except while ppoll(2) (since Linux 2.6.16) sleeps: it then
-   sets the previous mask.  Otherwise a child could end between a check for
-   ended children and the sleep, and stay a zombie until another event. */
-void children_watch_exits(struct children *children) {
-    struct sigaction action = {.sa_handler = on_child,
-                               .sa_flags = SA_NOCLDSTOP};
-    sigset_t child_ended;
-
-    sigemptyset(&child_ended);
-    sigaddset(&child_ended, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &child_ended, &children->mask);
-    sigaction(SIGCHLD, &action, NULL);
-}
-
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds) {
     bool room = !children_are_complete(children);
@@ -231,16 +220,9 @@ bool children_sleep(const struct children *children, int listener,
     return entry.revents != 0;
 }
 
-static void send_stop_signal(const struct children *children,
-                             int signal_number) {
-    for (size_t i = 0; i < children->limit; i++)
-        if (children->slots[i].pid > 0)
-            kill(children->slots[i].pid, signal_number);
-}
-
 void children_stop(struct children *children) {
     if (!children->stopped)
-        send_stop_signal(children, SIGTERM);
+        send_signal(children, SIGTERM);
     children->stopped = true;
 }
 
@@ -248,7 +230,7 @@ void children_end(struct children *children) {
     bool killed = false;
     size_t slot;
 
-    send_stop_signal(children, SIGTERM);
+    send_signal(children, SIGTERM);
     while (*children->alive > 0) {
         if (children_reap(children, false, &slot))
             continue;
@@ -256,7 +238,7 @@ void children_end(struct children *children) {
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0,
                  5 * RETRY_DELAY); /* each ends itself when time is up */
-            send_stop_signal(children, SIGKILL);
+            send_signal(children, SIGKILL);
             killed = true;
         }
     }

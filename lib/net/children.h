@@ -10,10 +10,9 @@
  * may be left, and the next child would take it for its own.
  *
  * If Redis has no free connection, each process closes its own when it does not
- * use it.  A child that sleeps and keeps one must be woken for that.  So a
- * child that Redis has rejected wakes the parent repeatedly, and the parent
- * wakes the children that keep one.  Only the parent knows that a process id
- * still belongs to a child.
+ * use it.  A child that sleeps must be woken for that.  So a child that Redis
+ * has rejected wakes the parent, and the parent wakes all children.  Only the
+ * parent knows that a process id still belongs to a child.
  */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
@@ -29,7 +28,6 @@
 struct child {
     pid_t pid;                   /* 0: the slot is free */
     struct redis_client *client; /* lent; NULL: none */
-    _Atomic bool keeps_idle;     /* it may keep an unused connection */
     enum {
         LOAN_BROKEN, /* also the value until the child reports another */
         LOAN_UNUSED,
@@ -45,10 +43,11 @@ struct children {
     _Atomic size_t *alive; /* used slots; all processes may read it */
     bool lends;            /* the parent lends connections to Redis */
     bool stopped;          /* children_stop() was called */
-    sigset_t mask;
+    sigset_t mask;         /* the signals that are blocked in ppoll(2) */
 };
 
-/* If there is no memory for that number of slots, prints that and exits 1. */
+/* Call it before server_ready(), which forbids some of its calls.  If there is
+   no memory for that number of slots, prints that and exits 1. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
@@ -71,10 +70,6 @@ __attribute__((noreturn)) void children_exit(struct children *children,
    false if none has ended or a signal came.  Call it each time the parent has
    slept: it also closes connections to Redis that others may need. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
-
-/* Makes the end of a child interrupt children_sleep().  Call it before
-   server_ready(). */
-void children_watch_exits(struct children *children);
 
 /* Sleeps until a child has ended or the time is over.  Also wakes, and returns
    true, if a client waits at the listener (-1: none) and a slot is free. */

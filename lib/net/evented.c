@@ -26,9 +26,9 @@ void evented_init(struct evented *evented, struct server *server,
     server_make_listener_nonblocking(server);
     /* OPEN_FILES clients may each receive a different large file, which takes
        one descriptor more.  Loops in several processes share the memory. */
-    evented->limit = server_room_in_memory(
-        server_room_for_clients(OPEN_FILES, 1), CONNECTION_MEMORY,
-        CONNECTION_MEMORY * server->options.workers);
+    evented->limit =
+        limit_by_memory(limit_by_descriptors(OPEN_FILES, 1), CONNECTION_MEMORY,
+                        CONNECTION_MEMORY * server->options.workers);
     evented->size = size;
     evented->memory = calloc(evented->limit, size);
     if (evented->memory == NULL)
@@ -171,7 +171,7 @@ void evented_forget(struct evented *evented, struct event_conn *conn) {
 /* A client that takes the last slot is not kept alive, because otherwise the
    first clients could keep out all others. */
 bool evented_may_keep(const struct evented *evented) {
-    return !server_is_stopping() && !server_is_under_pressure() &&
+    return !server_is_stopping() && !shortage_is_recent() &&
            evented->count < evented->limit;
 }
 

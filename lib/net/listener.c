@@ -23,18 +23,19 @@ static void set_option(int descriptor, int level, int option, const void *value,
 
 /*
  * TCP_DEFER_ACCEPT (since Linux 2.4): the kernel shows a connection only when
- * its first bytes are there; a silent client would hold a worker.  After this
- * number of seconds, rounded up to 1, 3, 7, 15 ..., it hands over the silent
- * connection.  We close that in REQUEST_TIMEOUT, or at once if others wait for
- * a worker.  So silent clients delay no others, with two exceptions.
+ * its first bytes are there; otherwise a silent client would hold a worker.
+ * After this number of seconds, rounded up to 1, 3, 7, 15 ..., the kernel hands
+ * over the silent connection.  We close that in REQUEST_TIMEOUT, or at once if
+ * others wait for a worker.  So silent clients delay no others, with two
+ * exceptions.
  *
  * 1. If no other client needs it, a worker of 01, 03 or 05 waits FIRST_TIMEOUT
  *    for a silent client, whose request may come over a slow line.
  * 2. The kernel has room for as many silent connections as for the backlog.  It
  *    answers the others with a SYN cookie (net.ipv4.tcp_syncookies) and stores
- *    nothing about them, so it cannot defer them.  While others wait, each
- *    holds a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its time in the
- *    backlog: 5,000 silent clients delay 01 by two seconds.  To see it:
+ *    nothing about them, so it cannot defer them.  While others wait, each such
+ *    connection holds a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its time
+ *    in the backlog: 5,000 silent clients delay 01 by two seconds.  To see it:
  *    --backlog 128 and `ab -c 3000 -n 6000`.  Production servers put an event
  *    loop in front, where a silent connection is cheap.
  *

@@ -36,7 +36,7 @@ static void receive(struct evented *evented, struct event_conn *conn) {
 
     char *room = connection_room(connection, &size);
     if (room == NULL) {
-        server_report_exhausted("memory");
+        shortage_report("memory");
         connection_abandon(connection);
         return;
     }
@@ -182,9 +182,26 @@ static void expire(struct evented *evented) {
     }
 }
 
+/* Closes idle connections, unless a request has come meanwhile. */
+static void close_idle(struct evented *evented) {
+    struct event_conn *conn, *next;
+
+    for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
+        DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
+            if (!connection_is_idle(&conn->connection))
+                continue;
+            drive(evented, conn, true);
+            if (conn->source.descriptor >= 0 &&
+                connection_is_idle(&conn->connection))
+                close_connection(evented, conn);
+        }
+}
+
 void readiness_end_round(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
 
+    if (server_is_stopping())
+        close_idle(evented);
     expire(evented);
     if (redis_pipeline_deadline(redis) <= evented->now) /* look once more */
         redis_ready(evented, READABLE | WRITABLE);
@@ -198,21 +215,7 @@ void readiness_end_round(struct evented *evented) {
     evented_end_round(evented);
 }
 
-bool readiness_keep_running(struct evented *evented) {
-    struct event_conn *conn, *next;
-
-    if (!server_is_stopping())
-        return true;
-    /* Closes idle connections, unless a request has come meanwhile. */
-    for (int i = TIMEOUT_IDLE; i <= TIMEOUT_REQUEST; i++)
-        DL_FOREACH_SAFE (evented->waiting[i], conn, next) {
-            if (!connection_is_idle(&conn->connection))
-                continue;
-            drive(evented, conn, true);
-            if (conn->source.descriptor >= 0 &&
-                connection_is_idle(&conn->connection))
-                close_connection(evented, conn);
-        }
+bool readiness_keep_running(const struct evented *evented) {
     return (server_keep_accepting() || evented->count > 0) &&
            !server_is_out_of_time();
 }

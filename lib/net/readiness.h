@@ -28,11 +28,11 @@ void readiness_event(struct evented *evented, struct event_source *source,
 int readiness_prepare_wait(struct evented *evented);
 
 /* Call it at the end of a loop iteration, which begins with
-   evented_begin_round(). */
+   evented_begin_round().  If the server stops, closes idle connections. */
 void readiness_end_round(struct evented *evented);
 
 /* Returns false when the server was stopped and all is done, or time is up. */
-bool readiness_keep_running(struct evented *evented);
+bool readiness_keep_running(const struct evented *evented);
 
 void readiness_free(struct evented *evented);
 

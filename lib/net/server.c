@@ -80,7 +80,7 @@ static void change_user(const char *name) {
 static void limit_workers(struct server *server) {
     size_t wanted = server->options.workers;
     size_t room =
-        server_room_in_memory(wanted, 0, server->architecture->worker_memory);
+        limit_by_memory(wanted, 0, server->architecture->worker_memory);
     struct log_limit limit = {0};
 
     server->options.workers = room;
@@ -196,7 +196,7 @@ bool server_accept(const struct server *server, int flags,
            server stops, and this process will receive the signal, too. */
         bool closed = errno == EINVAL;
         if (short_of_something)
-            server_report_exhausted("descriptors or memory");
+            shortage_report("descriptors or memory");
         else
             errno = EAGAIN;
         if ((short_of_something || closed) && (flags & SOCK_NONBLOCK) == 0)
@@ -214,8 +214,9 @@ void server_take_listener(struct server *server, size_t number) {
     for (size_t i = 0; i < server->listeners_count; i++)
         if (i != number)
             close(server->listeners[i]);
-    server->listener = server->listeners[number];
-    stop_set_listener(server->listener);
+    server->listener = server->listeners[0] = server->listeners[number];
+    server->listeners_count = 1;
+    stop_set_listeners_count(1);
 }
 
 /* ---- After each exchange ---- */
@@ -288,7 +289,7 @@ void server_exchange_done(const struct server *server,
 /* ---- The end ---- */
 
 int server_end(struct server *server) {
-    stop_end();
+    stop_set_listeners_count(0); /* a signal leaves closed ones alone */
     redis_pool_destroy(&server->redis_pool);
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);

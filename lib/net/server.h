@@ -17,7 +17,8 @@
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
        instead.  It is first, so it is nearest to the end of the stack.  A child
-       of 02 writes to both, and the kernel copies fewer pages. */
+       of 02 writes to the pool and the stack, and the kernel copies fewer
+       pages. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;

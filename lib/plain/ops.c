@@ -41,19 +41,19 @@ void ops_end(void) {
 
 /* ---- Limits: that of descriptors only; memory counts as unlimited ---- */
 
-size_t server_room_for_clients(size_t served, size_t more) {
+size_t limit_by_descriptors(size_t served, size_t more) {
     size_t room = (size_t)sysconf(_SC_OPEN_MAX) / 2;
 
     (void)served;
     return room > more + 1 ? room / (more + 1) : 1;
 }
 
-size_t server_room_in_memory(size_t most, size_t each, size_t real) {
+size_t limit_by_memory(size_t most, size_t each, size_t real) {
     (void)each, (void)real;
     return most;
 }
 
-void server_report_exhausted(const char *what) {
+void shortage_report(const char *what) {
     struct log_limit none = {0};
     int error = errno;
 
@@ -61,7 +61,7 @@ void server_report_exhausted(const char *what) {
     errno = error;
 }
 
-bool server_is_under_pressure(void) {
+bool shortage_is_recent(void) {
     return false;
 }
 

@@ -18,8 +18,8 @@ static inline int64_t clock_milliseconds(void) {
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-/* Returns true to only one of all callers, in all processes, and then to none
-   for `pause` milliseconds. */
+/* Returns true to the first caller of all processes, and then false to all for
+   `pause` milliseconds. */
 static inline bool clock_claim(_Atomic int64_t *next_at, int64_t now,
                                int pause) {
     int64_t expected = atomic_load(next_at);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory, all zero, that is shared with every process forked later: what one
- * writes, all see.  If the kernel has no memory, prints that and exits 1.  It
- * is never freed: it is needed to the end.
+ * process writes, all see.  If the kernel has no memory, prints that and exits
+ * 1.  It is never freed: it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
 #define PROCESS_SHARED_H

@@ -3,7 +3,6 @@
 
 #include "config.h"
 #include "process/clock.h"
-#include "process/log.h"
 #include "process/shared.h"
 
 #include <errno.h>
@@ -19,14 +18,12 @@ static _Atomic bool nothing_stops; /* the flag before stop_init() */
 static struct {
     _Atomic bool stopping;
     _Atomic int64_t out_of_time_at;
-    _Atomic long pause; /* before the next wake-up */
-    int listener;       /* where this process accepts */
-    pid_t owner; /* of all listening sockets: the process that made them */
-    const int *listeners;
+    const int *listeners; /* the first: where this process accepts */
     size_t count;
+    pid_t owner; /* the process that made the listening sockets, and forks */
     _Atomic bool *stop_all; /* the owner has to stop; shared by all.  Its
                                children know it before they get a signal. */
-} stop = {.listener = -1, .stop_all = &nothing_stops};
+} stop = {.stop_all = &nothing_stops};
 
 /* A socket that was shut down is readable, too, but also reports POLLHUP. */
 static bool has_backlog_at(int listener) {
@@ -36,72 +33,34 @@ static bool has_backlog_at(int listener) {
 }
 
 bool server_has_backlog(void) {
-    return has_backlog_at(stop.listener);
-}
-
-/* Shuts down the listening sockets at which no client waits, because a later
-   client would never be served.  The process that made the sockets does this
-   for all.  A worker does it for its own if all stop; otherwise others use its
-   socket.  Returns false if a client waits at one of them. */
-static bool shut_down_listeners(void) {
-    bool owner = getpid() == stop.owner, closed = true;
-    const int *listeners = owner ? stop.listeners : &stop.listener;
-    size_t count = owner ? stop.count : *stop.stop_all;
-
-    for (size_t i = 0; i < count; i++)
-        if (has_backlog_at(listeners[i]))
-            closed = false;
-        else
-            shutdown(listeners[i], SHUT_RD);
-    return closed;
-}
-
-/* Sets the timer of the next wake-up.  The pauses grow; one wake-up comes when
-   the time is over, and then one every RETRY_DELAY.  The timer is periodic,
-   because its signal may go to a thread that does not set it again. */
-static void set_timer(void) {
-    int64_t left = stop.out_of_time_at - clock_milliseconds();
-    long pause = left > 0 ? (long)left : RETRY_DELAY;
-
-    if (!shut_down_listeners())
-        stop.pause = RETRY_DELAY;
-    if (pause > stop.pause)
-        pause = stop.pause;
-    struct timeval time = timeval_of(pause);
-    setitimer(ITIMER_REAL, &(struct itimerval){time, time}, NULL);
-    if (stop.pause < WAKE_DELAY)
-        stop.pause *= 2;
+    return has_backlog_at(stop.listeners[0]);
 }
 
 /* Every call here is allowed in a signal handler (signal-safety(7)).  The list
    there lacks setitimer, but on Linux this is only a system call. */
 static void on_stop(int signal_number) {
+    struct itimerval timer = {.it_value = timeval_of(RETRY_DELAY),
+                              .it_interval = timeval_of(WAKE_DELAY)};
     int error = errno;
 
     (void)signal_number;
-    if (getpid() == stop.owner)
-        *stop.stop_all = true;
     if (!stop.stopping)
         stop.out_of_time_at = clock_milliseconds() + STOP_TIMEOUT;
     stop.stopping = true;
-    stop.pause = RETRY_DELAY;
-    /* Clients in the backlog are served, and no others may join them.  If the
-       backlog is full, the kernel drops connection requests. */
-    for (size_t i = 0; getpid() == stop.owner && i < stop.count; i++)
-        listen(stop.listeners[i], 0);
-    set_timer();
+    if (getpid() == stop.owner) {
+        *stop.stop_all = true;
+        /* Clients in the backlog are served, and no others may join them.  If
+           the backlog is full, the kernel drops connection requests. */
+        for (size_t i = 0; i < stop.count; i++)
+            listen(stop.listeners[i], 0);
+    }
+    setitimer(ITIMER_REAL, &timer, NULL);
     errno = error;
 }
 
-/* SIGALRM interrupts the call that sleeps.  The main thread also checks the
-   listening sockets and sets the timer again. */
+/* Does nothing: a signal with a handler interrupts the call that sleeps. */
 static void on_tick(int signal_number) {
-    int error = errno;
-
     (void)signal_number;
-    if (stop.stopping && gettid() == getpid())
-        set_timer();
-    errno = error;
 }
 
 static void set_handler(int signal_number, void (*handler)(int)) {
@@ -112,31 +71,22 @@ static void set_handler(int signal_number, void (*handler)(int)) {
     sigaction(signal_number, &action, NULL); /* fails for no signal used here */
 }
 
-/* The process that forks; 0: none does.  It is set before the first fork: if
-   each child set it, the kernel would copy the page for each of them. */
-static pid_t parent;
-
-void stop_set_parent(void) {
-    parent = getpid();
-}
-
 bool stop_parent_is_alive(void) {
-    return getppid() == parent;
+    return getppid() == stop.owner;
 }
 
 void stop_wake_parent(void) {
-    if (parent != 0 && stop_parent_is_alive())
-        kill(parent, SIGALRM);
+    if (getpid() != stop.owner && stop_parent_is_alive())
+        kill(stop.owner, SIGALRM);
 }
 
-void stop_set_listener(int listener) {
-    stop.listener = listener;
+void stop_set_listeners_count(size_t count) {
+    stop.count = count;
 }
 
 void stop_init(const int *listeners, size_t count) {
     sigset_t none;
 
-    stop.listener = listeners[0];
     stop.listeners = listeners;
     stop.count = count;
     stop.owner = getpid();
@@ -152,12 +102,6 @@ void stop_init(const int *listeners, size_t count) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-void stop_end(void) {
-    stop.count = 0;
-    stop.pause = STOP_TIMEOUT;
-    set_timer();
-}
-
 bool server_is_stopping(void) {
     return stop.stopping || *stop.stop_all;
 }
@@ -166,9 +110,22 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* A worker that will accept no more shuts the socket down itself: until the
-   next tick the kernel would accept clients that are never served. */
+/* The kernel would accept later clients, which would never be served. */
+bool server_stop_accepting(void) {
+    bool done = true;
+
+    if (!*stop.stop_all)
+        return true;
+    for (size_t i = 0; i < stop.count; i++)
+        if (has_backlog_at(stop.listeners[i]))
+            done = false;
+        else
+            shutdown(stop.listeners[i], SHUT_RD);
+    return done;
+}
+
 bool server_keep_accepting(void) {
-    return !stop.stopping || (!server_is_out_of_time() &&
-                              (server_has_backlog() || !shut_down_listeners()));
+    return !stop.stopping ||
+           (!server_is_out_of_time() &&
+            (server_has_backlog() || !server_stop_accepting()));
 }

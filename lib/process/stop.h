@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The stop of a server.  SIGINT, SIGTERM or SIGHUP sets a flag.  Then a timer
- * sends SIGALRM repeatedly, with growing pauses and once more when the time is
- * over.  Each SIGALRM wakes all processes and threads that sleep.  So a signal
- * between a check of the flag and the call that sleeps does no harm: the next
- * signal ends that call.  (Each process has a timer.  Its signal goes to the
- * main thread, which passes it on with pthread_kill.)
+ * The stop of a server.  SIGINT, SIGTERM or SIGHUP sets a flag and starts a
+ * timer, which sends SIGALRM repeatedly.  Each SIGALRM ends the call that
+ * sleeps.  So a signal between a check of the flag and the call that sleeps
+ * does no harm: the next SIGALRM ends that call.  (Each process has a timer.
+ * Its signal goes to the main thread, which passes it on with pthread_kill.)
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
- * most, but no others may join them: the limit of the backlog becomes 0.  Once
- * it is empty, the listening socket is shut down, by the signal handler or by
- * the worker that accepts no more.  An earlier shutdown would reset all
- * connections that wait there.
+ * most, but no others may join them: the limit of the backlog becomes 0.  The
+ * loop that accepts ends when the backlog is empty, and shuts the listening
+ * socket down.  A process that serves does the same each time it is woken.  An
+ * earlier shutdown would reset all connections that wait there.
  *
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and
@@ -32,22 +31,21 @@
    valid.  The function server_has_backlog() checks the first socket. */
 void stop_init(const int *listeners, size_t count);
 
-/* From now on signals leave the listening sockets alone: they may be closed.
-   No SIGALRM comes before time is up. */
-void stop_end(void);
+/* From now on only the first `count` sockets of the array are open. */
+void stop_set_listeners_count(size_t count);
 
-void stop_set_parent(void);      /* this process will fork workers */
 bool stop_parent_is_alive(void); /* in a worker */
-void stop_wake_parent(void);     /* interrupts the parent's sleeping call */
-
-/* For a worker with its own listener, which server_has_backlog() then
-   checks. */
-void stop_set_listener(int listener);
+void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */
 
 /* The condition of the loops that accept.  After SIGTERM it returns false as
    soon as no client waits in the backlog, or the time is over.  In the first
-   case it also shuts the listening socket down. */
+   case it also calls server_stop_accepting(). */
 bool server_keep_accepting(void);
+
+/* If the server stops, shuts down its listening sockets at which no client
+   waits.  Does nothing if only this worker stops: other workers use its socket.
+   Returns false if a client waits. */
+bool server_stop_accepting(void);
 
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since the stop */

@@ -4,8 +4,6 @@
 #include "config.h"
 #include "proto/encoding.h"
 
-#include <string.h>
-
 /* ---- Which bytes are allowed where ---- */
 
 #define LETTERS_AND_DIGITS BYTES('0', '9'), BYTES('A', 'Z'), BYTES('a', 'z')

@@ -21,7 +21,6 @@ struct redis_client *redis_client_create(const struct redis_server *server) {
         return NULL;
     *client = (struct redis_client){0};
     redis_pipeline_init(&client->pipeline, server, NULL);
-    client->pipeline.resets = true;
     client->pipeline.room = 4096;
     return client;
 }
@@ -36,16 +35,16 @@ void redis_client_close(struct redis_client *client) {
     client->lent = false;
 }
 
+/* Makes the client look as if it had been idle for so long. */
 void redis_client_check_before_use(struct redis_client *client) {
-    client->check_first = true;
+    client->used_at -= REDIS_CHECK_AFTER;
 }
 
 /* Redis may have closed a connection that was idle. */
 static bool is_stale(const struct redis_client *client) {
     char byte;
 
-    if (!client->check_first &&
-        clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER)
+    if (clock_milliseconds() - client->used_at < REDIS_CHECK_AFTER)
         return false;
     ssize_t count = recv(client->pipeline.source.descriptor, &byte, 1,
                          MSG_PEEK | MSG_DONTWAIT);
@@ -105,6 +104,8 @@ static void continue_call(struct redis_pipeline *redis) {
     flags = redis_pipeline_unsent(redis).length > 0 ? MSG_DONTWAIT
                                                     : call_flags(redis);
     bool received = redis_pipeline_fill(redis, flags, clock_milliseconds());
+    if (!received) /* perhaps because of a signal */
+        server_stop_accepting();
     if (late && !(received && !redis->scan.skips))
         redis_pipeline_check(redis, clock_milliseconds());
 }
@@ -120,7 +121,6 @@ enum redis_outcome redis_client_call(struct redis_client *client,
 
     if (redis_client_is_open(client) && is_stale(client))
         redis_client_close(client);
-    client->check_first = false;
     if (!redis_pipeline_append(redis, command, NULL, begun))
         return REDIS_FAILED;
     while (redis_client_is_open(client) && !server_is_out_of_time()) {
@@ -134,14 +134,4 @@ enum redis_outcome redis_client_call(struct redis_client *client,
     bool rejected = redis->state == PIPELINE_PAUSES;
     redis_client_close(client); /* the command is dropped, too */
     return rejected ? REDIS_REJECTED : REDIS_FAILED;
-}
-
-void redis_client_shrink(struct redis_client *client) {
-    struct redis_pipeline *redis = &client->pipeline;
-
-    if (redis->input.capacity <= LARGE_RESPONSE ||
-        redis->input.length > redis->taken)
-        return;
-    buffer_free(&redis->input);
-    redis->taken = 0;
 }

@@ -9,9 +9,8 @@ struct redis_client {
     struct redis_pipeline pipeline; /* of one command at a time */
     bool lent;                      /* the parent has the connection, too */
     bool fresh;                     /* for pool.c: never returned yet */
-    bool check_first;          /* check for a reply that was not requested */
-    int64_t used_at;           /* clock_milliseconds() of the last reply */
-    struct redis_client *next; /* in a pool */
+    int64_t used_at;                /* clock_milliseconds() of the last reply */
+    struct redis_client *next;      /* in a pool */
 };
 
 /* Returns a client that is not connected yet; NULL: out of memory. */
@@ -37,14 +36,11 @@ enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply);
 
-/* Makes the next call check first, with a system call, for a reply that was not
-   requested: it would take that for its own. */
+/* Makes the next call check first, with a system call, whether a reply has come
+   that was not requested: the call would take that reply for its own. */
 void redis_client_check_before_use(struct redis_client *client);
 
 /* Ends the connection, for all processes that share it. */
 void redis_client_close(struct redis_client *client);
-
-/* Frees the memory of a long reply, which must no longer be needed. */
-void redis_client_shrink(struct redis_client *client);
 
 #endif

@@ -23,13 +23,13 @@ void redis_pipeline_init(struct redis_pipeline *pipeline,
 
 /* After fork() a connection belongs to several processes.  close(2) ends it
    only when the last of them closes it; shutdown(2) ends it at once.  On TCP
-   connect(2) to the family AF_UNSPEC also ends it at once, with a reset. */
+   connect(2) to the family AF_UNSPEC also ends it at once, with a reset.  So no
+   port stays in TIME_WAIT. */
 static void disconnect(struct redis_pipeline *pipeline) {
     struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
     int descriptor = pipeline->source.descriptor;
 
-    if (pipeline->resets && descriptor >= 0 &&
-        connect(descriptor, &nowhere, sizeof nowhere) < 0)
+    if (descriptor >= 0 && connect(descriptor, &nowhere, sizeof nowhere) < 0)
         shutdown(descriptor, SHUT_RDWR);
     source_close(pipeline->loop, &pipeline->source);
 }

@@ -39,9 +39,7 @@ struct redis_pipeline {
         PIPELINE_PAUSES,
         PIPELINE_OPEN,
     } state;
-    bool resets; /* closes with a reset, for all processes that share it; so no
-                    port stays in TIME_WAIT */
-    size_t room; /* the least number of bytes that it receives at once */
+    size_t room;        /* the least number of bytes that it receives at once */
     bool has_replied;   /* Redis has replied on this connection */
     int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
     int64_t asked_at;   /* that of the first command since the last reply */

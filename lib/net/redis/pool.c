@@ -41,9 +41,9 @@ static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting--;
 }
 
-/* Is it useless to wait longer for a connection?  Yes, if there was none for as
+/* Should a thread stop to wait for a connection?  Yes, if it has waited for as
    long as a reply may take, and Redis connections are scarce. */
-static bool in_vain(int64_t begun) {
+static bool waited_too_long(int64_t begun) {
     int64_t now = clock_milliseconds();
     return server_is_out_of_time() ||
            (now - begun >= REDIS_REPLY_TIMEOUT && redis_is_scarce(now));
@@ -56,7 +56,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
 
     pthread_mutex_lock(&pool->lock);
     while ((client = take_idle(pool)) == NULL &&
-           pool->fresh == REDIS_NEW_AT_ONCE && !in_vain(begun)) {
+           pool->fresh == REDIS_NEW_AT_ONCE && !waited_too_long(begun)) {
         wait_without_lock(pool, delay);
         delay = MIN(2 * delay, WAKE_DELAY);
     }
@@ -78,20 +78,22 @@ static void mark_connected(struct redis_pool *pool,
     client->fresh = false;
 }
 
-/* Writes only a changed value.  The flags of several workers share a cache
-   line, and each write removes it from the other processors' caches. */
-static void report_idle(const struct redis_pool *pool, bool keeps_idle) {
-    if (pool->keeps_idle != NULL && *pool->keeps_idle != keeps_idle)
-        *pool->keeps_idle = keeps_idle;
+/* Frees the memory of a long reply, which is no longer needed. */
+static void shrink(struct redis_pipeline *redis) {
+    if (redis->input.capacity <= LARGE_RESPONSE ||
+        redis->input.length > redis->taken)
+        return;
+    buffer_free(&redis->input);
+    redis->taken = 0;
 }
 
-/* If connections are scarce, it is kept only for threads that wait, and until
-   it is REDIS_RETRY old: other processes may wait as well. */
+/* If connections are scarce, the returned one is kept only for threads that
+   wait, and until it is REDIS_RETRY old: other processes may wait as well. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);
 
-    redis_client_shrink(client);
+    shrink(&client->pipeline);
     pthread_mutex_lock(&pool->lock);
     mark_connected(pool, client);
     if (keep && redis_is_scarce(now))
@@ -101,7 +103,6 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
         LL_PREPEND(pool->idle, client);
     bool look = now - pool->checked_at >= REDIS_IDLE;
     pthread_mutex_unlock(&pool->lock);
-    report_idle(pool, keep);
     if (!keep)
         redis_client_destroy(client);
     if (look)
@@ -119,7 +120,6 @@ void redis_pool_close_idle(struct redis_pool *pool) {
             LL_DELETE(pool->idle, client); /* NOLINT: it is in the list */
             redis_client_destroy(client);
         }
-    report_idle(pool, pool->idle != NULL);
     pthread_mutex_unlock(&pool->lock);
 }
 

@@ -2,9 +2,9 @@
 /*
  * The Redis connections of a process, each lent for as long as it is needed.
  *
- * Threads share them, so there are at most as many as exchanges at one time.
- * The connection given back last is lent first: its data is still in the
- * processor's cache.  The number of threads that connect at once is limited
+ * Threads share them, so there are at most as many connections as exchanges at
+ * one time. The connection given back last is lent first: its data is still in
+ * the processor's cache.  The number of threads that connect at once is limited
  * (REDIS_NEW_AT_ONCE).
  *
  * If Redis has no free connection (redis_is_scarce()), a returned connection is
@@ -19,9 +19,6 @@
 
 struct redis_pool {
     const struct redis_server *server;
-    /* Reports to the parent, in shared memory, that this process keeps an
-       unused connection.  NULL: no parent needs it. */
-    _Atomic bool *keeps_idle;
     pthread_mutex_t lock; /* guards the rest */
     struct redis_client *idle;
     int64_t checked_at; /* last check for unused ones, in ms */

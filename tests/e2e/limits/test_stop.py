@@ -311,9 +311,9 @@ def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]
 @pytest.mark.plain_build("sanitizers make calls of their own")
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
-    """No worker spins while it waits for its signal. The parent of 03 closes the listening socket
-    at the signal, and signals its children afterwards, one by one. They find the socket closed
-    meanwhile, and pause before they check again. On a busy machine their signal may be late."""
+    """No worker spins while it waits for its signal. The parent of 03 signals its children one by
+    one. The first that leaves closes the listening socket. The others find it closed, and pause
+    before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS), at_rest=True)
     calls, _ = _stop_traced(server, tmp_path / "trace")

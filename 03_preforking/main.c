@@ -47,7 +47,7 @@
 
 static const struct architecture architecture = {
     .name = "preforking",
-    .summary = "processes forked at the start, one connection each at a time",
+    .summary = "processes forked at the start; each serves a client at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .worker_memory = CHILD_MEMORY,
@@ -56,8 +56,8 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* A flag for each worker, in shared memory: it has a client.  It is not a
-   count, because a worker that is killed could not decrement it. */
+/* Whether each worker has a client, in shared memory.  This is not a count,
+   because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
 /* Does a connection wait although no worker is free?  The backlog is checked

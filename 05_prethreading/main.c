@@ -60,7 +60,7 @@
 
 static const struct architecture architecture = {
     .name = "prethreading",
-    .summary = "threads created at the start, one connection each at a time",
+    .summary = "threads created at the start; each serves a client at a time",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
     .has_workers = true,
     .calls = {BLOCKING_CALLS, THREADED_CALLS},

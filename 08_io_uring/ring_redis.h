@@ -24,7 +24,7 @@ enum operation {
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t generation; /* of this connection; older ones differ */
+    uint64_t generation; /* each connection to Redis has another number */
     bool receiving, sending, awaiting_writable; /* in flight */
     bool writable; /* the socket is ready, as far as is known */
 };

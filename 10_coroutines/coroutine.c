@@ -58,7 +58,7 @@ static struct {
     size_t waiting;
     size_t alive;
     int64_t (*service)(void); /* NULL: there is none */
-    struct cached_time *time; /* its rounds are the iterations */
+    struct cached_time *time; /* renewed in each iteration of the loop */
     struct coroutine *unused; /* the stack returned last is used first */
     size_t unused_count;
     int64_t unmap_at; /* when the next unused stacks are unmapped */

@@ -173,8 +173,8 @@ def connect(host: str, pid: int) -> None:
 
     `pid`: its PID in the namespace that /proc belongs to.
     """
-    # Use the path, because the meaning of a PID depends on the version of ip. Old versions let the
-    # kernel look it up in ip's PID namespace; since 2025 ip looks it up in /proc.
+    # Use the path, because the meaning of a PID depends on the version of ip. In old versions
+    # it belongs to the PID namespace of ip; since 2025 it belongs to that of /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",

@@ -73,8 +73,8 @@ void budget_reset(size_t slot); /* in the parent, when that child has ended */
 
 /* Returns unused memory to the kernel, if there is likely to be some.  Call it
    at the end of an event loop's iteration, and again at the returned time
-   (INT64_MAX: after the next exchange).  *exchanges: those since the last time
-   that it returned memory.  `busy`: clients wait for Redis. */
+   (INT64_MAX: after the next exchange).  *exchanges: the number of exchanges
+   since it last returned memory.  `busy`: clients wait for Redis. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now);
 
 /* ---- Files ---- */

@@ -92,7 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="test the code that all servers share (HTTP syntax, pages, files) in each of them; "
         "default: in one server with blocking I/O and one with an event loop, or in one server "
-        "for each way to Redis",
+        "for each way of waiting for Redis",
     )
     group.addoption(
         "--commit",

@@ -21,7 +21,7 @@ ESSAY_WIDE = 64
 """The largest number of letters in a line of a drawing next to the code. A wider one would be cut
 off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""The number of unchanged lines in a row from which they are folded."""
+"""If at least this number of lines in a row are unchanged, they are folded."""
 
 
 Pair = tuple[int | None, int | None]

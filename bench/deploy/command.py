@@ -51,7 +51,7 @@ def find(name: str) -> Path:
 
 def on_load_host(file: Path, words: Sequence[str], terminal: bool) -> list[str]:
     """Return the command line that runs a command on the load host. `file`: the playbook's report
-    on that host, load_host.json.j2. Raises UserError if we cannot connect that way."""
+    on that host, load_host.json.j2. Raises UserError if no ssh command can connect to it."""
     found = json.loads(file.read_text())
     if found["password"]:
         raise UserError(

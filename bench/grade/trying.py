@@ -56,7 +56,7 @@ _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
 """Without SIGKILL, which the grader sends, and SIGSYS, which has its own fault."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""Calls whose refusal breaks nothing: the report mentions them and keeps the finding."""
+"""If one of these calls was refused, this is not the cause of a failure: the report mentions it."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 

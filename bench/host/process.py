@@ -58,8 +58,9 @@ class Child:
         death_signal: str = "KILL",
         piped: bool = False,
     ) -> None:
-        """Start the program. `death_signal`: the kernel sends it when we end. A program that must
-        end its own children needs a signal other than KILL. `piped`: see `pipes`."""
+        """Start the program. `death_signal`: the signal that the kernel sends to the program when
+        this process ends. A program that must end its own children needs another one than KILL.
+        `piped`: see `pipes`."""
         self.command = list(command)
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None

@@ -77,10 +77,10 @@ class Generator:
     """The group of scripts/setup.sh that installs it."""
     version_option: str
     command: Callable[[Load, Path], list[str]]
-    """Return its command line for a load; it writes its data into this folder, which has the body
-    of a POST as `form`."""
+    """Return the generator's command line for a load. The generator writes its data into this
+    folder, in which the file `form` is the body of a POST."""
     read: Callable[[Outcome, Load, Path], Outcome]
-    """Return its outcome with the figures in its output and in the folder."""
+    """Return the outcome, completed by the figures in the generator's output and in the folder."""
     idle: float = 0.0
     """The seconds of a run in which it cannot run, such as its start."""
 

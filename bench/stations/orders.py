@@ -80,7 +80,7 @@ class ServersUse(BaseModel):
     spread: int = 0
     """The number of CPUs that each of them may use; 0: one."""
     own_backlog: int | None = None
-    """The smallest backlog in their listen() calls, if it is below the kernel's limit."""
+    """The smallest backlog that they passed to listen(), if it is below the kernel's limit."""
     samples: int
     processes_peak: int | None
     threads_peak: int | None

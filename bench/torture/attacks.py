@@ -41,8 +41,8 @@ FULL_REDIS = 12
 UNDER_WAY = 40
 """Requests that are under way when SIGTERM is sent: fewer than there are workers."""
 ACCEPTED_SECONDS = 0.6
-"""The time limit for a server to accept UNDER_WAY connections. Together with PAUSED_SECONDS it is
-shorter than the second that a new connection to Redis may take."""
+"""The time limit for a server to accept UNDER_WAY connections. The sum of this and
+PAUSED_SECONDS is shorter than the second that a new connection to Redis may take."""
 PAUSED_SECONDS = 0.2
 """The time that Redis stays stopped after SIGTERM."""
 KILL_SECONDS = 0.05
@@ -235,7 +235,8 @@ class Attackers(BaseModel):
     count: int = 200
     """The default is twice the workers of 03 and 05."""
     page: Literal["usual", "dearest", "longest"] = "usual"
-    """usual: every server has it; dearest: it waits for Redis if the server uses Redis."""
+    """The page that the crowd requests. usual: a page that every server has; dearest: a page that
+    waits for Redis, if the server uses Redis."""
     pause: float = 0.0
     far: bool = False
     """The crowd uses the slow line."""

@@ -33,8 +33,8 @@ enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
 /* A parsed head.  The views point into the input and live as long as it.  A
    field that the client did not send is a view with data == NULL.  A field that
-   came twice is empty: joined with a comma (RFC 9110, section 5.3), the two
-   values are no valid date, range or type. */
+   it sent twice is an empty view: RFC 9110, section 5.3, joins the two values
+   with a comma, and the result is no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */

@@ -78,7 +78,7 @@ class Graded(BaseModel):
     """The reason for no grade, or remarks on the grade: checks that did not run, assembler."""
     seconds: float = 0
     same_as: str = ""
-    """The student with the same files, whose grade this is; empty: it was graded itself."""
+    """The student who handed in the same files and whose grade is used; empty: there is none."""
     grade: Grade | None = None
     server: Path | None = Field(None, exclude=True)
     """The copy of the server during a run; None if the submission has none."""

@@ -43,7 +43,7 @@ MOST_PACKED = 16 << 20
 MOST_FILES = 5000
 CHUNK = 1 << 16
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of this machine, of which no submission is the cause."""
+"""Errors that a lack of this machine causes, not a submission."""
 
 
 class NotGraded(Exception):

@@ -136,8 +136,8 @@ def stopped(scene: Scene) -> None:
             )
         return target is not None
 
-    # All at once, so that each connection to Redis is used; repeated until the server uses Redis
-    # again.
+    # The links are requested at once, so that each connection to Redis is used, and again and again
+    # until the server uses Redis again.
     names = [partial(is_served, name) for name in links]
     scene.until(lambda: all(scene.together(names)), BACK_SECONDS)
 
@@ -208,8 +208,8 @@ def _seconds(scene: Scene, clients: int) -> float:
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     page(scene)
-    # The quickest of three, because with one disturbed request a server that serves in turn would
-    # pass.
+    # If the time of one client were too long, a server that serves one after another would pass.
+    # So the quickest of three counts.
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:

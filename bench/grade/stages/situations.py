@@ -174,7 +174,8 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis. Sockets that it has reset may stay open until they are used."""
+    """Kill Redis, which resets its connections. The server may keep these sockets until it uses
+    them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()

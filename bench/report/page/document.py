@@ -56,13 +56,13 @@ class Document:
     """Colours of this page only, light and dark."""
 
     def markdown(self) -> str:
-        """Return it as Markdown."""
+        """Return this document as Markdown."""
         cautions = "\n".join(f"- {text}" for text in self.cautions)
         blocks = [f"# {self.title}", f"{self.headline}.", *self.lead, cautions]
         return "\n\n".join([*filter(None, blocks), *_lines(_there(self.sections), 2)]) + "\n"
 
     def html(self) -> str:
-        """Return it as a page."""
+        """Return this document as an HTML page."""
         template = template_of(__file__, "document.html.j2", marked=_marked, key=key)
         sections = list(_there(self.sections))
         return template.render(document=self, sections=sections, **look([], self.colours)).lstrip()

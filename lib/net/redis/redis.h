@@ -59,8 +59,8 @@ int redis_connect_start(const struct redis_server *server, unsigned address);
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
-/* Returns whether the caller may try to reach Redis now.  While it is down, one
-   of all processes and threads may, every REDIS_RETRY. */
+/* Returns whether the caller may try to reach Redis now.  While Redis is
+   down, this is true for one process or thread in each REDIS_RETRY. */
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis replied to any process after the time `begun`, or less than

@@ -50,7 +50,10 @@ def run(words: Sequence[str]) -> int:
 
 def finish(source: Path, document: Path | None) -> None:
     """Write the page, and the document if a path is given. Raises UserError."""
-    page, written = build(source, store.file_of(source).with_name(PAGE))
+    stored = store.file_of(source)
+    if store.load(stored).command[:1] != ["cost"]:
+        raise UserError(f"{stored} is not from `make cost`; for its page use: make report")
+    page, written = build(source, stored.with_name(PAGE))
     text = written.read_text(encoding="utf-8")
     out = console()
     out.print(text, markup=False, soft_wrap=True)

@@ -32,7 +32,7 @@ class Done:
 
     @property
     def interrupted(self) -> bool:
-        """Return whether a signal ended it."""
+        """Return whether a signal has ended the sweep."""
         return self.status > SIGNALLED
 
 

@@ -2,6 +2,7 @@
 """Where the microseconds go, read from results; its page and document.
 docs/explanation/figures/cost.md agrees with its record."""
 
+import json
 import re
 from pathlib import Path
 
@@ -227,6 +228,10 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["report", str(folder)]) == 0
     assert (folder / "report.html").read_text() == (folder / "cost.html").read_text()
     assert main(["cost", "--read", str(folder), "--markdown", "/nowhere/cost.md"]) == 2
+    other = json.loads(RECORD.read_text()) | {"command": ["sweep"]}
+    (folder / "results.json").write_text(json.dumps(other))
+    assert main(["cost", "--read", str(folder)]) == 2
+    assert "is not from `make cost`" in capsys.readouterr().err
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:

@@ -40,18 +40,18 @@ _ENDS = (
     Trial("it ends", 5, ending.ends, seconds=6),
 )
 _QUICKLY = timeouts.QUICKLY
+_FEW = leaving.FEW_DESCRIPTORS
 _SILENT = (
     Trial("other clients are served", 5, others),
     Trial("no client is disconnected early", 1, timeouts.early, seconds=7),
     Trial("a connection is kept open", 2, timeouts.kept, seconds=1),
     Trial("clients that send nothing at all", 1, timeouts.wordless, _QUICKLY, seconds=5),
     Trial("a timeout for half a request", 2, timeouts.cut_off, _QUICKLY),
-    Trial("a timeout for single bytes", 1, timeouts.drips, _QUICKLY),
+    Trial("a timeout for single bytes", 1, timeouts.drips, _QUICKLY, limits=_FEW, seconds=5),
     Trial("a timeout for a client that reads nothing", 1, timeouts.takes_nothing, _QUICKLY),
     Trial("a slow reader gets all", 1, timeouts.reads_slowly, _QUICKLY, seconds=4),
     Trial("no busy waiting", 1, timeouts.sleeps, seconds=2),
 )
-_FEW = leaving.FEW_DESCRIPTORS
 _ACCEPTS = ("accept,accept4:error=EAGAIN:when=2+2",)
 _REFUSED = ("accept,accept4:error=EMFILE:when=3..30",)
 _LEAVES_NOTHING = (

@@ -52,6 +52,8 @@ QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
 """After this time the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
 CUT_OFF_SECONDS = 7.0
+SLOTS = 60
+"""More clients than an event loop serves at once with 100 descriptors."""
 DRIP_SECONDS = 0.06
 """The pause between two bytes."""
 SIP, SIP_SECONDS, SIPPING_SECONDS = 65_536, 0.04, 2.5
@@ -299,9 +301,21 @@ def early(scene: Scene) -> None:
             complete(scene, half, "cuts-early", seen, "cuts-early")
 
 
+def time_out_together(scene: Scene) -> None:
+    """More clients than there are slots time out (with few descriptors); then one is served."""
+    seen = f"{SLOTS} clients sent half a request and were disconnected after their timeout"
+    with ExitStack() as stack:
+        ports = [half.client.port for half in hold(scene, stack, SLOTS)]
+        scene.until(lambda: all(map(scene.let_go, ports)), CUT_OFF_SECONDS)
+        with scene.unanswered("workers-stuck", f"{seen}; the next client", sure=False):
+            scene.file()
+
+
 def drips(scene: Scene) -> str | None:
     """A head, a body, and bytes after an invalid request that arrive one at a time have the same
     timeout as any others."""
+    if scene.several:
+        time_out_together(scene)
     form = request("POST", "/guestbook", FORM, body=b"guest-name=" + 200 * b"a")
     cases = [
         ("its request", b"", request("GET", "/", "X-Padding: " + "a" * 200)),

@@ -10,7 +10,7 @@
 #include <features.h> /* __GLIBC__ */
 #include <sys/syscall.h>
 
-/* A system call.  An array of them ends with a name of NULL. */
+/* A system call.  An array of calls ends with a name that is NULL. */
 struct call {
     const char *name;
     int number;
@@ -21,7 +21,8 @@ struct call {
 
 /* Some system calls have an older and a newer form; the function of the C
    library has the same name for both.  Newer processors (aarch64) have only the
-   newer form.  The epoll_wait() of musl uses the newer form on all. */
+   newer form.  The epoll_wait() of musl uses the newer form on all
+   processors. */
 #ifndef SYS_poll
 #define SYS_poll SYS_ppoll
 #endif
@@ -30,13 +31,13 @@ struct call {
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
-/* The calls of blocking servers.  A connection to Redis begins without waiting;
-   poll waits for its end, and then fcntl makes the socket block.  They also
-   check the backlog with poll. */
+/* The calls of blocking servers.  They connect to Redis without waiting; poll
+   waits until the connection exists, and then fcntl makes the socket block.
+   They also check the backlog with poll. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: calls of the parent and of the child.  The C library musl uses fork
    if it exists, glibc never.  With musl 1.2.4 and newer, a child reads its own
-   number with set_tid_address. */
+   thread id with set_tid_address. */
 #define FORKING_CALLS                                                          \
     FORK_CALLS, CALL(set_robust_list), CALL(prctl), CALL(getppid), CALL(kill)
 #ifdef __GLIBC__
@@ -55,8 +56,9 @@ struct call {
 #define THREADED_CALLS                                                         \
     CALL(futex), CALL(madvise), CALL(mprotect), CALL(sched_getaffinity),       \
         CALL(rseq), CALL(set_robust_list), CALL(exit), CALL(openat)
-/* To create a thread: clone3 since glibc 2.34, clone before.  With the first
-   thread the C library installs a signal handler for internal use. */
+/* The calls that create a thread: clone3 since glibc 2.34, clone before.  When
+   the first thread is created, the C library installs a signal handler for
+   internal use. */
 #define THREAD_CREATING_CALLS CALL(clone3), CALL(clone), CALL(rt_sigaction)
 
 #endif

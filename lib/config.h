@@ -3,8 +3,8 @@
  * Every limit and timeout of all seven servers, each with its reason.  (Those
  * of the second storey are in ops/limits.h.)
  *
- * They are in one header, so the servers differ only in who waits, and where.
- * Times are in milliseconds, sizes in bytes.
+ * All servers use the same limits, so they differ only in what waits, and
+ * where.  Times are in milliseconds, sizes in bytes.
  */
 #ifndef CONFIG_H
 #define CONFIG_H
@@ -34,16 +34,17 @@
 
 /* Responses above this size are counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
-/* The timeouts of a client.  All but SEND_TIMEOUT are deadlines.
-
-   FIRST_TIMEOUT applies while other clients wait for a worker, to a connection
-   that was accepted without a byte (TCP_DEFER_ACCEPT in net/listener.c). */
+/* The timeouts of a client.  All except SEND_TIMEOUT are deadlines.
+   FIRST_TIMEOUT is for a connection that was accepted without a byte
+   (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
+   worker. */
 #define FIRST_TIMEOUT       1000
 /* In 03 and 05 an idle connection costs a worker, so it is not kept for
    long. */
 #define IDLE_TIMEOUT        5000
-/* The time for a whole request, from its first byte; before that, from accept.
-   So there is a minimum rate: 52 kbit/s for a body of BODY_LIMIT. */
+/* The time for a whole request, from its first byte.  A new client has the same
+   time, from accept, for its first byte.  So there is a minimum rate: 52 kbit/s
+   for a body of BODY_LIMIT. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
    disconnected.  (nginx's send_timeout, 60 seconds, is the time between two
@@ -53,7 +54,8 @@
    received the whole response.  At 64 kbit/s packets were lost, and 1 of 16
    clients was disconnected. */
 #define SEND_TIMEOUT        10000
-/* SEND_TIMEOUT is checked at this interval; it may last two of them longer. */
+/* SEND_TIMEOUT is checked at this interval; it may last two intervals
+   longer. */
 #define SEND_CHECK_INTERVAL 1000
 /* The time that the server still reads after an early or a long response.
    Otherwise the kernel could reset the connection before the client has read
@@ -110,7 +112,7 @@
 #define TIME_SCALE_LIMIT   100
 #define DEFAULT_WORKERS    100
 #define WORKERS_LIMIT      10000
-/* The kernel lowers it silently to net.core.somaxconn. */
+/* The kernel lowers a larger backlog silently to net.core.somaxconn. */
 #define DEFAULT_BACKLOG    65535
 /* Processes (02) or threads (04) alive at once. */
 #define CHILDREN_LIMIT     1000
@@ -133,16 +135,18 @@
 /* The pause of accept when no descriptor is left, and the interval at which a
    stopping server checks whether its workers have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is repeated after this, with a count. */
+/* A message that may come for days is repeated after this time, with a
+   count. */
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
-   interval.  A shorter one would cost CPU time if there are ten thousand
-   workers.  STOP_TIMEOUT is a multiple of it, so all wake soon after that time
-   is over.  A thread that waits for a connection to Redis sleeps for no longer
-   than this, either. */
+   interval.  A shorter interval would cost CPU time if there are ten thousand
+   workers.  STOP_TIMEOUT is a multiple of this interval, so all wake soon after
+   that time is over.  A thread that waits for a connection to Redis sleeps for
+   no longer than this interval, either. */
 #define WAKE_DELAY         125
-/* Events taken from the kernel, and connections accepted, in one loop
-   iteration: work per iteration is bounded, so that no client starves. */
+/* The most events taken from the kernel, and the most connections accepted, in
+   one loop iteration.  So the work of an iteration is bounded, and no client
+   starves. */
 #define EVENTS_AT_ONCE     512
 #define ACCEPTS_AT_ONCE    512
 /* Pipelined requests of one client that an event loop answers in one go. */

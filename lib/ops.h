@@ -29,8 +29,9 @@
    standard output is the access log. */
 void ops_start(size_t workers, bool log);
 
-/* Drops the rights to other files, and to all TCP ports except that of Redis
-   (0: none).  Call it when all files are open. */
+/* Drops the rights to all files outside of public/ and templates/, and to all
+   TCP ports except that of Redis (0: none).  Call it when all files are
+   open. */
 void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* Drops the rights to all system calls except those of lib/ and `calls`.  Call
@@ -52,8 +53,8 @@ void ops_end(void);
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each
-   takes `real` bytes of memory, and `each` bytes of this process' addresses (0:
-   each client gets a process). */
+   client takes `real` bytes of memory, and `each` bytes of this process'
+   addresses (0: each client gets a process). */
 size_t limit_by_memory(size_t most, size_t each, size_t real);
 
 /* Logs that a resource has run out, as errno shows.  New clients must wait. */
@@ -74,7 +75,7 @@ void budget_reset(size_t slot); /* in the parent, when that child has ended */
 /* Returns unused memory to the kernel, if there is likely to be some.  Call it
    at the end of an event loop's iteration, and again at the returned time
    (INT64_MAX: after the next exchange).  *exchanges: the number of exchanges
-   since it last returned memory.  `busy`: clients wait for Redis. */
+   since memory was last returned.  `busy`: clients wait for Redis. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now);
 
 /* ---- Files ---- */
@@ -82,15 +83,15 @@ int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now);
 struct cache;
 struct file;
 
-/* Makes a cache for the files below an open folder, which it will close.  NULL:
-   out of memory.  `texts`: small files that are all kept in memory
-   (file_open()). */
+/* Makes a cache for the files below an open folder, which cache_destroy()
+   closes.  Returns NULL if out of memory.  `texts`: all files are small and
+   kept in memory (file_open()). */
 struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 
 /* Borrows the regular file of that name, relative to the folder.  In one loop
-   iteration (`round`: app/response.h) it is checked only once for a change.
-   Errors are those of file_open(). */
+   iteration (`round`: app/response.h) the file is checked only once for a
+   change.  Errors are those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
 void cache_return(struct cache *cache, struct file *file);
@@ -135,9 +136,9 @@ void statistics_print(const struct counters *counters, size_t workers,
 struct redis_server;
 struct resp_reply;
 
-/* If Redis says with this first reply on a connection that it has no free
-   connection (maxclients), logs that and returns true.  Redis then closes, and
-   has executed nothing. */
+/* The reply is the first on a connection.  If it reports that Redis has no free
+   connection (maxclients), logs that and returns true.  Redis then closes the
+   connection, and has executed no command. */
 bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now);
 

@@ -182,7 +182,8 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
-/* Empty lines begin no request: a client that has sent only them is idle. */
+/* Empty lines begin no request: a client that has sent only empty lines is
+   idle. */
 static void drop_empty_lines(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t empty = http_empty_lines(buffer_view(input));
@@ -240,8 +241,8 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* At least half of the first size: then a long body comes in few pieces,
-       and no read fetches only a few bytes. */
+    /* The room is at least half of the first size.  So a long body comes in few
+       pieces, and no read fetches only a few bytes. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -276,8 +277,8 @@ void connection_received(struct connection *connection, size_t count) {
 
 /* ---- Sending ---- */
 
-/* Returns the part of the view that has not been sent.  *sent is the number of
-   sent bytes of this view and of those after it; the bytes of this view are
+/* Returns the part of the view that has not been sent.  *sent counts the sent
+   bytes of this view and of the views after it; the sent bytes of this view are
    subtracted. */
 static struct view unsent_part(struct view view, uint64_t *sent) {
     size_t count = *sent < view.length ? (size_t)*sent : view.length;
@@ -355,7 +356,8 @@ void connection_next(struct connection *connection) {
 /* ---- Time ---- */
 
 /* A CR alone, which is half an empty line, begins no request.  Otherwise a
-   client that sends CR and LF in turn would restart its timeout with each. */
+   client that sends CR and LF in turn would restart its timeout with each
+   byte. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

@@ -4,7 +4,7 @@
  * another: a state machine, which makes no system call on a socket itself.
  *
  * Only connection.c uses the state.  The need is what the driver must do now.
- * The driver does it, with calls that may sleep or that do not, and reports the
+ * The driver does it, with blocking or non-blocking calls, and reports the
  * outcome:
  *
  *     need            the driver's next call
@@ -16,7 +16,7 @@
  *     NEED_DONE       server_exchange_done(), connection_next()
  *     NEED_CLOSE      close, connection_free()
  *
- * The driver may close and connection_free() in any state.
+ * The driver may close the socket and call connection_free() in any state.
  */
 #ifndef APP_CONNECTION_H
 #define APP_CONNECTION_H
@@ -58,9 +58,9 @@ struct connection {
 };
 
 /*
- * Starts a connection's life.  The driver keeps `cached_time` current, which
- * must outlive the connection, as must `app`.  After `requests` requests the
- * connection is closed.
+ * Starts a connection's life.  The driver keeps `cached_time` current.  Both
+ * `cached_time` and `app` must outlive the connection.  After `requests`
+ * requests the connection is closed.
  */
 void connection_init(struct connection *connection, const struct app *app,
                      const struct cached_time *cached_time, int requests);
@@ -106,7 +106,7 @@ void connection_timed_out(struct connection *connection);
 void connection_abandon(struct connection *connection);
 
 /* What the server waits for.  Each timeout counts from the beginning of the
-   wait, TIMEOUT_SEND from the last acknowledged byte. */
+   wait, but TIMEOUT_SEND from the last acknowledged byte. */
 enum timeout {
     TIMEOUT_NONE, /* the server does not wait for the client; time: -1 */
     TIMEOUT_IDLE, /* between requests; before the first: TIMEOUT_REQUEST */

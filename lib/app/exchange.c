@@ -54,7 +54,8 @@ bool exchange_accepts(const struct exchange *exchange,
            (expected != RESP_ARRAY || reply->all_strings);
 }
 
-/* Is it an error that will end by itself, such as the loading of the data? */
+/* Does the reply report a state of Redis that will end by itself, such as the
+   loading of its data? */
 static bool is_temporary(const struct resp_reply *reply) {
     static const struct view codes[] = {
         VIEW_INITIALIZER("LOADING "), VIEW_INITIALIZER("BUSY "),

@@ -3,9 +3,9 @@
  * One HTTP exchange: a request and its response.  The connection
  * (app/connection.h) moves the bytes, for one exchange after another.
  *
- * A handler makes the response.  It never waits.  If it needs Redis it asks and
- * returns; it is called again with the reply, one step further.  It is done
- * when it returns without having asked:
+ * A handler makes the response.  It never waits.  If it needs Redis, it asks
+ * and returns.  The handler is called again with the reply, in the next step.
+ * It is done when it returns without having asked:
  *
  *     switch (exchange->step) {
  *     case 0:
@@ -17,9 +17,10 @@
  *                              exchange->reply->integer);
  *     }
  *
- * It is called only with replies of the type that it asked for.  A RESP_NULL
- * instead of a RESP_STRING means that the key does not exist.  If Redis is
- * unavailable or its reply has another type, the response is a 503 or 502.
+ * The handler is called only with replies of the type that it asked for.  A
+ * RESP_NULL instead of a RESP_STRING means that the key does not exist.  If
+ * Redis is unavailable or its reply has another type, the response is a 503 or
+ * 502.
  */
 #ifndef APP_EXCHANGE_H
 #define APP_EXCHANGE_H
@@ -94,8 +95,9 @@ struct view exchange_command(const struct exchange *exchange);
 bool exchange_changes_data(const struct exchange *exchange);
 
 /* Does the reply have the type that the handler asked for?  If not, the driver
-   reports the reply.  It also closes its connection to Redis, unless the reply
-   is an error of Redis: each reply may belong to the previous command. */
+   reports the reply.  Unless the reply is an error of Redis, the driver also
+   closes its connection to Redis, because each reply may belong to the previous
+   command. */
 bool exchange_accepts(const struct exchange *exchange,
                       const struct resp_reply *reply);
 

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 /* The number of attempts of open_beneath().  An attempt fails if a file is
-   renamed meanwhile: about one of twenty, if a process renames files all the
-   time. */
+   renamed meanwhile.  If a process renames files all the time, about one
+   attempt in twenty fails. */
 #define OPEN_TRIES 32
 
 /* openat2(2) exists since Linux 5.6; glibc has a function for it only since
@@ -70,8 +70,8 @@ static int read_text(struct file *file, bool texts) {
     return 0;
 }
 
-/* Called once for a file, because it takes longer than the rest of a response's
-   head. */
+/* Called once for a file, because the formatting takes longer than the rest of
+   a response's head. */
 static void write_validators(struct file *file) {
     const struct stat *status = &file->status;
     time_t now = time(NULL);
@@ -107,8 +107,8 @@ struct file *file_open(int folder, const char *name, const struct stat *status,
     struct file *file = calloc(1, sizeof *file);
     if (file == NULL)
         return NULL;
-    /* O_NONBLOCK: opening a named pipe would wait for its writer.  The file may
-       have become a pipe since the caller checked. */
+    /* Without O_NONBLOCK, opening a named pipe would wait for its writer.  The
+       file may have become a pipe since the caller checked. */
     file->descriptor =
         open_beneath(folder, name, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (file->descriptor < 0 || fstat(file->descriptor, &file->status) < 0 ||

@@ -9,11 +9,11 @@
 #include "proto/http_fields.h"
 
 /* The application never reads the clock: the driver sets this time.  Each
-   worker has its own; no threads share it. */
+   worker has its own structure; no threads share it. */
 struct cached_time {
     time_t now; /* seconds since 1970 */
-    /* The number of an event loop's iteration; 0: there are none.  In one
-       iteration a file is checked only once for a change. */
+    /* The number of the event loop's iteration; 0: there is no event loop.  In
+       one iteration a file is checked only once for a change. */
     unsigned round;
     /* The fields Date and Server: the same in each response of one second. */
     char fields[sizeof "Date: \r\nServer: ZeroHTTPd-Seven\r\n" +

@@ -37,8 +37,8 @@ static bool may_keep(const struct worker *worker) {
            !others_wait(worker);
 }
 
-/* Sets the timeout of the next recv: one deadline for a whole request, however
-   many pieces it comes in.  Returns false if it has passed. */
+/* Sets the timeout of the next recv.  A whole request has one deadline, even if
+   it comes in many pieces.  Returns false if the deadline has passed. */
 static bool set_timeout(struct blocking_conn *conn) {
     const struct server *server = conn->worker->server;
     enum timeout awaited = connection_timeout(&conn->connection);
@@ -62,15 +62,17 @@ static bool set_timeout(struct blocking_conn *conn) {
 }
 
 /*
- * Returns true if the client has had its time to send a first byte, in the
- * kernel.  A new connection may have no bytes for three reasons.
+ * Returns true if the kernel has waited long enough for the client's first
+ * byte.  A new connection may have no bytes for three reasons.
  *
  * 1. The time of TCP_DEFER_ACCEPT is over.  Then the kernel has repeated its
  *    SYN-ACK.
- * 2. It came by a SYN cookie, which the kernel cannot defer.  Then its request
- *    may come at any moment, unless the connection was in the backlog for long.
- * 3. Its request was lost on a slow line, but a later packet arrived: the
- *    client's ACK for a repeated SYN-ACK.  Here this looks like reason 1.
+ * 2. The connection came by a SYN cookie, so the kernel could not defer it.
+ *    Then its request may come at any moment, unless the connection was in the
+ *    backlog for long.
+ * 3. The request was lost on a slow line, but a later packet arrived: the
+ *    client's ACK for a repeated SYN-ACK.  This function takes that for reason
+ *    1.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;
@@ -97,8 +99,9 @@ static bool may_be_silent(const struct blocking_conn *conn) {
     return clock_milliseconds() < conn->deadline && !is_needed;
 }
 
-/* The first recv of a connection need not sleep: its bytes should be there.  A
-   stopping server waits for the rest of a request, but not for a new one. */
+/* The first recv of a connection need not sleep, because the client's bytes
+   should have arrived.  A stopping server waits for the rest of a request, but
+   not for a new one. */
 static bool may_sleep(const struct blocking_conn *conn) {
     if (conn->phase == CLIENT_NEW)
         return false;
@@ -117,7 +120,7 @@ static void no_bytes_arrived(struct blocking_conn *conn) {
 }
 
 /* If a client's time is over, the server reads once more, and only once: bytes
-   may have come while it was suspended (SIGSTOP). */
+   may have come while the server was suspended (SIGSTOP). */
 static void bytes_arrived(struct blocking_conn *conn, bool late) {
     struct connection *connection = &conn->connection;
 
@@ -168,7 +171,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     cached_time_set(&conn->worker->cached_time, time(NULL));
     if (called && !exchange_accepts(&connection->exchange, &reply)) {
         redis_report_unexpected(pool->server, &reply);
-        /* It may be the reply to another command, so the connection is closed.
+        /* The reply may belong to another command, so the connection is closed.
            After that only the type of the reply is used. */
         if (reply.type != RESP_ERROR)
             redis_client_close(*redis);
@@ -176,8 +179,8 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Returns the connection to Redis before the response is sent, however
-   slowly. */
+/* Returns the connection to Redis before the response is sent, because a slow
+   client would keep it for long. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Serves one connection at a time, from its first byte to its last, with calls
-   that sleep.  01 to 05 differ in the processes or threads that call it. */
+   that sleep.  01 to 05 differ in the processes or threads that call
+   blocking_serve(). */
 #ifndef NET_BLOCKING_H
 #define NET_BLOCKING_H
 
@@ -11,12 +12,12 @@ struct worker {
     struct server *server;
     struct counters *counters;
     struct cached_time cached_time;
-    /* Does a connection wait although no worker is free?  Then no connection is
+    /* Does a connection wait because no worker is free?  Then no connection is
        kept alive.  Called once per request, and from time to time while nothing
        has come on a new connection.  NULL: a worker is always free. */
     bool (*others_wait)(const struct worker *worker);
-    /* True if a silent client occupies no process or thread.  Then it may stay
-       for the request's timeout even if others wait. */
+    /* True if a silent client occupies no process or thread.  Then the client
+       may stay for the request's timeout even if others wait. */
     bool silent_may_stay;
 };
 

@@ -17,9 +17,10 @@ static void on_child(int signal_number) {
     (void)signal_number;
 }
 
-/* SIGCHLD is blocked, except while ppoll(2) (since Linux 2.6.16) sleeps: it
-   then sets the previous mask.  Otherwise a child could end between a check for
-   ended children and the sleep, and stay a zombie until another event. */
+/* SIGCHLD is blocked, except during the sleep in ppoll(2) (since Linux 2.6.16),
+   which sets the previous mask for that time.  Otherwise a child could end
+   between a check for ended children and the sleep, and stay a zombie until
+   another event. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends) {
     struct sigaction action = {.sa_handler = on_child,
@@ -45,8 +46,8 @@ bool children_are_complete(const struct children *children) {
     return *children->alive == children->limit;
 }
 
-/* Returns the slot of this child; for 0, the first free slot.  Returns the
-   limit if there is none. */
+/* Returns the slot of this child; for child 0, the first free slot.  Returns
+   the limit if there is no such slot. */
 static size_t slot_of(const struct children *children, pid_t child) {
     size_t slot = 0;
 
@@ -64,8 +65,8 @@ static void send_signal(const struct children *children, int signal_number) {
 /* ---- Connections to Redis that are lent ---- */
 
 /* Returns a connection to lend.  Returns NULL if Redis has never answered, is
-   down or has no free connection: then a child that needs one connects itself.
-   Each additional descriptor of the parent makes each fork slower. */
+   down or has no free connection: then a child that needs a connection makes
+   it.  Each additional descriptor of the parent makes each fork slower. */
 static struct redis_client *connect_to_lend(const struct redis_server *server) {
     const struct redis_shared *shared = server->shared;
     bool answers = shared->replied_at != 0 && !shared->down;
@@ -85,7 +86,8 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     return NULL;
 }
 
-/* Makes a connection the first of the parent's pool, for the next child. */
+/* Prepares a connection for the next child: the first of the parent's pool, or
+   a new one. */
 static void prepare_loan(struct redis_pool *pool) {
     if (pool->idle == NULL)
         pool->idle = connect_to_lend(pool->server);
@@ -93,7 +95,7 @@ static void prepare_loan(struct redis_pool *pool) {
         pool->idle->lent = true;
 }
 
-/* Called in the parent.  It has one thread, so it needs no lock. */
+/* Called in the parent, which has only one thread and so needs no lock. */
 static void begin_loan(struct redis_pool *pool, struct child *child) {
     child->client = pool->idle;
     if (child->client != NULL)
@@ -116,8 +118,9 @@ static void take_back(struct redis_pool *pool, struct child *child) {
     redis_pool_return(pool, client);
 }
 
-/* Closes unused connections that others may need.  If Redis connections are
-   scarce, wakes the children, so that they do it, too. */
+/* Closes idle connections to Redis that other processes may need.  If such
+   connections are scarce, wakes the children, so that they close theirs,
+   too. */
 static void close_idle(struct children *children) {
     struct redis_pool *pool = &children->server->redis_pool;
     int64_t now = clock_milliseconds();
@@ -156,7 +159,7 @@ pid_t children_fork(struct children *children, size_t *slot) {
         _exit(EXIT_FAILURE);
     budget_set_slot(*slot);
     if (pool->idle != NULL)
-        pool->idle->next = NULL; /* the parent's others are not lent */
+        pool->idle->next = NULL; /* only the first is lent */
     return 0;
 }
 
@@ -173,8 +176,8 @@ void children_exit(struct children *children, size_t slot) {
 }
 
 /* Logs that a signal has ended a child, because children should end by
-   themselves.  When time is up it logs nothing, because the parent kills the
-   children that still run. */
+   themselves.  When time is up, nothing is logged, because the parent then
+   kills the children that still run. */
 static void log_crash(pid_t child, int status) {
     static struct log_limit crashes;
 
@@ -192,8 +195,8 @@ bool children_reap(struct children *children, bool wait, size_t *slot) {
     int status = 0;
     pid_t child;
 
-    /* A shell may have had children before exec made it this program: they do
-       not count, and need not end. */
+    /* If a shell became this program by exec, children of the shell are now
+       children of this process.  They have no slot, and are ignored. */
     do {
         child = waitpid(-1, &status, wait ? 0 : WNOHANG);
         *slot = child > 0 ? slot_of(children, child) : children->limit;
@@ -237,7 +240,7 @@ void children_end(struct children *children) {
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_out_of_time() && !killed) {
             poll(NULL, 0,
-                 5 * RETRY_DELAY); /* each ends itself when time is up */
+                 5 * RETRY_DELAY); /* each child ends itself when time is up */
             send_signal(children, SIGKILL);
             killed = true;
         }

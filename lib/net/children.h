@@ -3,16 +3,16 @@
  * Child processes that serve: 02, 03 and 09 fork, stop and reap them.
  *
  * Who owns a socket after fork()?  Both processes.  So in 02, once Redis has
- * answered, the parent connects to it, without waiting, and lends the
+ * answered, the parent connects to Redis, without waiting, and lends the
  * connection to a child.  The connection outlives the child.  A child that ends
  * well reports the state of the connection in shared memory.  If a child is
  * killed, the parent closes the connection: half a command or an unread reply
- * may be left, and the next child would take it for its own.
+ * may be left, and the next child would take that reply for its own.
  *
- * If Redis has no free connection, each process closes its own when it does not
- * use it.  A child that sleeps must be woken for that.  So a child that Redis
- * has rejected wakes the parent, and the parent wakes all children.  Only the
- * parent knows that a process id still belongs to a child.
+ * If Redis has no free connection, each process closes its own connection when
+ * it does not use it.  A child that sleeps must be woken for that.  So a child
+ * that Redis has rejected wakes the parent, and the parent wakes all children.
+ * Only the parent knows that a process id still belongs to a child.
  */
 #ifndef NET_CHILDREN_H
 #define NET_CHILDREN_H
@@ -46,22 +46,22 @@ struct children {
     sigset_t mask;         /* the signals that are blocked in ppoll(2) */
 };
 
-/* Call it before server_ready(), which forbids some of its calls.  If there is
-   no memory for that number of slots, prints that and exits 1. */
+/* Call this before server_ready(), which forbids some of the system calls in
+   it.  If there is no memory for `limit` slots, prints that and exits 1. */
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
 /* Is no slot free?  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
-/* Forks a child for a free slot; there must be one.  Returns what fork(2) does.
-   The kernel kills the child when its parent ends.  Sets *slot.  In the child,
-   puts the lent connection into the pool of connections to Redis. */
+/* Forks a child for a free slot; there must be one.  Returns the result of
+   fork(2).  The kernel kills the child when its parent ends.  Sets *slot.  In
+   the child, puts the lent connection into the pool of connections to Redis. */
 pid_t children_fork(struct children *children, size_t *slot);
 
-/* Ends a child that has served: reports the state of a lent connection, and
-   closes its own.  Does not call exit(3), whose clean-up is the parent's
-   task. */
+/* Ends a child that has served: reports the state of a lent connection, or
+   closes the child's own connections.  Does not call exit(3), whose clean-up is
+   the parent's task. */
 __attribute__((noreturn)) void children_exit(struct children *children,
                                              size_t slot);
 
@@ -80,8 +80,8 @@ bool children_sleep(const struct children *children, int listener,
    their start that they must stop. */
 void children_stop(struct children *children);
 
-/* Stops all children, waits until they have ended, and kills those that have
-   not when time is up. */
+/* Stops all children and waits until they have ended.  When time is up, kills
+   those that still run. */
 void children_end(struct children *children);
 
 #endif

@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Kinds of readiness.  poll and epoll have different names for them, but the
-   same values.  Both are level-triggered: a socket that is still ready is
+/* Kinds of readiness.  poll and epoll use the same values for them, under
+   different names.  Both are level-triggered: a socket that is still ready is
    reported again in the next loop iteration, so bytes may be left for later.
-   (Edge-triggered, EPOLLET: it is reported once, so read until EAGAIN.) */
+   (With EPOLLET, edge-triggered, a socket is reported once, so the program must
+   read until EAGAIN.) */
 enum {
     READABLE = POLLIN,          /* EPOLLIN */
     WRITABLE = POLLOUT,         /* EPOLLOUT */
@@ -25,11 +26,11 @@ struct event_source {
     size_t slot;       /* for the loop's own use */
 };
 
-/* An event loop, for code that has something to watch. */
+/* The interface of an event loop, for code that has descriptors to watch. */
 struct event_loop {
-    /* Changes what the source is watched for; 0: it is no longer watched.  A
-       source that was just closed has the descriptor -1.  Returns false, and
-       changes nothing, if memory is short. */
+    /* Watches the source for `interest`; 0: no longer watches it.  A source
+       that was just closed has the descriptor -1.  Returns false, and changes
+       nothing, if memory is short. */
     bool (*watch)(void *context, struct event_source *source,
                   unsigned interest);
     void *context;
@@ -48,7 +49,7 @@ static inline bool source_watch(const struct event_loop *loop,
 }
 
 /* Closes the descriptor, and only then informs the loop.  This saves epoll a
-   system call: a closed descriptor has left its set (epoll(7)). */
+   system call: a closed descriptor has left epoll's set (epoll(7)). */
 static inline void source_close(const struct event_loop *loop,
                                 struct event_source *source) {
     if (source->descriptor >= 0)

@@ -24,8 +24,9 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .loop = loop};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_make_listener_nonblocking(server);
-    /* OPEN_FILES clients may each receive a different large file, which takes
-       one descriptor more.  Loops in several processes share the memory. */
+    /* OPEN_FILES clients may each receive a different large file, and each such
+       file takes one more descriptor.  Loops in several processes share the
+       memory. */
     evented->limit =
         limit_by_memory(limit_by_descriptors(OPEN_FILES, 1), CONNECTION_MEMORY,
                         CONNECTION_MEMORY * server->options.workers);
@@ -94,8 +95,8 @@ int evented_timeout(const struct evented *evented) {
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
 }
 
-/* Returns true if the client has more time: its response is being sent, and it
-   acknowledges bytes. */
+/* Returns true if the client has more time: its response is being sent, and the
+   client acknowledges bytes. */
 static bool check_progress(const struct evented *evented,
                            struct event_conn *conn) {
     return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
@@ -153,13 +154,13 @@ struct event_conn *evented_adopt(struct evented *evented,
                     evented->server->architecture->requests_per_connection);
     evented->count++;
     cached_time_next_round(
-        &evented->cached_time); /* its request may be newer than this */
+        &evented->cached_time); /* the request may be newer than this round */
     return conn;
 }
 
 /* Another event of this loop iteration may still point to the slot.  This is
-   harmless: the slot's descriptor is -1, or that of a new client.  If that has
-   sent nothing, recv() returns EAGAIN. */
+   harmless: the slot's descriptor is -1, or that of a new client.  If that
+   client has sent nothing, recv() returns EAGAIN. */
 void evented_forget(struct evented *evented, struct event_conn *conn) {
     evented_stop_waiting(evented, conn);
     connection_free(&conn->connection);
@@ -168,8 +169,8 @@ void evented_forget(struct evented *evented, struct event_conn *conn) {
     ASAN_POISON_MEMORY_REGION(&conn->connection, sizeof conn->connection);
 }
 
-/* A client that takes the last slot is not kept alive, because otherwise the
-   first clients could keep out all others. */
+/* If no slot is free, no connection is kept alive, because otherwise the first
+   clients could block all others. */
 bool evented_may_keep(const struct evented *evented) {
     return !server_is_stopping() && !shortage_is_recent() &&
            evented->count < evented->limit;
@@ -220,8 +221,9 @@ static struct event_conn *conn_of(struct redis_waiter *waiter) {
     return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* A reply of a wrong type may belong to another command, as all later ones do.
-   So the connection is closed, and after that only the reply's type is used. */
+/* If a reply has a wrong type, it and all later replies may belong to other
+   commands.  So the connection is closed, and after that only the reply's type
+   is used. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;

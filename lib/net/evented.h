@@ -2,7 +2,8 @@
 /*
  * The state of every event loop: its connections with their half-done requests,
  * their deadlines, and the queue for Redis.  The kernel reports to 06, 07 and
- * 09 what is ready (net/readiness.h), to 08 what is complete.
+ * 09 which sockets are ready (net/readiness.h), but to 08 which operations are
+ * complete.
  */
 #ifndef NET_EVENTED_H
 #define NET_EVENTED_H
@@ -14,7 +15,7 @@
 /* A connection while it is served: it holds the half-done request. */
 struct event_conn {
     struct event_source
-        source; /* first, so a pointer to it also points to this */
+        source; /* first: its address is that of the event_conn */
     struct client client;
     struct connection connection;
     enum timeout awaited; /* the list of `waiting` that it is in */
@@ -44,8 +45,8 @@ struct evented {
     struct event_conn *unused; /* those that are free again */
     unsigned exchanges;        /* since memory was returned to the kernel */
     int64_t trim_at;           /* when to call memory_trim() again */
-    /* All connections in one list have the same timeout.  So the oldest wait is
-       first, and only the first needs to be checked. */
+    /* All connections in one list have the same timeout.  So the first has
+       waited longest, and only its deadline needs to be checked. */
     struct event_conn *waiting[TIMEOUTS];
     struct redis_pipeline redis;
 };
@@ -53,7 +54,7 @@ struct evented {
 /* `size`: the bytes of a connection; it begins with a struct event_conn. */
 void evented_init(struct evented *evented, struct server *server,
                   struct event_loop loop, size_t size);
-void evented_free(struct evented *evented); /* when all are closed */
+void evented_free(struct evented *evented); /* when no connection is open */
 
 void evented_begin_round(struct evented *evented);
 /* Sometimes returns memory to the kernel. */
@@ -82,7 +83,8 @@ bool evented_may_accept(const struct evented *evented);
 /* Accepts no client for a RETRY_DELAY, because a resource has run out. */
 void evented_pause_accepting(struct evented *evented);
 
-/* Makes a connection for the client.  There must be fewer than the limit. */
+/* Makes a connection for the client.  The number of connections must be below
+   the limit. */
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
@@ -106,7 +108,7 @@ bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
 /* Gives the next reply to the first connection in the queue, or reports to it
    that Redis has failed.  Returns that connection, which the caller must drive;
-   NULL: no reply has come for the others. */
+   NULL: no further reply has come. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

@@ -112,7 +112,8 @@ static void set_port(struct options *options, const char *text) {
              (uintmax_t)parse_number("the port", text, 0, 65535));
 }
 
-/* The folder of the program itself, so that it can be started from anywhere. */
+/* Sets the folder of the program itself, so that it can be started from any
+   folder. */
 static void set_default_root(struct options *options) {
     ssize_t length =
         readlink("/proc/self/exe", options->root, sizeof options->root - 1);
@@ -130,7 +131,7 @@ static void set_root(struct options *options, const char *text) {
     memcpy(options->root, text, strlen(text) + 1);
 }
 
-/* The short form: PORT, and the host of Redis with its usual port. */
+/* Reads the short form: PORT, and the host of a Redis with the usual port. */
 static void parse_positional(struct options *options, int count, char **words) {
     static char url[300];
 
@@ -167,7 +168,7 @@ static const struct option known[] = {
     {NULL, 0, NULL, 0},
 };
 
-/* The options that print something instead of starting the server. */
+/* Handles the options that print something instead of starting the server. */
 static void print_and_exit(const struct architecture *architecture,
                            int letter) {
     if (letter == OPTION_PRINT_SYSCALLS)
@@ -183,15 +184,16 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* An unknown letter.  If other letters follow in the same word, as in -xl,
-       optind still points to that word.  So the message names the letter. */
+    /* The letter is unknown.  If other letters follow in the same word, as in
+       -xl, optind still points to that word.  So the message names the
+       letter. */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);
 }
 
-/* Sets one option, whose value is in optarg.  Returns false if the option is
-   one of those that print something: print_and_exit(). */
+/* Sets one option, whose value is in optarg.  Returns false for an option that
+   print_and_exit() handles. */
 static bool set_option(struct options *options, int letter) {
     switch (letter) {
     case 'p':

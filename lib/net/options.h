@@ -10,7 +10,8 @@
 #include <stddef.h>
 
 /* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each can have its own: always, or with the option --listener-each. */
+   each worker can have its own socket: always, or with the option
+   --listener-each. */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 /* The description of a server. */
@@ -18,11 +19,11 @@ struct architecture {
     const char *name;            /* of the program, such as "epoll" */
     const char *summary;         /* half a line: what serves, and what waits */
     int requests_per_connection; /* then it is closed */
-    bool has_workers;            /* a fixed number of them: --workers counts */
+    bool has_workers;            /* their number is fixed: --workers sets it */
     bool worker_per_core;        /* unless --workers sets another number */
     size_t worker_memory; /* bytes, if each worker is a process; else 0 */
     enum listeners listeners;
-    /* The system calls with which it waits, once it has started. */
+    /* The system calls with which the server waits after its start. */
     struct call calls[CALLS_LIMIT];
 };
 

@@ -50,9 +50,9 @@ static void receive(struct evented *evented, struct event_conn *conn) {
     }
 }
 
-/* Drives one connection until it must wait for the client or for Redis.  It
-   receives at most once, sends one piece of a file, and answers a few pipelined
-   requests.  So no client can occupy the loop. */
+/* Drives one connection until it must wait for the client or for Redis.  One
+   call receives at most once, sends one piece of a file, and answers a few
+   pipelined requests.  So no client can occupy the loop. */
 static void drive(struct evented *evented, struct event_conn *conn,
                   bool readable) {
     struct connection *connection = &conn->connection;
@@ -97,7 +97,8 @@ static void drive(struct evented *evented, struct event_conn *conn,
 
 /* ---- Accepting ---- */
 
-/* Accepts a limited number at once, because other clients wait meanwhile. */
+/* Accepts a limited number of clients at once, because the accepted ones wait
+   meanwhile. */
 static void accept_clients(struct evented *evented) {
     struct client client;
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serves many connections at once, with calls that never sleep; each is
- * continued as far as possible.  06 and 07 differ in the one call that sleeps
- * for all connections, and in how they pass it the watched descriptors.
+ * Serves many connections at once, with calls that never sleep; each connection
+ * is continued as far as possible.  06 and 07 differ in the one call that
+ * sleeps for all connections, and in how they pass the watched descriptors to
+ * that call.
  *
  * Regular files are the exception in every event loop: poll always reports them
  * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has
@@ -31,7 +32,8 @@ int readiness_prepare_wait(struct evented *evented);
    evented_begin_round().  If the server stops, closes idle connections. */
 void readiness_end_round(struct evented *evented);
 
-/* Returns false when the server was stopped and all is done, or time is up. */
+/* Returns false when the server was stopped and all requests are done, or time
+   is up. */
 bool readiness_keep_running(const struct evented *evented);
 
 void readiness_free(struct evented *evented);

@@ -92,7 +92,8 @@ static void limit_workers(struct server *server) {
             room, wanted);
 }
 
-/* Opens all at once: later no port may be bound (ops/confine.c). */
+/* Opens all listening sockets now, because later no port may be bound
+   (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
     size_t count = options->listener_each ? options->workers : 1;
@@ -129,8 +130,8 @@ void server_start(struct server *server,
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
     stop_init(server->listeners, server->listeners_count);
-    /* The C library reads the time zone when it is first needed: here, once,
-       and not in every child. */
+    /* The C library reads the time zone here, once.  Otherwise each child would
+       read it at its first use. */
     tzset();
     ops_confine_files(options->confined, options->root, server->redis.port);
 }
@@ -221,7 +222,8 @@ void server_take_listener(struct server *server, size_t number) {
 
 /* ---- After each exchange ---- */
 
-/* A request line may hold anything: only printable ASCII is written. */
+/* A request line may hold any byte: only printable ASCII is written as it
+   is. */
 static void append_printable(struct buffer *line, struct view text) {
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.data[i];
@@ -262,7 +264,8 @@ static void append_log_line(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\n"));
 }
 
-/* Does not use stdio, whose buffer a fork would double. */
+/* Does not use stdio: a fork would copy its buffer, and the line would appear
+   twice. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};
@@ -277,8 +280,8 @@ void server_exchange_done(const struct server *server,
                           struct counters *counters,
                           const struct client *client,
                           const struct connection *connection) {
-    /* This also sends bytes that MSG_MORE has kept back (transmit.c).  Fails
-       harmlessly if the client has left. */
+    /* This call also sends bytes that MSG_MORE has kept back (transmit.c).  It
+       fails harmlessly if the client has left. */
     if (!connection->keep_alive)
         shutdown(client->socket, SHUT_WR);
     statistics_count(counters, &connection->exchange);
@@ -289,7 +292,7 @@ void server_exchange_done(const struct server *server,
 /* ---- The end ---- */
 
 int server_end(struct server *server) {
-    stop_set_listeners_count(0); /* a signal leaves closed ones alone */
+    stop_set_listeners_count(0); /* signal handlers use no closed socket */
     redis_pool_destroy(&server->redis_pool);
     for (size_t i = 0; i < server->listeners_count; i++)
         close(server->listeners[i]);

@@ -16,8 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  It is first, so it is nearest to the end of the stack.  A child
-       of 02 writes to the pool and the stack, and the kernel copies fewer
+       instead.  The pool is the first field, so it is nearest to the end of the
+       stack.  A child of 02 writes to both, so the kernel copies fewer
        pages. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
@@ -58,9 +58,10 @@ void server_take_listener(struct server *server, size_t number);
 void server_make_listener_nonblocking(const struct server *server);
 
 /* Accepts a client at this process' listener, with the flags of accept4(2)
-   (since Linux 2.6.28).  Returns false if there is none: errno is EAGAIN, or
-   shows that descriptors or memory are short.  In the latter case it first
-   pauses for a RETRY_DELAY, unless the flags have SOCK_NONBLOCK. */
+   (since Linux 2.6.28).  Returns false if there is no client: errno is EAGAIN,
+   or shows that descriptors or memory are short.  In case of such a shortage,
+   or if the listener was shut down, pauses for a RETRY_DELAY first, unless the
+   flags have SOCK_NONBLOCK. */
 bool server_accept(const struct server *server, int flags,
                    struct client *client);
 

@@ -22,17 +22,19 @@ static void set_cork(int socket) {
 
 /*
  * MSG_MORE (since Linux 2.4.4): bytes that do not fill a packet wait for the
- * next ones, the file's first bytes or the FIN of shutdown().  So a small
- * response and the FIN are one packet; a second one was a third of the cost of
- * a short connection.
+ * file's first bytes, or for the FIN of shutdown().  So a small response and
+ * the FIN are one packet; a second packet was a third of the cost of a short
+ * connection.
  *
  * The kernel sends the bytes in any case, after 200 ms at the latest (TCP_CORK
- * in tcp(7)).  Only close() with unread bytes loses them: it sends a reset.  An
- * empty line after a request is enough, and may come at any moment.  So
- * shutdown() comes before close() (server_exchange_done()).
+ * in tcp(7)).  Only close() can lose them: if received bytes are unread, it
+ * sends a reset.  An empty line after a request is such an unread byte, and it
+ * may come at any moment.  So shutdown() comes before close()
+ * (server_exchange_done()).
  *
  * One piece of memory is sent with send().  With sendmsg() the kernel also
- * copies and checks a list of parts: 1 or 2 % of the cost of a small response.
+ * copies and checks a list of parts, which is 1 or 2 % of the cost of a small
+ * response.
  */
 ssize_t transmit(int socket, struct pending pending) {
     int more = pending.file_bytes > 0 || pending.last ? MSG_MORE : 0;

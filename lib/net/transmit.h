@@ -9,7 +9,7 @@
  * memory, then the part of the file.  For that part sendfile(2) (since Linux
  * 2.2) reads the page cache, so nothing is copied into our memory.  Returns how
  * many bytes it sent, 0 if the file is shorter than expected, or -1 with errno
- * set.  If the socket is blocking, it may sleep.
+ * set.  If the socket is blocking, the call may sleep.
  */
 ssize_t transmit(int socket, struct pending pending);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interface in its simplest form (ops.h), for `make plain`: what a server
- * does without the second storey.  The heading of each section names the
- * missing protection.
+ * The functions of ops.h in their simplest form, for `make plain`: a server
+ * without the second storey.  The heading of each section names the missing
+ * protection.
  */
 #include "ops.h"
 #include "app/exchange.h"
@@ -65,7 +65,7 @@ bool shortage_is_recent(void) {
     return false;
 }
 
-/* ---- Memory: as malloc(3) gives it, and keeps it ---- */
+/* ---- Memory: malloc(3) only; none is returned to the kernel ---- */
 
 bool budget_change(size_t old, size_t new) {
     (void)old, (void)new;
@@ -120,7 +120,7 @@ void cache_return(struct cache *cache, struct file *file) {
     file_close(file);
 }
 
-/* ---- Printing: each line waits for its reader, and so does the server ---- */
+/* ---- Printing: the server waits for a slow reader ---- */
 
 void output_line(int descriptor, const char *line, size_t length) {
     output_text(descriptor, line, length);

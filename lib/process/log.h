@@ -11,15 +11,16 @@
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
-/* The limit of a message that may repeat.  It is all zero at first, in memory
-   that all processes share.  Messages that come too soon are only counted. */
+/* Limits how often a message is logged.  It is all zero at first, in memory
+   that all processes share if several may log the message.  Messages that come
+   too soon are only counted. */
 struct log_limit {
     _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
     _Atomic unsigned suppressed;
 };
 
 /* Counts a message that may come for days.  Returns true if it must be logged:
-   the first one, then one in a LOG_INTERVAL. */
+   the first time, then once in a LOG_INTERVAL. */
 bool log_count_message(struct log_limit *limit, int64_t now);
 
 /* Prints one line on standard error: the program's name, the text, and how

@@ -2,7 +2,7 @@
 /*
  * Memory, all zero, that is shared with every process forked later: what one
  * process writes, all see.  If the kernel has no memory, prints that and exits
- * 1.  It is never freed: it is needed to the end.
+ * 1.  The memory is never freed, because it is needed to the end.
  */
 #ifndef PROCESS_SHARED_H
 #define PROCESS_SHARED_H
@@ -10,9 +10,10 @@
 #include <stdatomic.h>
 #include <stddef.h>
 
-/* An atomic that is not lock-free takes a lock of this process.  In shared
-   memory that lock would guard nothing.  A signal handler could wait for a lock
-   that the interrupted code holds.  The value 2 means: always lock-free. */
+/* An atomic that is not lock-free uses a lock in the memory of this process.
+   In shared memory that lock would guard nothing.  A signal handler could wait
+   for a lock that the interrupted code holds.  The value 2 means: always
+   lock-free. */
 _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
                    ATOMIC_LONG_LOCK_FREE == 2 && ATOMIC_LLONG_LOCK_FREE == 2,
                "this processor has no lock-free atomics of the sizes needed");
@@ -21,7 +22,7 @@ _Static_assert(ATOMIC_BOOL_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2 &&
    each additional mapping makes each fork slower. */
 void *shared_allocate(size_t size);
 
-/* Returns pages of their own, which another process can find
+/* Returns a mapping of its own, which another process can find
    (/proc/PID/maps). */
 void *shared_allocate_pages(size_t size);
 

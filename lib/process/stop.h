@@ -10,15 +10,15 @@
  * most, but no others may join them: the limit of the backlog becomes 0.  The
  * loop that accepts ends when the backlog is empty, and shuts the listening
  * socket down.  A process that serves does the same each time it is woken.  An
- * earlier shutdown would reset all connections that wait there.
+ * earlier shutdown would reset all connections that wait in the backlog.
  *
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and
  * shutdown(2).  With 4 clients that connected again and again, 90 stops reset
  * 20 connections.  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
  * its connection, and the kernel has no call that counts such connections.
- * They are treated as idle.  A production server is taken out of the balancer
- * first.
+ * They are treated like idle connections.  A production server is taken out of
+ * the balancer first.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H
@@ -50,7 +50,7 @@ bool server_stop_accepting(void);
 bool server_is_stopping(void);
 bool server_is_out_of_time(void); /* STOP_TIMEOUT has passed since the stop */
 
-/* Is there a connection in the backlog, not accepted yet?  One system call. */
+/* Does a connection wait in the backlog?  Makes one system call. */
 bool server_has_backlog(void);
 
 #endif

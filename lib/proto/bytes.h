@@ -82,7 +82,7 @@ static inline size_t view_find(struct view view, char byte) {
 }
 
 /* A set of bytes, as a table: a lookup is one read of memory.  BYTES are the
-   bytes from the first to the last; the compilers extend C by such a range. */
+   bytes from the first to the last; gcc and clang add such ranges to C. */
 struct byte_set {
     bool has[256];
 };
@@ -97,7 +97,8 @@ static inline size_t view_span(struct view view, const struct byte_set *set) {
     return length;
 }
 
-/* Takes these bytes off the front of *rest, and returns them. */
+/* Takes the bytes that are in the set off the front of *rest, and returns
+   them. */
 static inline struct view view_take(struct view *rest,
                                     const struct byte_set *set) {
     struct view first = view_slice(*rest, 0, view_span(*rest, set));
@@ -137,11 +138,11 @@ static inline bool view_take_number(struct view *rest, uint64_t *number) {
    unchanged, if the text is empty, has another byte or exceeds the limit. */
 bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 
-/* Returns the value of a hexadecimal digit, 0 to 15; -1: it is none. */
+/* Returns the value of a hexadecimal digit, 0 to 15; -1 if the byte is none. */
 int hex_digit(char byte);
 
 /* A growable buffer; all zero is a valid empty one.  If memory is short, an
-   append sets `failed`, and later ones do nothing.  So code may append many
+   append sets `failed`, and later appends do nothing.  So code may append many
    parts and check once, at the end. */
 struct buffer {
     char *data;

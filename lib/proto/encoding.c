@@ -51,8 +51,9 @@ bool form_append_field(struct view body, struct view name,
 
 /* ---- UTF-8 ---- */
 
-/* A start byte has as many leading ones as the character has bytes; a single
-   byte has none.  Each further byte begins with the bits 10. */
+/* A start byte has as many leading 1 bits as the character has bytes; the only
+   byte of an ASCII character has none.  Each further byte begins with the bits
+   10. */
 size_t utf8_character(struct view text, uint32_t *code) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 

@@ -6,8 +6,8 @@
 #include "proto/bytes.h"
 
 /*
- * Decodes the escape %XX at the front of the text.  Returns the byte, 0 to
- * 255, or -1 if there is none (RFC 3986, section 2.1).
+ * Decodes the escape %XX at the front of the text.  Returns the byte, 0 to 255,
+ * or -1 if there is no valid escape (RFC 3986, section 2.1).
  */
 int percent_decode(struct view text);
 
@@ -22,8 +22,8 @@ bool form_append_field(struct view body, struct view name,
 
 /*
  * Returns the number of bytes of the UTF-8 character at the front of the text,
- * 1 to 4; *code is its code point.  Returns 0 if it is truncated, overlong, a
- * surrogate or above U+10FFFF (RFC 3629, section 3).
+ * 1 to 4; *code is its code point.  Returns 0 if the character is truncated,
+ * overlong, a surrogate or above U+10FFFF (RFC 3629, section 3).
  */
 size_t utf8_character(struct view text, uint32_t *code);
 

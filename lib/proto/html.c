@@ -15,7 +15,7 @@
     DO('"', "&quot;")                                                          \
     DO('\'', "&#39;")
 
-/* Must HTML text not contain this character?  Forbidden are control characters,
+/* Is this character forbidden in HTML text?  Forbidden are control characters,
    and those that change the direction of the text.  So are noncharacters: the
    last two of each plane, and U+FDD0 to U+FDEF. */
 static bool is_forbidden(uint32_t code) {
@@ -66,7 +66,8 @@ static size_t plain_bytes(struct view text) {
 
     while (text.length - length >= size && is_plain_block(text.data + length))
         length += size;
-    /* The rest is a part of the last block. */
+    /* The rest is shorter than a block: look at the last 16 bytes of the
+       text. */
     if (length > 0 && text.length - length < size &&
         is_plain_block(text.data + text.length - size))
         return text.length;

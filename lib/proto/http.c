@@ -13,7 +13,7 @@ BYTE_SET token_bytes = {{LETTERS_AND_DIGITS, BYTES('!', '!'), BYTES('#', '\''),
                          BYTES('*', '+'), BYTES('-', '.'), BYTES('^', '`'),
                          BYTES('|', '|'), BYTES('~', '~')}};
 
-/* RFC 9110, section 5.5: no control byte but HTAB. */
+/* RFC 9110, section 5.5: no control byte except HTAB. */
 BYTE_SET value_bytes = {
     {BYTES('\t', '\t'), BYTES(' ', '~'), BYTES(0x80, 0xff)}};
 
@@ -60,7 +60,7 @@ static bool is_ipv6(struct view view) {
 }
 
 /* RFC 9110, section 7.2: a host, and a port if it has a colon.  Nothing here
-   depends on its value, but a value that no URI could have may be an attack. */
+   depends on the host, but a host that no URI could have may be an attack. */
 static bool is_host(struct view view) {
     uint64_t port;
     bool literal = view_starts_with(view, VIEW("["));
@@ -189,10 +189,10 @@ static ssize_t parse_content_length(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 6.1: a list, over all lines of that name.  Its lines are
-   not checked one by one, because the last coding is not known before the end.
-   An empty element, which other lists may have, counts as an unknown coding:
-   two programs might read it in two ways. */
+/* RFC 9112, section 6.1: a list that continues over all lines of that name.
+   Its lines are not checked one by one, because the last coding is not known
+   before the end.  An empty element, which other lists may have, counts as an
+   unknown coding: two programs might read it in two ways. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;
@@ -324,7 +324,8 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Returns the end of the head.  Until it has come, nothing else is parsed. */
+/* Returns the end of the head; 0 if it has not come, and then nothing else is
+   parsed. */
 static ssize_t find_end(struct view input, size_t seen,
                         struct http_request *request) {
     size_t at = seen;

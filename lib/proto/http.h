@@ -31,10 +31,10 @@ enum http_method {
 
 enum http_body { HTTP_NO_BODY, HTTP_LENGTH_BODY, HTTP_CHUNKED_BODY };
 
-/* A parsed head.  The views point into the input and live as long as it.  A
-   field that the client did not send is a view with data == NULL.  A field that
-   it sent twice is an empty view: RFC 9110, section 5.3, joins the two values
-   with a comma, and the result is no valid date, range or type. */
+/* A parsed head.  The views point into the input and are valid as long as the
+   input.  A field that the client did not send is a view with data == NULL.  A
+   field that it sent twice is an empty view: RFC 9110, section 5.3, joins the
+   two values with a comma, and the result is no valid date, range or type. */
 struct http_request {
     enum http_method method; /* known even when the head is bad or not whole */
     struct view line;        /* the request line, for the log */
@@ -74,7 +74,7 @@ size_t http_value_length(struct view text);
 size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,
-   sections 2 to 6).  The caller has dropped empty lines.  `seen`: the bytes of
+   sections 2 to 6).  The caller has dropped empty lines.  `seen`: the length of
    this input at the last call, which returned 0; at the first call, 0.
    *request is complete if the result is positive. */
 ssize_t http_parse_head(struct view input, size_t seen,

@@ -34,7 +34,7 @@ enum http_range {
 };
 
 /*
- * Reads a Range value for something of `size` bytes: RFC 9110, section 14.1.2.
+ * Reads a Range value for a file of `size` bytes: RFC 9110, section 14.1.2.
  * One range is served.  Several are ignored, as section 14.2 allows: thousands
  * of overlapping ranges (CVE-2011-3192) would cost more than the whole file.
  * *first and *last are set only with HTTP_RANGE_OK.

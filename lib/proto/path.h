@@ -14,7 +14,8 @@
  * a NUL byte or a path above the root; -414 for a path that needs more than
  * PATH_SIZE bytes; -503 if memory is short.
  *
- * The RFC drops a ".." at the root; here it is treated as an attack.
+ * The RFC drops a ".." at the root; here such a path is rejected, because it
+ * may be an attack.
  */
 int path_decode(struct view encoded, struct buffer *path);
 

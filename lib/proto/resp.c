@@ -153,7 +153,7 @@ static struct resp_reply reply_of(const struct resp_scan *scan,
 
     if (reply.type == RESP_ARRAY) {
         reply.items = rest;
-        reply.all_strings = scan->others == 1; /* itself */
+        reply.all_strings = scan->others == 1; /* the array itself */
     } else if (rest.length > 0) {
         reply.text = view_slice(rest, 0, rest.length - 2);
     }
@@ -190,8 +190,8 @@ bool resp_next(struct view *items, struct resp_reply *item) {
     int64_t length;
     ssize_t start = 0;
 
-    /* Nearly every element is a string.  All of it is there, so it needs no
-       search for its end. */
+    /* Nearly every element is a string.  The whole string is there, so no
+       search for its end is needed. */
     if (view_starts_with(*items, VIEW("$")))
         start = scan_number(view_skip(*items, 1), &length);
     if (start > 0 && length >= 0) {

@@ -4,8 +4,9 @@
  * (redis.io/docs/latest/develop/reference/protocol-spec).
  *
  * The functions are pure, and parsing allocates nothing: a reply points into
- * the bytes that it was parsed from.  The search for its end has a state, so
- * no byte is read twice, and the bytes of an oversized reply need not be kept.
+ * the bytes that it was parsed from.  The search for the reply's end has a
+ * state, so no byte is read twice, and the bytes of an oversized reply need not
+ * be kept.
  */
 #ifndef PROTO_RESP_H
 #define PROTO_RESP_H
@@ -46,13 +47,14 @@ struct resp_scan {
 
 /*
  * Reads a reply, with everything in it, from the front of the input.  Returns 1
- * if it is whole, 0 if more bytes are needed, -1 if they are not RESP2, or
- * announce more than REDIS_SKIP_LIMIT.  *used is the number of bytes that the
- * caller must drop: after a 1 when the reply is no longer needed, after a 0 at
- * once.  Until then the caller may only append bytes to the input.
+ * if it is whole, 0 if more bytes are needed, -1 if the bytes are not RESP2, or
+ * announce more than REDIS_SKIP_LIMIT.  The caller must drop *used bytes: at
+ * once after a 0, but after a 1 only when the reply is no longer needed.  Until
+ * then the caller may only append bytes to the input.
  *
- * A reply above REDIS_REPLY_LIMIT is skipped.  At its end an RESP_ERROR with
- * our own words is returned in its place, so that only its own request fails.
+ * A reply above REDIS_REPLY_LIMIT is skipped.  At its end an RESP_ERROR with a
+ * text of resp_read() is returned in its place, so that only the request of
+ * that reply fails.
  */
 int resp_read(struct resp_scan *scan, struct view input, size_t *used,
               struct resp_reply *reply);

@@ -10,8 +10,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
-/* A call may take this much longer than its timeout: so most calls wait by the
-   socket's own timeout, without poll(2). */
+/* A call may take this many milliseconds longer than its timeout.  So most
+   calls use the socket's own timeout, and need no poll(2). */
 #define CALL_SLACK 100
 
 struct redis_client *redis_client_create(const struct redis_server *server) {
@@ -35,7 +35,7 @@ void redis_client_close(struct redis_client *client) {
     client->lent = false;
 }
 
-/* Makes the client look as if it had been idle for so long. */
+/* Makes the client look as if it had been idle for REDIS_CHECK_AFTER. */
 void redis_client_check_before_use(struct redis_client *client) {
     client->used_at -= REDIS_CHECK_AFTER;
 }
@@ -53,7 +53,7 @@ static bool is_stale(const struct redis_client *client) {
 }
 
 /* Once a socket is connected, its calls may block, for no longer than its
-   timeouts.  If these cannot be set, the calls do not block. */
+   timeouts.  If the timeouts cannot be set, the calls do not block. */
 static void make_blocking(int descriptor) {
     struct timeval timeout = timeval_of(REDIS_REPLY_TIMEOUT);
 
@@ -77,7 +77,8 @@ static int call_flags(const struct redis_pipeline *redis) {
     return sleeps ? 0 : MSG_DONTWAIT;
 }
 
-/* Sleeps until the socket is ready, until the deadline at most, or a signal. */
+/* Sleeps until the socket is ready, the deadline has passed or a signal
+   comes. */
 static void wait_until_ready(const struct redis_pipeline *redis) {
     int64_t left = time_left(redis);
     struct pollfd ready = {
@@ -88,9 +89,9 @@ static void wait_until_ready(const struct redis_pipeline *redis) {
 }
 
 /* Sends the rest of the command, and receives bytes that have come; sleeps if
-   it can do neither.  After the deadline it continues only while bytes are
-   there: the server may have been suspended (SIGSTOP).  It does not continue
-   with an oversized reply, which may never end. */
+   it can do neither.  After the deadline the call continues only while bytes
+   are there: the server may have been suspended (SIGSTOP).  It does not wait
+   for the rest of an oversized reply, which may never end. */
 static void continue_call(struct redis_pipeline *redis) {
     int flags = call_flags(redis);
     bool late = time_left(redis) <= 0;
@@ -110,9 +111,10 @@ static void continue_call(struct redis_pipeline *redis) {
         redis_pipeline_check(redis, clock_milliseconds());
 }
 
-/* Connecting, the login and the reply have one time limit together: a worker
-   waits for them.  After a rejection it does not wait until the pipeline tries
-   again, because another thread may return a connection. */
+/* Connecting, the login and the reply have one time limit together, because a
+   worker waits for them.  After a rejection the call returns at once, and does
+   not wait for the pipeline's next attempt: another thread may return a
+   connection. */
 enum redis_outcome redis_client_call(struct redis_client *client,
                                      struct view command,
                                      struct resp_reply *reply) {

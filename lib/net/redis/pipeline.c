@@ -34,8 +34,8 @@ static void disconnect(struct redis_pipeline *pipeline) {
     source_close(pipeline->loop, &pipeline->source);
 }
 
-/* Only those that wait now get no reply.  If one of them sends a new command at
-   once, it joins the end of the queue. */
+/* Only the commands that wait now get no reply.  If a client then sends a new
+   command at once, that command joins the end of the queue. */
 void redis_pipeline_close(struct redis_pipeline *pipeline) {
     pipeline->failing =
         pipeline->waiters == NULL ? NULL : pipeline->waiters->prev;
@@ -56,7 +56,8 @@ static void fail_server(struct redis_pipeline *pipeline, struct view reason,
     redis_pipeline_close(pipeline);
 }
 
-/* Only this connection has failed: the next command begins another. */
+/* Only this connection has failed: the next command begins another
+   connection. */
 static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
                             int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
@@ -64,8 +65,8 @@ static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
 }
 
 /* The connection is lost (error 0: Redis closed it).  If Redis has replied on
-   it, or on another one just before it began, only this connection has failed.
-   The next command then connects. */
+   this connection, or recently to any process, only this connection has failed.
+   Then the next command connects. */
 static void connection_lost(struct redis_pipeline *pipeline, int error,
                             int64_t now) {
     struct view reason = error == 0 ? VIEW("it closed the connection")
@@ -93,9 +94,10 @@ static void pause_rejected(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->deadline = now + RETRY_DELAY;
 }
 
-/* Begins with the last address that answered.  If all fail, the pipeline stops
-   trying for a while.  But if Redis answers others, it is only too busy to
-   accept, and the pipeline continues. */
+/* Begins with the last address that answered.  If all addresses fail, the
+   pipeline stops trying for a while.  But if Redis answers on other
+   connections, Redis is only too busy to accept, and the pipeline tries
+   again. */
 static void begin_connecting(struct redis_pipeline *pipeline, int64_t now) {
     const struct redis_server *server = pipeline->server;
 
@@ -142,7 +144,7 @@ void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->handshake =
         redis_append_handshake(pipeline->server, &pipeline->output);
     pipeline->login = pipeline->output.length;
-    if (pipeline->output.failed) /* otherwise it would use another database */
+    if (pipeline->output.failed) /* commands would use another database */
         redis_pipeline_close(pipeline);
 }
 
@@ -157,8 +159,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also false while it tries an address: a new command would wait as
-       long. */
+    /* Also false while the pipeline tries to reach a Redis that is down: a new
+       command would have to wait. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
     /* An unexpected reply would be taken for the reply to this command. */
@@ -185,8 +187,8 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
     return true;
 }
 
-/* The commands are kept until Redis has replied: if it rejects the connection,
-   it has carried out none, and they must be sent again. */
+/* The commands are kept until Redis has replied: if Redis rejects the
+   connection, it has carried out no command, and all must be sent again. */
 static void drop_answered_commands(struct redis_pipeline *pipeline) {
     if (!pipeline->has_replied || pipeline->handshake > 0)
         return;
@@ -197,8 +199,8 @@ static void drop_answered_commands(struct redis_pipeline *pipeline) {
         buffer_free(&pipeline->output); /* the memory of a long pipeline */
 }
 
-/* The login is sent first, and alone: so a surplus reply to it is not taken for
-   the reply to a command. */
+/* The login is sent first, and alone, so that a surplus reply to the login is
+   not taken for the reply to a command. */
 struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
     struct view queued = buffer_view(&pipeline->output);
 
@@ -211,8 +213,8 @@ struct view redis_pipeline_unsent(const struct redis_pipeline *pipeline) {
 
 void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
                          int64_t now) {
-    /* A socket that is still connecting returns EAGAIN as well.  If it is
-       closed, the bytes that Redis sent before are read first. */
+    /* A socket that is still connecting returns EAGAIN as well.  If Redis has
+       closed the connection, the bytes that it sent before are read first. */
     if (result == -EAGAIN || result == -EINTR || result == -EPIPE ||
         result == -ECONNRESET)
         return;
@@ -224,15 +226,15 @@ void redis_pipeline_sent(struct redis_pipeline *pipeline, ssize_t result,
         connection_lost(pipeline, (int)-result, now);
         return;
     }
-    /* If no reply was awaited, its time begins now.  But the login and the
-       first command after it have one time limit together. */
+    /* If no reply was awaited yet, the time of the next reply begins now.  But
+       the login and the first command after it have one time limit together. */
     bool after_login = pipeline->handshake == 0 && pipeline->login > 0;
     pipeline->state = PIPELINE_OPEN;
     if (pipeline->expected == 0 && !after_login)
         pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     if (after_login)
         pipeline->login = 0;
-    /* After a short write this counts commands that have not left as well. */
+    /* After a short write this also counts commands that were not sent yet. */
     pipeline->expected =
         pipeline->handshake > 0 ? pipeline->handshake : pipeline->due;
     pipeline->sent += (size_t)result;
@@ -272,8 +274,8 @@ void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
     else if (pipeline->due + pipeline->handshake > 0)
         connection_lost(pipeline, (int)-result, now);
     else
-        /* Redis closes connections that are idle for long (its `timeout`), or
-           was restarted: the next command connects, and shows which. */
+        /* Redis has closed an idle connection (its option `timeout`), or was
+           restarted: the next command connects, and shows which. */
         redis_pipeline_close(pipeline);
 }
 
@@ -298,13 +300,14 @@ static void take_reply(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->asked_at = now;
     pipeline->deadline = now + REDIS_REPLY_TIMEOUT;
     pipeline->tried = 0;
-    /* Written only if it changes: other processors have it in their caches. */
+    /* The address is written only if it changes, because other processors have
+       it in their caches. */
     if (pipeline->server->shared->address != pipeline->address)
         pipeline->server->shared->address = pipeline->address;
     redis_report_reply(pipeline->server, now);
 }
 
-/* Handles a whole reply; returns true if it is that to a command. */
+/* Handles a whole reply; returns true if it is the reply to a command. */
 static bool accept_reply(struct redis_pipeline *pipeline,
                          const struct resp_reply *reply, int64_t now) {
     /* A rejection may come before the first command could be sent. */
@@ -313,7 +316,8 @@ static bool accept_reply(struct redis_pipeline *pipeline,
         pause_rejected(pipeline, now);
         return false;
     }
-    /* If there is a reply too many, it is unknown which one is surplus. */
+    /* If Redis has sent a reply too many, it is unknown which reply is
+       surplus. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);
@@ -377,8 +381,8 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now) {
 }
 
 void redis_pipeline_watch(struct redis_pipeline *pipeline) {
-    /* Readable also when no reply is awaited, so that the loop reports it if
-       Redis closes the connection. */
+    /* READABLE is set even when no reply is awaited, so that the loop reports
+       when Redis closes the connection. */
     unsigned interest = redis_pipeline_unsent(pipeline).length > 0
                             ? READABLE | WRITABLE
                             : READABLE;

@@ -4,9 +4,9 @@
  * replies, time limits, and what each failure means.
  *
  * Commands are sent one after the other, without waiting for replies.  Redis
- * answers in the same order: the first reply is for the first that waits.  All
+ * answers in the same order: the first reply is for the first waiter.  All
  * clients of an event loop share a pipeline.  The servers 01 to 05 send one
- * command at a time (client.h), and let its calls sleep.
+ * command at a time (client.h), with calls that sleep.
  */
 #ifndef NET_REDIS_PIPELINE_H
 #define NET_REDIS_PIPELINE_H
@@ -102,8 +102,8 @@ char *redis_pipeline_room(struct redis_pipeline *pipeline, size_t *size);
 void redis_pipeline_received(struct redis_pipeline *pipeline, ssize_t result,
                              int64_t now);
 
-/* Takes the next reply; returns false if none is whole yet.  It points into the
-   pipeline and is valid until the next call that receives. */
+/* Takes the next reply; returns false if none is whole yet.  The reply points
+   into the pipeline and is valid until the next call that receives. */
 bool redis_pipeline_next(struct redis_pipeline *pipeline,
                          struct resp_reply *reply, int64_t now);
 
@@ -113,14 +113,15 @@ struct redis_waiter *redis_pipeline_take(struct redis_pipeline *pipeline,
                                          struct resp_reply *reply,
                                          bool *replied, int64_t now);
 
-/* When the deadline has passed, closes the connection; or retries, if the
-   connection was rejected. */
+/* When the deadline has passed, tries again after a rejection, tries the next
+   address while it connects, or else closes the connection. */
 void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 
 /* Updates what the loop watches; call it once in a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Returns the end of its wait; INT64_MAX: it waits for nothing. */
+/* Returns the time when the pipeline's wait ends; INT64_MAX: it waits for
+   nothing. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

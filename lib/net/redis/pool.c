@@ -30,8 +30,8 @@ void redis_pool_destroy(struct redis_pool *pool) {
     pthread_mutex_destroy(&pool->lock);
 }
 
-/* Releases the lock for some milliseconds: meanwhile another thread may return
-   a connection.  A condition variable would wake this thread sooner, but a
+/* Releases the lock for some milliseconds, so that another thread can return a
+   connection.  A condition variable would wake this thread sooner, but a
    shortage lasts for seconds. */
 static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting++;
@@ -41,8 +41,9 @@ static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting--;
 }
 
-/* Should a thread stop to wait for a connection?  Yes, if it has waited for as
-   long as a reply may take, and Redis connections are scarce. */
+/* Should a thread stop waiting for a connection?  Yes, if it has waited for as
+   long as a reply may take, and Redis connections are scarce; or if the
+   server's time is up. */
 static bool waited_too_long(int64_t begun) {
     int64_t now = clock_milliseconds();
     return server_is_out_of_time() ||
@@ -70,7 +71,7 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool) {
     return client;
 }
 
-/* Counts the connection as no longer new, so another may begin
+/* Counts the connection as no longer new, so another connection may begin
    (REDIS_NEW_AT_ONCE). */
 static void mark_connected(struct redis_pool *pool,
                            struct redis_client *client) {
@@ -88,7 +89,8 @@ static void shrink(struct redis_pipeline *redis) {
 }
 
 /* If connections are scarce, the returned one is kept only for threads that
-   wait, and until it is REDIS_RETRY old: other processes may wait as well. */
+   wait, and only until it is REDIS_RETRY old, because other processes may wait
+   as well. */
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client) {
     int64_t now = clock_milliseconds();
     bool keep = redis_client_is_open(client);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The address of Redis, the beginning of a connection, and whether it answers.
+ * The address of Redis, the beginning of a connection, and whether Redis
+ * answers.
  */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
@@ -15,14 +16,14 @@
 
 #define REDIS_ADDRESSES 8
 
-/* State that all processes of a server share.  So a hundred workers log only
-   once that Redis is down.  Times are those of clock_milliseconds(). */
+/* State that all processes of a server share.  So if Redis is down, a hundred
+   workers log that only once.  Times are those of clock_milliseconds(). */
 struct redis_shared {
     _Atomic bool down;
     _Atomic bool logged_down;   /* the last message was "is unavailable" */
     _Atomic size_t unanswered;  /* requests, since the log said "is back" */
     _Atomic unsigned address;   /* the last address that answered */
-    _Atomic int64_t retry_at;   /* while it is down */
+    _Atomic int64_t retry_at;   /* the next attempt while Redis is down */
     _Atomic int64_t replied_at; /* the last reply to any process; 0: none yet */
     struct log_limit unavailable, available, failure, unexpected; /* messages */
 };
@@ -54,8 +55,8 @@ void redis_parse(struct redis_server *server, const char *url);
    descriptor, non-blocking, or -1 with errno set. */
 int redis_connect_start(const struct redis_server *server, unsigned address);
 
-/* Appends what a new connection must send first (AUTH, SELECT) and returns how
-   many replies that brings, each of which must be +OK. */
+/* Appends the commands that a new connection must send first (AUTH, SELECT).
+   Returns the number of their replies, each of which must be +OK. */
 unsigned redis_append_handshake(const struct redis_server *server,
                                 struct buffer *commands);
 
@@ -68,14 +69,14 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
    began then has failed. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
-/* Each function reports an event to all processes and to the log.
-
+/* Each of these functions reports an event to all processes and to the log.
    Redis is down: a call that began at `since` could not connect, or had no
    reply in time.  Returns false if any call was answered since then: then only
-   this one has failed. */
+   this call has failed. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
-/* Only the requests on one connection have failed: the next one may connect. */
+/* Only the requests on one connection have failed: the next request may
+   connect. */
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now);
 /* Redis has rejected a command, or its reply cannot be used. */
@@ -85,7 +86,7 @@ void redis_report_unexpected(const struct redis_server *server,
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
 /* Counts requests that were answered without Redis; the log reports the number
-   when it is back. */
+   when Redis is back. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);

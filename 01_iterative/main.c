@@ -11,18 +11,18 @@
  *
  * Who waits, and where?  The only process waits for the one client that it
  * serves, in recv and send, and for Redis, in recv (and in poll, while it
- * connects).  All others wait for the process, in the kernel's backlog.
+ * connects).  All other clients wait for the process, in the kernel's backlog.
  *
  * Where does a half-done request live?  On the stack of blocking_serve().
  * There is never more than one.
  *
  * What does it cost?  Only the work itself: no second process, no switch, no
- * lock.  For one client at a time no server is cheaper.  But while it waits for
- * Redis the CPU is idle, even if the queue is long.
+ * lock.  For one client at a time no server is cheaper.  But while the process
+ * waits for Redis, the CPU is idle, even if the queue is long.
  *
  * What happens at the limit?  The backlog fills.  Then the kernel drops
  * connection requests, and the clients' kernels repeat them after 1, 2, 4 ...
- * seconds.  Linux 6.5 and newer repeats each second at first
+ * seconds.  Linux 6.5 and newer repeats them each second at first
  * (net.ipv4.tcp_syn_linear_timeouts).  One client that stalls delays all others
  * until its timeout.  So no connection is kept alive here: one idle browser
  * would block all other clients.
@@ -61,8 +61,8 @@ int main(int argc, char **argv) {
                             .others_wait = others_wait};
 
     server_ready(&server);
-    /* How does Ctrl-C end accept?  Its handler is installed without SA_RESTART,
-       so the sleeping call ends with EINTR (process/stop.c). */
+    /* How does Ctrl-C end accept?  The signal's handler is installed without
+       SA_RESTART, so the sleeping call ends with EINTR (process/stop.c). */
     while (server_keep_accepting())
         if (blocking_accept(&server, &client))
             blocking_serve(&worker, &client);

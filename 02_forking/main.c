@@ -10,9 +10,10 @@
  *                     +---------+          +--------+ ----> | C |  connection
  *                         lends each a connection to Redis  +---+
  *
- * Who waits, and where?  Each child for its own client and for Redis, in recv
- * and send (and in poll, while it connects).  The parent waits in ppoll() for
- * the next client or a child's end; it never reads from a client or from Redis.
+ * Who waits, and where?  Each child waits for its own client and for Redis, in
+ * recv and send (and in poll, while it connects).  The parent waits in ppoll()
+ * for the next client or a child's end; it never reads from a client or from
+ * Redis.
  *
  * Where does a half-done request live?  On the stack of its child's
  * blocking_serve().  A crash affects only its client.
@@ -22,13 +23,13 @@
  * than all the rest of a small request.
  *
  * What happens at the limit?  If CHILDREN_LIMIT children are alive (fewer if
- * memory is short, see main()), the parent stops accepting until one ends; the
- * rest wait in the backlog.  If fork() fails, the accepted client waits until a
- * child ends.  In both cases no connection is kept alive.
+ * memory is short, see main()), the parent stops accepting until a child ends;
+ * other clients wait in the backlog.  If fork() fails, the accepted client
+ * waits until a child ends.  In both cases no connection is kept alive.
  *
- * A lesson of its own: who owns a socket after fork()?  Both.  A connection to
- * Redis can outlive its child, if the parent knows in which state the child
- * left it (net/children.h).
+ * A lesson of its own: who owns a socket after fork()?  Both processes.  A
+ * connection to Redis can outlive its child, if the parent knows in which state
+ * the child left it (net/children.h).
  *
  * What to try: kill -9 a child while three clients are being served, and see
  * who notices; then do it with 04.  The commands:

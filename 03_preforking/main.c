@@ -10,10 +10,10 @@
  *     C --------+     |  D  E   |          +---+  +---+  +---+      +---+
  *     D, E -----+     +---------+            parent: waits until one ends
  *
- * Who waits, and where?  Each worker for its own client and its own connection
- * to Redis, in recv and send (and in poll, while it connects).  Free workers
- * all sleep in accept() on the same socket; the kernel wakes one for each
- * connection, and not the whole herd (since Linux 2.4).
+ * Who waits, and where?  Each worker waits for its own client and its own
+ * connection to Redis, in recv and send (and in poll, while it connects).  Free
+ * workers all sleep in accept() on the same socket; the kernel wakes one for
+ * each connection, and not the whole herd (since Linux 2.4).
  *
  * Where does a half-done request live?  On the stack of its worker's
  * blocking_serve().  Workers share the listening socket and some counters and
@@ -21,9 +21,9 @@
  * parent forks another worker.
  *
  * What does it cost?  A process for each worker, forked once: its memory is
- * shared with the parent until one of them writes to it.  Each has a connection
- * to Redis; if Redis has too few, only while it is used (net/children.h).
- * The kernel switches processes whenever one waits.
+ * shared with the parent until one of them writes to it.  Each worker has a
+ * connection to Redis; if Redis allows too few, only while the worker uses it
+ * (net/children.h).  The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While a connection waits there and no worker is
@@ -60,7 +60,7 @@ static struct children workers;
    because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
-/* Does a connection wait although no worker is free?  The backlog is checked
+/* Does a connection wait because no worker is free?  The backlog is checked
    only when all are busy, because that costs a system call. */
 static bool others_wait(const struct worker *worker) {
     for (size_t i = 0; i < worker->server->options.workers; i++)
@@ -132,8 +132,8 @@ int main(int argc, char **argv) {
 
     children_end(&workers);
     /* Ctrl-C goes to all processes of the group.  All workers may have ended
-       before the parent has handled it.  So the parent serves clients that came
-       since then. */
+       before the parent has handled the signal.  So the parent serves clients
+       that came since then. */
     work(&server, 0);
     return server_end(&server);
 }

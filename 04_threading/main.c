@@ -12,24 +12,24 @@
  *                                          | to Redis: lent while used
  *                                          +-------------------------------
  *
- * Who waits, and where?  Each thread for its own client and for Redis, in recv
- * and send (and in poll, while it connects).  The main thread waits in accept()
- * for the next client.
+ * Who waits, and where?  Each thread waits for its own client and for Redis, in
+ * recv and send (and in poll, while it connects).  The main thread waits in
+ * accept() for the next client.
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory.  Data that several threads
  * use (the pool, the cache of open files) needs a lock.  A crash of one thread
  * ends all.
  *
- * What does it cost?  A thread created and ended for each connection.  It has a
- * stack and a record in the kernel, but no new address space, so it is far
- * cheaper than a fork.
+ * What does it cost?  A thread is created and ended for each connection.  It
+ * has a stack and a record in the kernel, but no new address space, so it is
+ * far cheaper than a fork.
  *
  * What happens at the limit?  CHILDREN_LIMIT, the descriptors and the memory
  * limit the number of threads.  At the limit the main thread sleeps in
- * sem_wait() until one ends; the rest wait in the backlog.  If the system
- * allows fewer threads, a client that was accepted waits until a thread ends.
- * Meanwhile no connection is kept alive.
+ * sem_wait() until a thread ends; other clients wait in the backlog.  If the
+ * system allows fewer threads, a client that was accepted waits until a thread
+ * ends.  Meanwhile no connection is kept alive.
  *
  * A connection to Redis outlives the thread that uses it: it goes back to a
  * pool, which a lock guards (net/redis/pool.h).  In 02_forking no lock is
@@ -40,7 +40,7 @@
  *
  * To see it: `gdb -p $(pgrep -x threading) -batch -ex 'thread apply all bt'`,
  * while a client has sent half a request: the main thread sleeps in accept4,
- * the client's in recv, and below that on its stack is blocking_serve.
+ * the client's thread sleeps in recv, which blocking_serve has called.
  */
 #include "config.h"
 #include "net/blocking.h"
@@ -103,7 +103,7 @@ static void *serve(void *context) {
 }
 
 /* Returns false if threads or memory are short.  The threads are detached, so
-   none is joined: a detached thread leaves nothing behind. */
+   none is joined: the memory of a detached thread is freed at its end. */
 static bool create_thread(struct server *server, const struct client *client,
                           const pthread_attr_t *attributes) {
     /* The date, formatted once for all threads. */

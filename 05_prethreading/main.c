@@ -14,24 +14,25 @@
  *                                           | A | | B | | C |<-+..| 100 |
  *                                           +---+ +---+ +---+     +-----+
  *
- * Who waits, and where?  Each thread for its own client and for Redis, in recv
- * and send (and in poll, while it connects).  Free threads wait for the queue,
- * in pthread_cond_wait().  The main thread waits for clients, in accept(), and
- * hands them on (at the limit of descriptors it sleeps in sem_wait()).
+ * Who waits, and where?  Each thread waits for its own client and for Redis, in
+ * recv and send (and in poll, while it connects).  Free threads wait for the
+ * queue, in pthread_cond_wait().  The main thread waits for clients, in
+ * accept(), and hands them on (at the limit of descriptors it sleeps in
+ * sem_wait()).
  *
  * Where does a half-done request live?  On the stack of its thread's
  * blocking_serve().  All threads share one memory: the queue, the cache of open
  * files and the pool of connections to Redis need a lock.  A crash of one
- * thread ends all: no process is left to start another, as the parent of 03
- * does.
+ * thread ends all: no process is left that could start a worker, as the parent
+ * of 03 does.
  *
  * What does it cost?  A thread for each worker, created once: a stack, and a
  * switch whenever one waits.  The switch is cheaper than between processes,
  * because the address space stays.  The threads open as many connections to
  * Redis as they use at once.  Locks cost, too: two for each connection (put,
- * take), one for each thread that wakes, two for each file that it borrows, two
- * for each page that asks Redis, and one for each request after which the
- * connection might be kept.
+ * take), one for each thread that wakes, two for each file that a thread
+ * borrows, two for each page that asks Redis, and one for each request after
+ * which the connection might be kept.
  *
  * What happens at the limit?  N threads serve N connections; the next waits in
  * the queue until one ends.  While a connection waits there and no thread is

@@ -18,23 +18,24 @@
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the
  * heap: a state machine instead of a stack.  A request that waits for Redis is
- * in a queue, because all share one connection to it and replies come in order.
+ * in a queue, because all requests share one connection to Redis, and replies
+ * come in order.
  *
- * What does it cost?  The array is the program's, so a change of interest is
- * an assignment and costs no system call.  But each poll() hands all of it to
- * the kernel, which checks every descriptor; then the program searches for the
- * ready ones.  So the cost of one event grows with the number of connections,
- * idle ones too.
+ * What does it cost?  The array belongs to the program, so a change of interest
+ * is an assignment and costs no system call.  But each poll() hands the whole
+ * array to the kernel, which checks every descriptor; then the program searches
+ * for the ready ones.  So the cost of one event grows with the number of
+ * connections, idle ones too.
  *
- * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  It uses only one core:
- * a handler that computes delays all clients (try /sorted).
+ * What happens at the limit?  At the limit of descriptors the server stops
+ * accepting until a client leaves; other clients wait in the backlog.  It uses
+ * only one core: a handler that computes delays all clients (try /sorted).
  *
  * What to try: 2,000 silent clients, and what one more request costs, here and
  * in 07.  The commands, and what to expect: docs/tutorial/book/06-poll.md.
  *
  * To see it: `strace -e trace=/poll ./poll`, with some clients that have sent
- * half a request: each call, which is ppoll on ARM, is handed all of them.
+ * half a request: each call (ppoll on ARM) gets the descriptors of all of them.
  */
 #include "config.h"
 #include "net/readiness.h"
@@ -57,7 +58,8 @@ struct loop {
     size_t capacity;
 };
 
-/* Has an entry for each possible descriptor, so that watching never fails. */
+/* Allocates an entry for each possible descriptor, so that watching never
+   fails. */
 static void loop_init(struct loop *loop) {
     loop->count = 0;
     loop->capacity = (size_t)sysconf(_SC_OPEN_MAX);
@@ -90,8 +92,8 @@ static bool watch(void *context, struct event_source *source,
     return true;
 }
 
-/* Sleeps until a descriptor is ready, and serves all that are.  The loop goes
-   from the end to the front.  An entry removed meanwhile is replaced by an
+/* Sleeps until a descriptor is ready, and serves all that are ready.  The loop
+   goes from the end to the front.  An entry removed meanwhile is replaced by an
    entry that was checked already; an entry added meanwhile is not checked this
    time. */
 static void run_round(struct loop *loop, struct evented *evented) {

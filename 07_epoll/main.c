@@ -18,20 +18,21 @@
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the
  * heap: a state machine instead of a stack.  A request that waits for Redis is
- * in a queue, because all share one connection to it and replies come in order.
+ * in a queue, because all requests share one connection to Redis, and replies
+ * come in order.
  *
  * What does it cost?  The kernel keeps the set between calls, so the cost of
  * epoll_wait() depends only on what is ready.  Ten thousand idle connections
- * cost some memory and no time.  Each change of interest is a system call,
- * which is why a connection whose request is already there is served without
- * ever entering the set.
+ * cost some memory and no time.  Each change of interest is a system call.  So
+ * a connection whose request is already there is served without entering the
+ * set.
  *
- * What happens at the limit?  At the limit of descriptors it stops accepting
- * until a client leaves; the rest wait in the backlog.  It uses only one core:
- * a handler that computes delays all clients (try /sorted).
+ * What happens at the limit?  At the limit of descriptors the server stops
+ * accepting until a client leaves; other clients wait in the backlog.  It uses
+ * only one core: a handler that computes delays all clients (try /sorted).
  *
- * What to try: a small file, while others ask for /sorted, which computes.  The
- * commands, and what to expect: docs/tutorial/book/07-epoll.md.
+ * What to try: request a small file, while other clients request /sorted, which
+ * computes.  The commands, and what to expect: docs/tutorial/book/07-epoll.md.
  *
  * To see it: `strace -e trace=/epoll ./epoll`: no epoll_ctl for `curl -0
  * localhost:8000`, which asks at once and leaves; EPOLL_CTL_ADD for a client
@@ -83,7 +84,7 @@ static bool watch(void *context, struct event_source *source,
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
 }
 
-/* Sleeps until a descriptor is ready, and serves all that are. */
+/* Sleeps until a descriptor is ready, and serves all that are ready. */
 static void run_round(struct loop *loop, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(loop->set, events, EVENTS_AT_ONCE,

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The baseline of 02_forking: a child for each connection.  The parent reaps
    after each accept, so an idle server may keep its last children as zombies.
-
-   Connections to Redis outlive the children.  The parent lends one to each
-   child, which inherits its descriptor.  It is free again when the child has
-   ended; when all are lent, the parent opens another. */
+   Connections to Redis outlive the children.  The parent lends a connection to
+   each child, which inherits the descriptor.  The connection is free again when
+   the child has ended; when all are lent, the parent opens another. */
 #include "baseline.h"
 
 #include <sys/wait.h>
@@ -37,7 +36,7 @@ static size_t borrow(const struct baseline_redis *redis) {
             slots[count].redis = baseline_connect(redis);
             return count++;
         }
-        reap(0); /* sleeps until one ends */
+        reap(0); /* sleeps until a child ends */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The baseline of 08_io_uring: one loop over all connections, asleep in
-   io_uring_enter(), which also submits operations. */
+/* The baseline of 08_io_uring: one loop over all connections, which sleeps in
+   io_uring_enter().  This call also submits operations. */
 #include "asking.h"
 
 #include <liburing.h>
@@ -53,7 +53,7 @@ static void begin_close(int client) {
     is(sqe, CLOSE, client);
 }
 
-/* As baseline_send(): sends a short answer from memory, a long one from a
+/* Like baseline_send(), sends a short answer from memory, and a long one from a
    file. */
 static void loop_answer(int client) {
     struct baseline *baseline = &loop.baseline;
@@ -110,7 +110,8 @@ static void redis_received(int result) {
     begin_receive_redis();
 }
 
-/* The kernel copies them before io_uring_enter() returns (MSG_DONTWAIT). */
+/* The kernel copies the commands before io_uring_enter() returns
+   (MSG_DONTWAIT). */
 static void begin_send_redis(void) {
     struct io_uring_sqe *sqe = begin();
 

@@ -4,16 +4,16 @@
  *
  * A baseline is the minimal program of its architecture.  It accepts, reads
  * once, sends Redis the commands of its options (redis.h), and writes an answer
- * made at the start.  Then it closes or keeps the connection.  No parsing, no
- * application, no timeouts, no orderly end.  It is not a lower bound: a server
- * with fewer or cheaper system calls can cost less.
+ * made at the start.  Then it closes or keeps the connection.  It has no
+ * parsing, no application, no timeouts and no orderly end.  It is not a lower
+ * bound: a server with fewer or cheaper system calls can cost less.
  *
  * Simplifications: one read is treated as one whole request, which is true for
  * ab, but not for every client.  Connections are kept for all clients or for
  * none, whatever a client requests.
  *
- * The listening socket is that of the servers: same backlog, same options
- * except the timeouts.
+ * The listening socket is like that of the servers: it has the same backlog,
+ * and the same options except the timeouts.
  */
 #ifndef BASELINE_H
 #define BASELINE_H
@@ -49,9 +49,10 @@ struct baseline {
     struct baseline_redis redis;
 };
 
-/* Sends what it can of the answer after its first `from` bytes; returns what
-   send(2) returns.  Like the servers, it sends a short answer from memory, and
-   a long one from a file, which is not copied again for each client. */
+/* Sends as much as it can of the answer after its first `from` bytes.  Returns
+   the result of send(2).  Like the servers, it sends a short answer from
+   memory, and a long one from a file, which is not copied again for each
+   client. */
 static inline ssize_t baseline_send(const struct baseline *baseline, int client,
                                     size_t from) {
     off_t offset = (off_t)from;
@@ -82,8 +83,9 @@ static inline bool baseline_answer(const struct baseline *baseline,
     return true;
 }
 
-/* Reads once, asks Redis, answers, and so on until the client leaves; or only
-   once.  `redis` is the connection, -1 if no command is configured. */
+/* Reads once, asks Redis, answers, and so on until the client leaves; without
+   --keep-alive, only once.  `redis` is the connection, -1 if no command is
+   configured. */
 static inline void baseline_serve(const struct baseline *baseline, int client,
                                   int redis) {
     char request[RECEIVE_SIZE];
@@ -106,7 +108,8 @@ static inline void baseline_die_with(pid_t parent) {
 }
 
 /* Forks worker processes; waits for SIGTERM and then for the workers.  A
-   worker's CPU time is added to its parent's when it is waited for. */
+   worker's CPU time is added to its parent's when the parent has waited for the
+   worker. */
 static inline int baseline_fork_workers(const struct baseline *baseline,
                                         size_t count,
                                         void (*work)(const struct baseline *)) {

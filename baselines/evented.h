@@ -5,8 +5,9 @@
  *
  * Simplifications: commands are sent by a call that sleeps while Redis has no
  * room for more.  Redis soon has room, because it keeps reading.  If a client
- * leaves while it waits for Redis, the loop closes it when the reply comes.
- * Until then each iteration reports it, and the loop never sleeps.
+ * leaves while it waits for Redis, the loop closes the connection when the
+ * reply comes.  Until then each iteration reports the client, and the loop
+ * never sleeps.
  */
 #ifndef BASELINE_EVENTED_H
 #define BASELINE_EVENTED_H

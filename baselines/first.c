@@ -46,7 +46,8 @@ static int listen_on(unsigned short port) {
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0)
         die("socket");
-    /* Without it the port stays in use for a minute after the server's end. */
+    /* Without this option the port stays in use for a minute after the server's
+       end. */
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0)
         die("bind");

@@ -3,8 +3,8 @@
  * Redis for the baselines: sends fixed commands, and finds the end of a reply.
  *
  * Each --ask is one round trip: the command is sent, the whole reply is read
- * and dropped, and only then comes the next.  Each --greet is sent once, when a
- * connection is made ("AUTH password"), and its reply must be +OK.
+ * and dropped, and only then the next command is sent.  Each --greet is sent
+ * once, when a connection is made ("AUTH password"), and its reply must be +OK.
  *
  * Simplifications: a baseline ends when its connection to Redis breaks.  An
  * error is a reply like any other: after a measurement, check in Redis that the
@@ -26,7 +26,8 @@
 #include <unistd.h>
 
 #define COMMANDS_LIMIT 8
-/* A reply must fit: the buffer is ten times 50 remarks of the usual length. */
+/* A reply must fit: the buffer is ten times as long as 50 remarks of the usual
+   length. */
 #define REPLY_SIZE     65536
 
 struct commands {

@@ -204,7 +204,8 @@ time_t time(time_t *place) {
     return next(place) + later;
 }
 
-/* The C library has no openat2() of its own: programs call this instead. */
+/* Most C libraries have no openat2() (glibc since 2.43): the servers call
+   this. */
 long syscall(long number, ...) {
     NEXT(syscall);
     long words[6]; /* no call has more */

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits for the memory of large responses, of all processes and of each.
+ * Limits the memory of large responses, for all processes together and for
+ * each.
  *
- * A client that does not read keeps its response in our memory.  Without a
- * limit, a crowd of such clients takes all memory that the machine or the
- * control group grants, and the kernel kills the server.
+ * A client that does not read keeps its response in the server's memory.
+ * Without a limit, a crowd of such clients takes all memory that the machine or
+ * the control group grants, and the kernel kills the server.
  *
  * Only responses of more than LARGE_RESPONSE bytes count, so small ones cost
  * nothing here and are served while the budget is exhausted.
@@ -38,8 +39,9 @@ bool budget_change(size_t old, size_t new) {
     size_t more = new - old; /* if negative it wraps around, as does the sum */
     size_t taken = 0;
 
-    /* Adds its own part first, then reads the sum.  If two processes call this
-       at once, at least one sees both parts, so the limit holds. */
+    /* Adds the part of this process first, then reads the sum.  If two
+       processes call this at once, at least one sees both parts, so the limit
+       holds. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)
         return true;

@@ -5,7 +5,7 @@
  *
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
- *                    writes none, binds no port, connects to that of Redis
+ *                    writes none, binds no port, connects to Redis only
  *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
  *
  * The list of kept calls describes a server.  The calls of lib/ are here; those
@@ -91,8 +91,8 @@ static const struct call common[] = {
     CALL(lseek), /* stdio, of a standard output that is a file */
     CALL(exit_group),
 #ifndef __GLIBC__
-    /* musl: accept4(2) without flags; a signal to a thread, and a crash; before
-       the first thread */
+    /* musl: accept for accept4(2) without flags; tkill for a signal to a
+       thread, and in a crash; membarrier before the first thread */
     CALL(accept),
     CALL(tkill),
     CALL(membarrier),
@@ -110,12 +110,12 @@ void ops_print_calls(const struct call *calls) {
 /* ---- Files and ports: Landlock ---- */
 
 /* Copied from linux/landlock.h, which may be too old on this machine to have
-   all of it.  An older kernel takes a longer structure if the fields it does
-   not know are zero. */
+   all fields.  An older kernel takes a longer structure if the fields that it
+   does not know are zero. */
 struct ruleset {
-    uint64_t files; /* what is forbidden if no rule allows it, a bit each */
+    uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
-    uint64_t scopes; /* abstract sockets of, and signals to, others */
+    uint64_t scopes; /* other processes: their abstract sockets; signals */
 };
 
 struct port_rule {
@@ -153,10 +153,11 @@ static struct ruleset all_known_rights(int version) {
 }
 
 /*
- * Limits the calling thread, and all that it creates, to files in public/ and
- * templates/ below the root.  Its only TCP port is that of Redis (0: none).
- * Returns 2 if both are limited, 1 if only the files (kernel before 6.7), 0 if
- * the kernel supports neither (before 5.13), -1 with errno set if it failed.
+ * Limits the calling thread, and all threads and processes that it creates, to
+ * files in public/ and templates/ below the root.  Its only TCP port is that of
+ * Redis (0: none).  Returns 2 if both are limited, 1 if only the files (kernel
+ * before 6.7), 0 if the kernel supports neither (before 5.13), -1 with errno
+ * set if it failed.
  */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,
@@ -200,8 +201,8 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 static char complaint[200];
 
 /* Handles SIGSYS, for a call that is not in the list: the call returns ENOSYS.
-   A C library expects that from a kernel that is older than itself, and then
-   uses another call. */
+   A C library expects that from a kernel that is older than the library, and
+   then uses another call. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
     char text[sizeof complaint];
     int error = errno;

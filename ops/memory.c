@@ -57,7 +57,7 @@ static void read_limits(const char *root, const char *hierarchy, char *group,
     }
 }
 
-/* A line of /proc/self/cgroup is number:controllers:path (cgroups(7)).  Those
+/* A line of /proc/self/cgroup is number:controllers:path (cgroups(7)).  Lines
    of version 2 have the number 0 and name no controller. */
 static void read_group(const char *root, char *line, uint64_t *least) {
     char *rest = line;
@@ -149,8 +149,8 @@ void memory_require(size_t size) {
                      size + RESERVED_MEMORY);
 }
 
-/* All clients may take half of what is granted, or of this process' own limit
-   if that is lower. */
+/* All clients together may take half of the granted memory, or half of this
+   process' own limit if that is lower. */
 size_t limit_by_memory(size_t most, size_t each, size_t real) {
     uint64_t own = each > 0 ? memory_of_process() : granted;
     uint64_t clients = MIN(own, granted) / 2 / real;
@@ -167,8 +167,8 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 /* ---- Memory that is returned to the kernel ---- */
 
 /* free(3) returns only the unused part at the heap's end to the kernel,
-   malloc_trim(3) also free pages elsewhere (since glibc 2.8).  The C library
-   musl keeps little. */
+   malloc_trim(3) also returns free pages elsewhere (since glibc 2.8).  The C
+   library musl keeps little. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {
     static int64_t next_at; /* the earliest time of the next trim */
 

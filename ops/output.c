@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Standard output and standard error: no reader can stop the service.  Each
- * write(2) returns at once.  A line that cannot be written now is dropped and
- * counted; the count is printed before the next line.
+ * Writes to standard output and standard error.  No reader can stop the
+ * service: each write(2) returns at once.  A line that cannot be written now is
+ * dropped and counted; the count is printed before the next line.
  *
  * How the write is kept from waiting depends on what the descriptor is:
  *
@@ -15,9 +15,9 @@
  *                      a pipe without waiting.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
- * log writer as well.  Without --log there is none for files: the rare lines of
- * standard error are written directly, and a file system that hangs stops the
- * process.  The log writer is not confined (confine.c).
+ * log writer as well.  Without --log no log writer is started for files: the
+ * rare lines of standard error are written directly, so a file system that
+ * hangs stops the process.  The log writer is not confined (confine.c).
  */
 #include "limits.h"
 #include "ops.h"
@@ -54,7 +54,8 @@ static struct {
 
 /* ---- The start ---- */
 
-/* Replaces the descriptor by one of the same file that never waits. */
+/* Replaces the descriptor by another one of the same file, whose writes never
+   wait. */
 static bool reopen(int descriptor) {
     char path[40];
 
@@ -96,7 +97,8 @@ static bool has_no_writer(int pipe) {
 
 /* Copies bytes until no process has the pipe open for writing.  After it has
    emptied the pipe it sleeps, so most writes of the server need not wake it.
-   While the disk is full it tries again, and the server drops lines. */
+   While the disk is full, the log writer retries, and the server drops
+   lines. */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
     ssize_t count;
@@ -116,9 +118,9 @@ static void copy(int pipe, int file) {
     }
 }
 
-/* The log writer closes all but the pipe and the file, because otherwise the
-   port would stay in use.  In a session of its own it gets no Ctrl-C, so it
-   ends after the server. */
+/* The log writer closes all descriptors except the pipe and the file, because
+   otherwise the port would stay in use.  In a session of its own it gets no
+   Ctrl-C, so it ends after the server. */
 static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */
@@ -192,8 +194,8 @@ static bool check_written(struct loss *loss, unsigned lines, size_t length,
     return false;
 }
 
-/* Prints the count of lost lines, in one of the processes, and restarts it at
-   0.  Returns false if the count cannot be written now. */
+/* Prints the count of lost lines, in only one process, and sets the count to 0.
+   Returns false if the count cannot be written now. */
 static bool print_loss(int descriptor, struct loss *loss) {
     unsigned lines = atomic_exchange(&loss->lines, 0);
     char text[200];

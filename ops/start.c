@@ -38,7 +38,8 @@ static void require_stack(void) {
 
 /* Opens those of the first three descriptors that are closed (`>&-`): otherwise
    a line of the log would go to a client or to Redis.  With O_PATH they can
-   neither be read nor written (EBADF).  Not every container has /dev/null. */
+   neither be read nor written (EBADF).  The file is not /dev/null, because not
+   every container has one. */
 static void open_standard_descriptors(void) {
     int descriptor;
 

@@ -30,7 +30,7 @@ void shortage_init(void);
 
 /* Sets the limits, in bytes: for all processes together, and for each. `taken`:
    a counter for each process, in shared memory, so that the parent of a killed
-   child can reset its counter.  Until this call there is no limit. */
+   child can reset the child's counter.  Until this call there is no limit. */
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots);
 

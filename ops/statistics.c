@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts in memory that all processes of a server share; prints at its end. */
+/* Counts requests in memory that all processes of a server share; prints the
+   sums at the server's end. */
 #include "app/exchange.h"
 #include "ops.h"
 #include "process/shared.h"
@@ -11,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Opened at the start, because later no file outside of public/ can be. */
+/* Opened at the start, because a confined server cannot open this file. */
 static int own_status = -1;
 
 struct counters *statistics_create(size_t workers) {
@@ -57,10 +58,10 @@ static long peak_memory(void) {
 static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
-    /* Children count once they have been waited for: see getrusage(2).  The sum
-       is exact, but many kernels separate user and system time only at clock
-       ticks.  If a child ends before the first tick, all its time counts as
-       user time. */
+    /* A child's time counts once the child has been waited for: see
+       getrusage(2).  The sum is exact, but many kernels separate user and
+       system time only at clock ticks.  If a child ends before the first tick,
+       all its time counts as user time. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

@@ -158,7 +158,7 @@ static void create_thread_for(struct server *server,
         shortage_report("threads or memory");
         poll(NULL, 0, RETRY_DELAY);
         if (server_is_stopping())
-            wake_threads(); /* idle ones make room */
+            wake_threads(); /* idle clients make room */
     }
 }
 
@@ -182,7 +182,7 @@ int main(int argc, char **argv) {
     while (server_keep_accepting()) {
         if (sem_wait(&room_for_threads) < 0) { /* interrupted by a signal */
             if (server_is_stopping())
-                wake_threads(); /* idle ones make room */
+                wake_threads(); /* idle clients make room */
             continue;
         }
         if (blocking_accept(&server, &client))

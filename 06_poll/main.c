@@ -28,8 +28,9 @@
  * connections, idle ones too.
  *
  * What happens at the limit?  At the limit of descriptors the server stops
- * accepting until a client leaves; other clients wait in the backlog.  It uses
- * only one core: a handler that computes delays all clients (try /sorted).
+ * accepting until a client leaves; other clients wait in the backlog.  The
+ * server uses only one core: a handler that computes delays all clients (try
+ * /sorted).
  *
  * What to try: 2,000 silent clients, and what one more request costs, here and
  * in 07.  The commands, and what to expect: docs/tutorial/book/06-poll.md.

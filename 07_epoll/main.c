@@ -28,8 +28,9 @@
  * set.
  *
  * What happens at the limit?  At the limit of descriptors the server stops
- * accepting until a client leaves; other clients wait in the backlog.  It uses
- * only one core: a handler that computes delays all clients (try /sorted).
+ * accepting until a client leaves; other clients wait in the backlog.  The
+ * server uses only one core: a handler that computes delays all clients (try
+ * /sorted).
  *
  * What to try: request a small file, while other clients request /sorted, which
  * computes.  The commands, and what to expect: docs/tutorial/book/07-epoll.md.

@@ -3,8 +3,9 @@
    switches to those whose descriptor is ready.
 
    The code of a connection is that of the programs that sleep
-   (baseline_serve()), with other calls of the same names.  Connections to Redis
-   are in a pool: the last one given back is the first one lent. */
+   (baseline_serve()), with calls of the same names that switch instead of
+   sleeping.  Connections to Redis are in a pool: the last one given back is the
+   first one lent. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 

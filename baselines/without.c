@@ -12,16 +12,16 @@
  *               each connection
  *     at-once   an event loop's recv() right after accept(): it returns EAGAIN,
  *               and so the client is watched first
- *     gather    one call for head and body: now they are two
+ *     gather    one call for head and body: now there are two calls
  *     send      send() for one piece of memory: it is sent with sendmsg()
  *     sendfile  files are sent through a buffer of ours
  *     nodelay   TCP_NODELAY: Nagle's algorithm waits for acknowledgements
- *     cache     the check of a kept file: it seems to be another, and so each
- *               is opened, and read if it is small
+ *     cache     the check of a kept file: the file always seems changed, so
+ *               it is opened for each request, and read if it is small
  *     date      the field Date, kept for a second: time() returns now and one
  *               second later alternately, so it is formatted each time
- *     pipeline  one call for an event loop's commands to Redis: each has its
- *               own
+ *     pipeline  one call for an event loop's commands to Redis: each command
+ *               has its own call
  *
  * `control`, or any other name, switches nothing off: it shows the cost of the
  * library itself.  One name is for tools such as valgrind 3.19, which do not

@@ -35,6 +35,7 @@
 /* Responses above this size are counted (budget_change() in ops.h). */
 #define LARGE_RESPONSE      16384
 /* The timeouts of a client.  All except SEND_TIMEOUT are deadlines.
+
    FIRST_TIMEOUT is for a connection that was accepted without a byte
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
@@ -69,7 +70,8 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* After a failure no request tries Redis for this long. */
+/* While Redis is down, only one request tries it in each interval of this
+   length. */
 #define REDIS_RETRY           250
 /* A connection that was idle this long is checked before it is used.  The time
    is shorter than a restart of Redis, and longer than a pause under load. */

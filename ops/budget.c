@@ -39,8 +39,8 @@ bool budget_change(size_t old, size_t new) {
     size_t more = new - old; /* if negative it wraps around, as does the sum */
     size_t taken = 0;
 
-    /* Adds the part of this process first, then reads the sum.  If two
-       processes call this at once, at least one sees both parts, so the limit
+    /* Changes the counter of this process first, then reads the sum.  If two
+       processes call this at once, at least one sees both changes, so the limit
        holds. */
     size_t own = atomic_fetch_add(&budget.taken[budget.slot], more) + more;
     if (new <= old)

@@ -31,9 +31,9 @@
 /* An entry of the cache: one file. */
 struct entry {
     struct file *file;
-    int borrowed;   /* the lock guards it and all below */
+    int borrowed;   /* the lock guards this and the fields below */
     bool listed;    /* in the table; if not, its last borrower frees it */
-    unsigned round; /* in which it was last checked; 0: none */
+    unsigned round; /* the round of the last check; 0: none */
     UT_hash_handle hh;
     struct entry *prev, *next; /* in the list of the idle */
     char name[];

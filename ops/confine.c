@@ -6,7 +6,7 @@
  *     seccomp(2)     of the kernel's 350 system calls it keeps about forty
  *     landlock(7)    it reads files in public/ and templates/, no others;
  *                    writes none, binds no port, connects to Redis only
- *     PR_SET_NO_NEW_PRIVS   what it runs gets no more rights than it has
+ *     PR_SET_NO_NEW_PRIVS   programs that it starts get no more rights
  *
  * The list of kept calls describes a server.  The calls of lib/ are here; those
  * with which the server waits are in its main.c.
@@ -154,10 +154,10 @@ static struct ruleset all_known_rights(int version) {
 
 /*
  * Limits the calling thread, and all threads and processes that it creates, to
- * files in public/ and templates/ below the root.  Its only TCP port is that of
- * Redis (0: none).  Returns 2 if both are limited, 1 if only the files (kernel
- * before 6.7), 0 if the kernel supports neither (before 5.13), -1 with errno
- * set if it failed.
+ * files in public/ and templates/ below the root.  They can use only the TCP
+ * port of Redis (0: none).  Returns 2 if both are limited, 1 if only the files
+ * (kernel before 6.7), 0 if the kernel supports neither (before 5.13), -1 with
+ * errno set if it failed.
  */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,

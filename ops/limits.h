@@ -54,7 +54,7 @@
 #define SHORTAGE       1000
 /* Servers close idle connections to Redis for this long after Redis has
    rejected one (maxclients), or ports or the system's open files have run out.
-   (06 and 07 keep their only one.) */
+   (06 and 07 keep their only connection.) */
 #define REDIS_SCARCE   5000
 /* The time that a server waits for the reader of its output when it starts and
    when it ends.  Between them, no line waits (output.c). */

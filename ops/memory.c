@@ -166,7 +166,7 @@ size_t limit_by_memory(size_t most, size_t each, size_t real) {
 
 /* ---- Memory that is returned to the kernel ---- */
 
-/* free(3) returns only the unused part at the heap's end to the kernel,
+/* free(3) returns only the unused part at the heap's end to the kernel;
    malloc_trim(3) also returns free pages elsewhere (since glibc 2.8).  The C
    library musl keeps little. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now) {

@@ -11,8 +11,8 @@
  *                      with other programs: the shell would get it, too.
  *     socket           MSG_DONTWAIT for each line
  *     file             no flag helps: write(2) waits for a slow disk.  So a
- *                      child process (the log writer) writes what we put into
- *                      a pipe without waiting.
+ *                      child process (the log writer) writes to the file, and
+ *                      the server writes to a pipe without waiting.
  *
  * A pipe or terminal that we may not open (it belongs to another user) gets a
  * log writer as well.  Without --log no log writer is started for files: the
@@ -95,10 +95,10 @@ static bool has_no_writer(int pipe) {
     return poll(&entry, 1, 0) > 0 && (entry.revents & POLLHUP) != 0;
 }
 
-/* Copies bytes until no process has the pipe open for writing.  After it has
-   emptied the pipe it sleeps, so most writes of the server need not wake it.
-   While the disk is full, the log writer retries, and the server drops
-   lines. */
+/* Copies bytes until no process has the pipe open for writing.  After the log
+   writer has emptied the pipe, it sleeps, so most writes of the server need not
+   wake it.  While the disk is full, the log writer retries, and the server
+   drops lines. */
 static void copy(int pipe, int file) {
     static char bytes[64 * 1024];
     ssize_t count;

@@ -13,16 +13,18 @@ struct worker {
     struct counters *counters;
     struct cached_time cached_time;
     /* Does a connection wait because no worker is free?  Then no connection is
-       kept alive.  Called once per request, and from time to time while nothing
-       has come on a new connection.  NULL: a worker is always free. */
+       kept alive.  The function is called once per request, and from time to
+       time while a new client has sent nothing.  NULL: a worker is always
+       free. */
     bool (*others_wait)(const struct worker *worker);
     /* True if a silent client occupies no process or thread.  Then the client
        may stay for the request's timeout even if others wait. */
     bool silent_may_stay;
 };
 
-/* Accepts a client, sleeping until one comes.  If none has come for a while, or
-   the server stops, closes idle connections to Redis and returns false. */
+/* Sleeps until a client comes, and accepts it.  If no client has come for a
+   while, or the server stops, closes idle connections to Redis and returns
+   false. */
 bool blocking_accept(struct server *server, struct client *client);
 
 /* Serves the client until the connection ends, and closes it. */

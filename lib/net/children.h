@@ -67,8 +67,9 @@ __attribute__((noreturn)) void children_exit(struct children *children,
 
 /* Reaps a child that has ended, and sets *slot to its slot, which is free
    again.  Logs a crash.  If `wait` is true, waits for a child to end.  Returns
-   false if none has ended or a signal came.  Call it each time the parent has
-   slept: it also closes connections to Redis that others may need. */
+   false if no child has ended, or if a signal came.  Call it each time the
+   parent has slept: it also closes connections to Redis that others may
+   need. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
 /* Sleeps until a child has ended or the time is over.  Also wakes, and returns

@@ -32,7 +32,7 @@ static void set_option(int descriptor, int level, int option, const void *value,
  * 1. If no other client waits, a worker of 01, 03 or 05 waits for a silent
  *    client, whose request may come over a slow line.  The worker checks only
  *    after each FIRST_TIMEOUT whether another client waits.
- * 2. The kernel has room for as many silent connections as for the backlog.  It
+ * 2. The kernel stores as many silent connections as the backlog may hold.  It
  *    answers the others with a SYN cookie (net.ipv4.tcp_syncookies) and stores
  *    nothing about them, so it cannot defer them.  While others wait, each such
  *    connection holds a worker of 01, 03 or 05 for FIRST_TIMEOUT, less its time

@@ -11,9 +11,9 @@
 __attribute__((format(printf, 1, 2), noreturn)) void
 server_fatal(const char *format, ...);
 
-/* Limits how often a message is logged.  It is all zero at first, in memory
-   that all processes share if several may log the message.  Messages that come
-   too soon are only counted. */
+/* Limits how often a message is logged.  The structure is all zero at first, in
+   memory that all processes share if several may log the message.  Messages
+   that come too soon are only counted. */
 struct log_limit {
     _Atomic int64_t next_at; /* the earliest next line; clock_milliseconds() */
     _Atomic unsigned suppressed;

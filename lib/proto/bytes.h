@@ -141,7 +141,7 @@ bool view_number(struct view digits, uint64_t limit, uint64_t *number);
 /* Returns the value of a hexadecimal digit, 0 to 15; -1 if the byte is none. */
 int hex_digit(char byte);
 
-/* A growable buffer; all zero is a valid empty one.  If memory is short, an
+/* A growable buffer; all zero is a valid empty buffer.  If memory is short, an
    append sets `failed`, and later appends do nothing.  So code may append many
    parts and check once, at the end. */
 struct buffer {

@@ -38,11 +38,11 @@ struct resp_scan {
     uint64_t replies; /* still to come; the elements of arrays count as well */
     uint64_t string;  /* bytes of a string, with its CR LF, still to come */
     bool in_text;     /* the rest of a status or an error is still to come */
-    size_t others;    /* how many of the reply and its elements are no string */
-    size_t start;     /* bytes of its type and number; 0: not complete */
-    struct resp_reply reply; /* the outcome, without its bytes */
+    size_t others;    /* replies and elements that are not strings */
+    size_t start;     /* bytes of the type and number; 0: incomplete */
+    struct resp_reply reply; /* the result, without its bytes */
     size_t seen;             /* scanned bytes of the input */
-    bool skips;              /* it is too large: scanned bytes are dropped */
+    bool skips; /* the reply is too large: scanned bytes are dropped */
 };
 
 /*

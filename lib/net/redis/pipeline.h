@@ -39,7 +39,7 @@ struct redis_pipeline {
         PIPELINE_PAUSES,
         PIPELINE_OPEN,
     } state;
-    size_t room;        /* the least number of bytes that it receives at once */
+    size_t room;        /* the least free memory for one receive, bytes */
     bool has_replied;   /* Redis has replied on this connection */
     int64_t begun_at;   /* clock_milliseconds() of the connection's beginning */
     int64_t asked_at;   /* that of the first command since the last reply */
@@ -53,7 +53,7 @@ struct redis_pipeline {
     size_t expected;              /* awaited replies as of the last write */
     int64_t deadline; /* the deadline of the connection or of the next reply */
     struct buffer output;  /* commands that must still be sent */
-    size_t sent;           /* sent bytes of it, kept until Redis has replied */
+    size_t sent;           /* sent output bytes, kept until Redis has replied */
     struct buffer input;   /* replies that have not been taken yet */
     size_t taken;          /* bytes at the input's front that have been taken */
     struct resp_scan scan; /* of the first reply that was not taken */

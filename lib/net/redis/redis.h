@@ -70,6 +70,7 @@ bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of these functions reports an event to all processes and to the log.
+
    Redis is down: a call that began at `since` could not connect, or had no
    reply in time.  Returns false if any call was answered since then: then only
    this call has failed. */

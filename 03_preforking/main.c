@@ -56,8 +56,8 @@ static const struct architecture architecture = {
 
 static struct children workers;
 
-/* Whether each worker has a client, in shared memory.  This is not a count,
-   because a worker that is killed could not decrement it. */
+/* Whether each worker has a client, in shared memory.  These flags are not a
+   count, because a worker that is killed could not decrement it. */
 static _Atomic bool *is_busy;
 
 /* Does a connection wait because no worker is free?  The backlog is checked

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The system calls with which a server waits, after its start.  Its main.c
- * lists them for its confinement (ops/confine.c).  The calls of lib/ are not in
- * this list.
+ * The system calls with which a server waits, after its start.  The server's
+ * main.c lists these calls for the confinement (ops/confine.c).  The calls of
+ * lib/ are not in this list.
  */
 #ifndef CALLS_H
 #define CALLS_H
@@ -31,9 +31,9 @@ struct call {
 #define SYS_epoll_wait SYS_epoll_pwait
 #endif
 
-/* The calls of blocking servers.  They connect to Redis without waiting; poll
-   waits until the connection exists, and then fcntl makes the socket block.
-   They also check the backlog with poll. */
+/* The calls of blocking servers.  These servers connect to Redis without
+   waiting; poll waits until the connection exists, and then fcntl makes the
+   socket blocking.  poll also checks the backlog. */
 #define BLOCKING_CALLS CALL(poll), CALL(fcntl)
 /* Children: calls of the parent and of the child.  The C library musl uses fork
    if it exists, glibc never.  With musl 1.2.4 and newer, a child reads its own
@@ -48,9 +48,9 @@ struct call {
 #define FORK_CALLS CALL(clone), CALL(set_tid_address)
 #endif
 /* Threads: their locks, their heaps, their beginning and end, their signals.
-   glibc opens two files with openat.  It reads the number of processors, which
-   limits its heaps (/sys/devices/system/cpu/online or /proc/stat).  When a heap
-   shrinks, it reads whether memory may be overcommitted
+   glibc opens two files with openat.  glibc reads the number of processors,
+   which limits its heaps (/sys/devices/system/cpu/online or /proc/stat).  When
+   a heap shrinks, it reads whether memory may be overcommitted
    (/proc/sys/vm/overcommit_memory).  Landlock rejects both; then glibc uses
    defaults. */
 #define THREADED_CALLS                                                         \

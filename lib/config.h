@@ -43,9 +43,9 @@
 /* In 03 and 05 an idle connection costs a worker, so it is not kept for
    long. */
 #define IDLE_TIMEOUT        5000
-/* The time for a whole request, from its first byte.  A new client has the same
-   time, from accept, for its first byte.  So there is a minimum rate: 52 kbit/s
-   for a body of BODY_LIMIT. */
+/* The time for a whole request, from its first byte.  So there is a minimum
+   rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
+   from accept, for its first byte; in an event loop, for its first request. */
 #define REQUEST_TIMEOUT     10000
 /* A client whose kernel acknowledges no byte of its response for this long is
    disconnected.  (nginx's send_timeout, 60 seconds, is the time between two

@@ -143,7 +143,7 @@ bool redis_report_rejection(const struct redis_server *server,
                             const struct resp_reply *reply, int64_t now);
 
 /* If the errno of redis_connect_start() shows that this host lacks something,
-   perhaps for a moment only, logs that and returns true.  It may lack
+   perhaps for a moment only, logs that and returns true.  The host may lack
    descriptors, ports, memory, or room in the queue of a Unix socket. */
 bool redis_report_shortage(const struct redis_server *server, int64_t now);
 

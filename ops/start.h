@@ -38,9 +38,9 @@ void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
 
 /*
  * Returns the memory that all processes of the server together may use, in
- * bytes.  It is the least of the machine's memory and the limits of the control
- * group (versions 1 and 2) and its parents.  `root` is put before each path
- * that is read: "" except in a test.
+ * bytes.  The result is the least of the machine's memory and the limits of the
+ * control group (versions 1 and 2) and its parents.  `root` is put before each
+ * path that is read: "" except in a test.
  */
 uint64_t memory_granted(const char *root);
 

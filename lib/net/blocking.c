@@ -85,8 +85,8 @@ static bool kernel_has_waited(const struct server *server, int socket) {
 }
 
 /* A new connection without any bytes may hold this worker until the request's
-   timeout, as long as no other client needs the worker.  This is checked every
-   FIRST_TIMEOUT. */
+   timeout, as long as no other client needs the worker.  The worker checks
+   every FIRST_TIMEOUT whether others wait. */
 static bool may_be_silent(const struct blocking_conn *conn) {
     const struct worker *worker = conn->worker;
     bool is_needed = !worker->silent_may_stay && others_wait(worker);

@@ -4,7 +4,8 @@
  * timer, which sends SIGALRM repeatedly.  Each SIGALRM ends the call that
  * sleeps.  So a signal between a check of the flag and the call that sleeps
  * does no harm: the next SIGALRM ends that call.  (Each process has a timer.
- * Its signal goes to the main thread, which passes it on with pthread_kill.)
+ * The timer's signal goes to the main thread, which passes it on with
+ * pthread_kill.)
  *
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most, but no others may join them: the limit of the backlog becomes 0.  The
@@ -17,8 +18,8 @@
  * shutdown(2).  With 4 clients that connected again and again, 90 stops reset
  * 20 connections.  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
  * its connection, and the kernel has no call that counts such connections.
- * They are treated like idle connections.  A production server is taken out of
- * the balancer first.
+ * Such connections are treated like idle ones.  A production server is taken
+ * out of the balancer first.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H

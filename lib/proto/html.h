@@ -9,9 +9,9 @@
  * Appends text so that it is shown as text, within an element or a quoted
  * attribute: & < > " ' become character references.  U+FFFD replaces what HTML
  * cannot hold: bytes that are not UTF-8, control characters, noncharacters such
- * as U+FFFF.  It also replaces embeddings, overrides and isolates (Unicode
- * Standard Annex 9): with them a visitor could reverse the words of others.
- * The marks U+200E, U+200F and U+061C stay.
+ * as U+FFFF.  U+FFFD also replaces embeddings, overrides and isolates (Unicode
+ * Standard Annex 9): with such characters a visitor could reverse the words of
+ * others.  The marks U+200E, U+200F and U+061C stay.
  */
 void html_append_text(struct buffer *html, struct view text);
 

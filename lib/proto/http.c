@@ -190,7 +190,7 @@ static ssize_t parse_content_length(struct http_request *request,
 }
 
 /* RFC 9112, section 6.1: a list that continues over all lines of that name.
-   Its lines are not checked one by one, because the last coding is not known
+   The lines are not checked one by one, because the last coding is not known
    before the end.  An empty element, which other lists may have, counts as an
    unknown coding: two programs might read it in two ways. */
 static void parse_transfer_encoding(struct framing *framing,

@@ -18,7 +18,7 @@ void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
 
 /* Is the text the same when the parsed date is formatted again?  The function
    strptime(3) accepts a day that does not exist, such as 31 February.  This
-   also rejects a leap second; then an unchanged file is sent again. */
+   check also rejects a leap second; then an unchanged file is sent again. */
 static bool is_canonical(const char *text, const char *form, time_t time) {
     char again[64];
     struct tm tm;

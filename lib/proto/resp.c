@@ -12,7 +12,7 @@
 /* ---- The end of a reply ---- */
 
 /* Each of these functions takes bytes off the front of the input.  It returns
-   their number, 0 if more are needed, or MALFORMED. */
+   the number of these bytes, 0 if more are needed, or MALFORMED. */
 
 /* Scans the rest of a line of text.  Leaves a CR until its LF has come. */
 static ssize_t scan_text(struct resp_scan *scan, struct view input) {

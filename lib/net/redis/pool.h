@@ -36,8 +36,8 @@ struct redis_client *redis_pool_borrow(struct redis_pool *pool);
 void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 
 /* Sends a command and sleeps until its reply is there: redis_client_call().
-   Returns false if Redis fails, or has no free connection.  It may replace
-   *client by a connection that another thread has returned. */
+   Returns false if Redis fails, or has no free connection.  The call may
+   replace *client by a connection that another thread has returned. */
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 

@@ -2,8 +2,8 @@
 /* The baseline of 04_threading: a detached thread for each connection, with the
    server's size of stack.
 
-   Connections to Redis outlive the threads, in a pool: the last one given back
-   is the first one lent. */
+   Connections to Redis outlive the threads, in a pool: the connection given
+   back last is lent first. */
 #include "baseline.h"
 
 #include <pthread.h>

@@ -4,8 +4,8 @@
 
    The code of a connection is that of the programs that sleep
    (baseline_serve()), with calls of the same names that switch instead of
-   sleeping.  Connections to Redis are in a pool: the last one given back is the
-   first one lent. */
+   sleeping.  Connections to Redis are in a pool: the connection given back last
+   is lent first. */
 #include "../10_coroutines/limits.h"
 #include "../10_coroutines/stack.h"
 

@@ -100,7 +100,8 @@ static inline void baseline_serve(const struct baseline *baseline, int client,
 
 /* ---- For programs that fork (02, 03, 09) ---- */
 
-/* Call it first in a child: the child must not outlive its parent. */
+/* Call this function first in a child: the child must not outlive its
+   parent. */
 static inline void baseline_die_with(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)

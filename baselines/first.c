@@ -12,9 +12,9 @@
  * start any program, and two that only set something: setsockopt and, for
  * signal(), rt_sigaction.)
  *
- * It has three faults that the rest of this project removes.  It reads once,
- * although TCP may deliver a request in pieces.  It gives every request the
- * same answer.  While one client sends nothing, all others wait.
+ * This server has three faults that the rest of this project removes.  It reads
+ * once, although TCP may deliver a request in pieces.  It gives every request
+ * the same answer.  While one client sends nothing, all others wait.
  */
 #include <arpa/inet.h>
 #include <signal.h>

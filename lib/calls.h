@@ -50,7 +50,7 @@ struct call {
 /* Threads: their locks, their heaps, their beginning and end, their signals.
    glibc opens two files with openat.  glibc reads the number of processors,
    which limits its heaps (/sys/devices/system/cpu/online or /proc/stat).  When
-   a heap shrinks, it reads whether memory may be overcommitted
+   a heap shrinks, glibc reads whether memory may be overcommitted
    (/proc/sys/vm/overcommit_memory).  Landlock rejects both; then glibc uses
    defaults. */
 #define THREADED_CALLS                                                         \

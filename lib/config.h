@@ -55,7 +55,7 @@
    received the whole response.  At 64 kbit/s packets were lost, and 1 of 16
    clients was disconnected. */
 #define SEND_TIMEOUT        10000
-/* SEND_TIMEOUT is checked at this interval; it may last two intervals
+/* SEND_TIMEOUT is checked at this interval, so it may last two intervals
    longer. */
 #define SEND_CHECK_INTERVAL 1000
 /* The time that the server still reads after an early or a long response.
@@ -76,8 +76,8 @@
 /* A connection that was idle this long is checked before it is used.  The time
    is shorter than a restart of Redis, and longer than a pause under load. */
 #define REDIS_CHECK_AFTER     50
-/* A connection that was idle this long is closed: others may need it.  (06 and
-   07 keep their only connection.) */
+/* A connection that was idle this long is closed: other processes may need it.
+   (06 and 07 keep their only connection.) */
 #define REDIS_IDLE            10000
 /* The largest number of threads that connect to Redis at once.  The backlog of
    Redis has room for 511; a connection that finds no room waits for seconds. */
@@ -88,7 +88,7 @@
    only another program's remarks can cause, is skipped: its request fails. */
 #define REDIS_REPLY_LIMIT     (1024 * 1024)
 /* The longest string that Redis sends by default (proto-max-bulk-len).  A
-   longer one is not skipped: the connection is closed. */
+   longer string is not skipped: the connection is closed. */
 #define REDIS_SKIP_LIMIT      (512 * 1024 * 1024)
 /* Limits the memory for commands that wait for a Redis that does not reply. */
 #define REDIS_BACKLOG_LIMIT   (16 * 1024 * 1024)

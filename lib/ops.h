@@ -24,19 +24,19 @@
 
 /* ---- The start and the end of a server, in this order ---- */
 
-/* Raises the limits of this process.  Call it right after the command line was
-   read.  `workers`: the largest number of processes that serve.  `log`:
-   standard output is the access log. */
+/* Raises the limits of this process.  Call this function right after the
+   command line was read.  `workers`: the largest number of processes that
+   serve.  `log`: standard output is the access log. */
 void ops_start(size_t workers, bool log);
 
 /* Drops the rights to all files outside of public/ and templates/, and to all
-   TCP ports except that of Redis (0: none).  Call it when all files are
-   open. */
+   TCP ports except that of Redis (0: none).  Call this function when all files
+   are open. */
 void ops_confine_files(bool confined, const char *root, int redis_port);
 
 /* Drops the rights to all system calls except those of lib/ and `calls`.  Call
-   it before the first request.  Returns the rights that are left, for the
-   banner.  Exits 1 if there is no memory for one request. */
+   this function before the first request.  Returns the rights that are left,
+   for the banner.  Exits 1 if there is no memory for one request. */
 const char *ops_confine_calls(bool confined, const struct call *calls);
 
 /* For --print-syscalls: prints the calls of lib/, then `calls`. */
@@ -72,10 +72,11 @@ bool budget_change(size_t old, size_t new);
 void budget_set_slot(size_t slot); /* in a forked child, with its slot */
 void budget_reset(size_t slot); /* in the parent, when that child has ended */
 
-/* Returns unused memory to the kernel, if there is likely to be some.  Call it
-   at the end of an event loop's iteration, and again at the returned time
-   (INT64_MAX: after the next exchange).  *exchanges: the number of exchanges
-   since memory was last returned.  `busy`: clients wait for Redis. */
+/* Returns unused memory to the kernel, if there is likely to be some.  Call
+   this function at the end of an event loop's iteration, and again at the
+   returned time (INT64_MAX: after the next exchange).  *exchanges: the number
+   of exchanges since memory was last returned.  `busy`: clients wait for
+   Redis. */
 int64_t memory_trim(unsigned *exchanges, bool busy, int64_t now);
 
 /* ---- Files ---- */
@@ -147,7 +148,7 @@ bool redis_report_rejection(const struct redis_server *server,
    descriptors, ports, memory, or room in the queue of a Unix socket. */
 bool redis_report_shortage(const struct redis_server *server, int64_t now);
 
-/* Are connections to Redis scarce?  Then idle ones are closed. */
+/* Are connections to Redis scarce?  Then idle connections are closed. */
 bool redis_is_scarce(int64_t now);
 
 #endif

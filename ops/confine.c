@@ -8,8 +8,8 @@
  *                    writes none, binds no port, connects to Redis only
  *     PR_SET_NO_NEW_PRIVS   programs that it starts get no more rights
  *
- * The list of kept calls describes a server.  The calls of lib/ are here; those
- * with which the server waits are in its main.c.
+ * The list of kept calls describes a server.  The calls of lib/ are here; the
+ * calls with which the server waits are in its main.c.
  */
 #include "limits.h"
 #include "ops.h"
@@ -157,7 +157,7 @@ static struct ruleset all_known_rights(int version) {
  * files in public/ and templates/ below the root.  They can use only the TCP
  * port of Redis (0: none).  Returns 2 if both are limited, 1 if only the files
  * (kernel before 6.7), 0 if the kernel supports neither (before 5.13), -1 with
- * errno set if it failed.
+ * errno set after a failure.
  */
 static int confine_files_and_ports(const char *root, int redis_port) {
     int version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0,

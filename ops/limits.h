@@ -57,7 +57,7 @@
    (06 and 07 keep their only connection.) */
 #define REDIS_SCARCE   5000
 /* The time that a server waits for the reader of its output when it starts and
-   when it ends.  Between them, no line waits (output.c). */
+   when it ends.  Between start and end, no line waits (output.c). */
 #define OUTPUT_TIMEOUT 1000
 /* The time that the log writer sleeps after it has emptied its pipe.  The pipe
    holds 10,000 lines, enough at ten times the rate of the fastest server. */

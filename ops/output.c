@@ -119,8 +119,8 @@ static void copy(int pipe, int file) {
 }
 
 /* The log writer closes all descriptors except the pipe and the file, because
-   otherwise the port would stay in use.  In a session of its own it gets no
-   Ctrl-C, so it ends after the server. */
+   otherwise the port would stay in use.  In a session of its own the log writer
+   gets no Ctrl-C, so it ends after the server. */
 static void run_log_writer(int descriptor, int pipe) {
     setsid();
     signal(SIGTERM, SIG_IGN); /* every signal that stops the server */

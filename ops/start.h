@@ -10,20 +10,21 @@
 
 /* ---- output.c ---- */
 
-/* Makes writes to standard output and standard error return at once.  Call it
-   before the user is changed (--user), and before any fork.  `log`: standard
-   output is the access log. */
+/* Makes writes to standard output and standard error return at once.  Call this
+   function before the user is changed (--user), and before any fork.  `log`:
+   standard output is the access log. */
 void output_open(bool log);
 
-/* Starts the log writers that are needed.  Call it after the user was changed,
-   before any fork or thread.  If no process can be forked (EAGAIN), there is no
-   writer, and a line waits for its reader.  Returns -1 with errno set for any
-   other failure. */
+/* Starts the log writers that are needed.  Call this function after the user
+   was changed, before any fork or thread.  If no process can be forked
+   (EAGAIN), there is no writer, and a line waits for its reader.  Returns -1
+   with errno set for any other failure. */
 int output_start_writers(void);
 
 /* ---- shortage.c ---- */
 
-/* Call it before any fork, so that all processes know of a shortage. */
+/* Call this function before any fork, so that all processes know of a
+   shortage. */
 void shortage_init(void);
 
 /* ---- budget.c ---- */
@@ -50,8 +51,8 @@ size_t memory_of_process(void);
 /* Reads the granted memory, before the server confines itself, and returns it.
 
    From now on the C library returns each block of LARGE_BLOCK bytes or more to
-   the kernel as soon as it is freed.  By default it returns only the first such
-   blocks, and keeps later ones of the same size (mallopt(3),
+   the kernel as soon as it is freed.  By default the C library returns only the
+   first such blocks, and keeps later blocks of the same size (mallopt(3),
    M_MMAP_THRESHOLD). */
 size_t memory_init(void);
 

@@ -5,7 +5,7 @@
  *
  * A handler makes the response.  It never waits.  If it needs Redis, it asks
  * and returns.  The handler is called again with the reply, in the next step.
- * It is done when it returns without having asked:
+ * The handler is done when it returns without having asked:
  *
  *     switch (exchange->step) {
  *     case 0:

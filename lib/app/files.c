@@ -73,7 +73,7 @@ static bool field_lists_etag(const struct http_request *request,
 }
 
 /* The order of the preconditions is that of RFC 9110, section 13.2.2: if there
-   is a tag, it decides and the date is ignored. */
+   is a tag, the tag decides and the date is ignored. */
 static bool precondition_fails(const struct http_request *request,
                                const struct file *file) {
     time_t since;

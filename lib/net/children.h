@@ -54,9 +54,9 @@ void children_init(struct children *children, struct server *server,
 /* Is no slot free?  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
-/* Forks a child for a free slot; there must be one.  Returns the result of
-   fork(2).  The kernel kills the child when its parent ends.  Sets *slot.  In
-   the child, puts the lent connection into the pool of connections to Redis. */
+/* Forks a child; a slot must be free.  Returns the result of fork(2).  The
+   kernel kills the child when its parent ends.  Sets *slot.  In the child, puts
+   the lent connection into the pool of connections to Redis. */
 pid_t children_fork(struct children *children, size_t *slot);
 
 /* Ends a child that has served: reports the state of a lent connection, or
@@ -67,9 +67,9 @@ __attribute__((noreturn)) void children_exit(struct children *children,
 
 /* Reaps a child that has ended, and sets *slot to its slot, which is free
    again.  Logs a crash.  If `wait` is true, waits for a child to end.  Returns
-   false if no child has ended, or if a signal came.  Call it each time the
-   parent has slept: it also closes connections to Redis that others may
-   need. */
+   false if no child has ended, or if a signal came.  Call this function each
+   time the parent has slept: it also closes connections to Redis that others
+   may need. */
 bool children_reap(struct children *children, bool wait, size_t *slot);
 
 /* Sleeps until a child has ended or the time is over.  Also wakes, and returns

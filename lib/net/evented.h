@@ -42,7 +42,7 @@ struct evented {
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
-    struct event_conn *unused; /* those that are free again */
+    struct event_conn *unused; /* slots that are free again */
     unsigned exchanges;        /* since memory was returned to the kernel */
     int64_t trim_at;           /* when to call memory_trim() again */
     /* All connections in one list have the same timeout.  So the first has
@@ -51,7 +51,7 @@ struct evented {
     struct redis_pipeline redis;
 };
 
-/* `size`: the bytes of a connection; it begins with a struct event_conn. */
+/* `size`: the bytes of a connection, which begins with a struct event_conn. */
 void evented_init(struct evented *evented, struct server *server,
                   struct event_loop loop, size_t size);
 void evented_free(struct evented *evented); /* when no connection is open */
@@ -94,7 +94,8 @@ void evented_forget(struct evented *evented, struct event_conn *conn);
 /* At NEED_KEEP: may the connection be kept? */
 bool evented_may_keep(const struct evented *evented);
 
-/* At NEED_SEND: calls transmit() once.  Returns false if it would block. */
+/* At NEED_SEND: calls transmit() once.  Returns false if the call would
+   block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_DONE: counts and logs the exchange, and begins the next one. */

@@ -97,8 +97,8 @@ static void drive(struct evented *evented, struct event_conn *conn,
 
 /* ---- Accepting ---- */
 
-/* Accepts a limited number of clients at once, because the accepted ones wait
-   meanwhile. */
+/* Accepts a limited number of clients at once, because the accepted clients
+   wait meanwhile. */
 static void accept_clients(struct evented *evented) {
     struct client client;
 

@@ -19,16 +19,16 @@ void readiness_init(struct evented *evented, struct server *server,
                     struct event_loop loop);
 
 /* Handles an event: the source is READABLE, WRITABLE or BROKEN.  Does nothing
-   if it was closed earlier in the same loop iteration. */
+   if the source was closed earlier in the same loop iteration. */
 void readiness_event(struct evented *evented, struct event_source *source,
                      unsigned readiness);
 
-/* Call it right before the loop sleeps: watches the listening socket while
-   there is room for a client.  Returns how long the loop may sleep, in
+/* Call this function right before the loop sleeps: watches the listening socket
+   while there is room for a client.  Returns how long the loop may sleep, in
    milliseconds; -1: until something happens. */
 int readiness_prepare_wait(struct evented *evented);
 
-/* Call it at the end of a loop iteration, which begins with
+/* Call this function at the end of a loop iteration, which begins with
    evented_begin_round().  If the server stops, closes idle connections. */
 void readiness_end_round(struct evented *evented);
 

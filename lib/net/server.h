@@ -36,7 +36,7 @@ struct server {
 /* A client's connection. */
 struct client {
     int socket;
-    char address[INET6_ADDRSTRLEN]; /* for the log; empty without one */
+    char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
 };
 
 /* Reads the command line, listens, and opens what is served.  An error prints
@@ -46,7 +46,7 @@ void server_start(struct server *server,
                   char **argv);
 
 /* Ends the start: drops the rights that serving does not need (ops/confine.c),
-   and prints the banner.  Call it before any fork. */
+   and prints the banner.  Call this function before any fork. */
 void server_ready(struct server *server);
 
 /* Called in a worker: if each worker has a listener, this process uses its own

@@ -16,8 +16,8 @@
     DO('\'', "&#39;")
 
 /* Is this character forbidden in HTML text?  Forbidden are control characters,
-   and those that change the direction of the text.  So are noncharacters: the
-   last two of each plane, and U+FDD0 to U+FDEF. */
+   and characters that change the direction of the text.  So are noncharacters:
+   the last two of each plane, and U+FDD0 to U+FDEF. */
 static bool is_forbidden(uint32_t code) {
     return (code < ' ' && code != '\t' && code != '\n' && code != '\r') ||
            (code >= 0x7f && code <= 0x9f) ||

@@ -396,7 +396,7 @@ ssize_t http_parse_head(struct view input, size_t seen,
     if (end <= 0)
         return end;
 
-    /* All lines, each with its CR LF, but not the blank one. */
+    /* All lines, each with its CR LF, but not the blank line. */
     struct view rest = view_slice(input, 0, (size_t)end - 2);
     struct view line = view_cut(&rest, '\n');
     line.length--; /* its CR, which find_end has seen */

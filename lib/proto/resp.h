@@ -47,10 +47,10 @@ struct resp_scan {
 
 /*
  * Reads a reply, with everything in it, from the front of the input.  Returns 1
- * if it is whole, 0 if more bytes are needed, -1 if the bytes are not RESP2, or
- * announce more than REDIS_SKIP_LIMIT.  The caller must drop *used bytes: at
- * once after a 0, but after a 1 only when the reply is no longer needed.  Until
- * then the caller may only append bytes to the input.
+ * if the reply is whole, 0 if more bytes are needed, -1 if the bytes are not
+ * RESP2, or announce more than REDIS_SKIP_LIMIT.  The caller must drop *used
+ * bytes: at once after a 0, but after a 1 only when the reply is no longer
+ * needed.  Until then the caller may only append bytes to the input.
  *
  * A reply above REDIS_REPLY_LIMIT is skipped.  At its end an RESP_ERROR with a
  * text of resp_read() is returned in its place, so that only the request of

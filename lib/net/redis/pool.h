@@ -21,7 +21,7 @@ struct redis_pool {
     const struct redis_server *server;
     pthread_mutex_t lock; /* guards the rest */
     struct redis_client *idle;
-    int64_t checked_at; /* last check for unused ones, in ms */
+    int64_t checked_at; /* last check for unused connections, in ms */
     unsigned waiting;   /* threads that wait for a connection */
     unsigned fresh;     /* lent connections that are new */
 };
@@ -41,8 +41,9 @@ void redis_pool_return(struct redis_pool *pool, struct redis_client *client);
 bool redis_pool_call(struct redis_pool *pool, struct redis_client **client,
                      struct view command, struct resp_reply *reply);
 
-/* Closes unused connections that others may need.  Call it after a process was
-   woken or was idle for a while.  redis_pool_return() calls it, too. */
+/* Closes unused connections that others may need.  Call this function after a
+   process was woken or was idle for a while.  redis_pool_return() calls it,
+   too. */
 void redis_pool_close_idle(struct redis_pool *pool);
 
 #endif

@@ -22,8 +22,8 @@
  *
  * What does it cost?  A process for each worker, forked once: its memory is
  * shared with the parent until one of them writes to it.  Each worker has a
- * connection to Redis; if Redis allows too few, only while the worker uses it
- * (net/children.h).  The kernel switches processes whenever one waits.
+ * connection to Redis; if Redis allows too few, the worker closes it after each
+ * use (net/children.h).  The kernel switches processes whenever one waits.
  *
  * What happens at the limit?  N workers serve N connections; the next waits in
  * the backlog until one ends.  While a connection waits there and no worker is

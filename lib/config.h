@@ -129,7 +129,7 @@
 #define THREAD_HEAP        (64 * 1024)
 #define CONNECTION_MEMORY  (8 * 1024)
 /* The memory that one client really uses: a child with its page tables, or a
-   thread's used stack.  Each includes the kernel's part of a connection. */
+   thread's used stack.  Both include the kernel's part of a connection. */
 #define CHILD_MEMORY       (384 * 1024)
 #define THREAD_MEMORY      (64 * 1024)
 /* The time that a stopped server waits for requests in flight. */

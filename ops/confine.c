@@ -115,7 +115,7 @@ void ops_print_calls(const struct call *calls) {
 struct ruleset {
     uint64_t files; /* a bit for each right: forbidden if no rule allows it */
     uint64_t ports;
-    uint64_t scopes; /* other processes: their abstract sockets; signals */
+    uint64_t scopes; /* abstract sockets and signals of other processes */
 };
 
 struct port_rule {

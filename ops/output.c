@@ -85,7 +85,8 @@ void output_open(bool log) {
 
 /* ---- The log writer ---- */
 
-/* The pipe's capacity.  More needs a privilege (pipe(7), pipe-max-size). */
+/* The pipe's capacity.  A larger one needs a privilege (pipe(7),
+   pipe-max-size). */
 #define WRITER_PIPE_SIZE (1024 * 1024)
 
 /* Is the pipe no longer open for writing in any process? */

@@ -71,8 +71,8 @@ static bool set_timeout(struct blocking_conn *conn) {
  *    Then its request may come at any moment, unless the connection was in the
  *    backlog for long.
  * 3. The request was lost on a slow line, but a later packet arrived: the
- *    client's ACK for a repeated SYN-ACK.  This function takes that for reason
- *    1.
+ *    client's ACK for a repeated SYN-ACK.  This function treats that like
+ *    reason 1.
  */
 static bool kernel_has_waited(const struct server *server, int socket) {
     struct tcp_info info;

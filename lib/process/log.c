@@ -41,7 +41,7 @@ void log_limited(struct log_limit *limit, const char *format, ...) {
 }
 
 void server_fatal(const char *format, ...) {
-    static char text[3 * PATH_MAX]; /* the stack may be short */
+    static char text[3 * PATH_MAX]; /* the stack may be small */
     va_list arguments;
 
     int name =

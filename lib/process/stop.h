@@ -10,8 +10,9 @@
  * Clients in the backlog are still accepted and served, for STOP_TIMEOUT at
  * most, but no others may join them: the limit of the backlog becomes 0.  The
  * loop that accepts ends when the backlog is empty, and shuts the listening
- * socket down.  A process that serves does the same each time it is woken.  An
- * earlier shutdown would reset all connections that wait in the backlog.
+ * socket down.  A process that serves checks the backlog, too, each time it is
+ * woken, and shuts the socket down if no client waits there.  An earlier
+ * shutdown would reset all connections that wait in the backlog.
  *
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and

@@ -7,9 +7,9 @@
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
     struct tm tm;
 
-    /* A header's date has a year of four digits.  A file may be dated later
-       (or earlier): then the date sent is the beginning of 1970.  Day and month
-       names are English because no program here calls setlocale(3). */
+    /* A header's date has a year of four digits.  A file's date may be later
+       (or earlier): then the beginning of 1970 is sent.  Day and month names
+       are English because no program here calls setlocale(3). */
     if (gmtime_r(&time, &tm) == NULL ||
         strftime(date, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) !=
             HTTP_DATE_SIZE - 1)

@@ -94,7 +94,7 @@ static void pause_rejected(struct redis_pipeline *pipeline, int64_t now) {
     pipeline->deadline = now + RETRY_DELAY;
 }
 
-/* Begins with the last address that answered.  If all addresses fail, the
+/* Begins with the address that answered last.  If all addresses fail, the
    pipeline stops trying for a while.  But if Redis answers on other
    connections, Redis is only too busy to accept, and the pipeline tries
    again. */

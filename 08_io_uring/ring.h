@@ -3,7 +3,7 @@
  * The ring: two queues in memory shared with the kernel; see io_uring(7).
  *
  *     submission queue (SQ)   the process writes entries (SQE): an operation,
- *                             and 64 bits of its own, user_data
+ *                             and 64 bits that the process chooses, user_data
  *     completion queue (CQ)   the kernel writes entries (CQE): the result, and
  *                             the same user_data
  *
@@ -51,8 +51,8 @@ struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
 void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
 /* Makes the operation take one of these buffers when bytes come: until then the
-   operation owns no buffer.  If all are in use, the operation fails with
-   -ENOBUFS. */
+   operation owns no buffer.  If all buffers are in use, the operation fails
+   with -ENOBUFS. */
 void ring_take_buffer(struct io_uring_sqe *sqe,
                       const struct buffer_ring *buffers);
 

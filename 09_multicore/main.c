@@ -77,7 +77,8 @@ struct loop {
     int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
 
-/* Called after the fork: a shared set would report events to any process. */
+/* Creates the set after the fork, because a set from before the fork would be
+   shared by all workers. */
 static bool loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)

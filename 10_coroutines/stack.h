@@ -16,7 +16,7 @@
  *
  *     x86-64, AArch64             15 instructions, or 24 on AArch64
  *     others, -DPORTABLE_SWITCH   swapcontext(3), which also makes a system
- *                                 call each time, to restore blocked signals
+ *                                 call each time, to set the blocked signals
  *
  * Only one thread may use these functions.
  */

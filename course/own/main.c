@@ -74,7 +74,7 @@ struct blocking_conn {
  *   - cached_time_set(&conn->cached_time, time(NULL)) gives the application
  *     the time;
  *   - connection_received(&conn->connection, (size_t)count) reports the
- *     bytes received (0: the client sends no more).  It sets the next need.
+ *     bytes received (0: the client sends no more), and sets the next need.
  *
  * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
  * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
@@ -171,7 +171,7 @@ static void serve(struct blocking_conn *conn) {
  * address of the variable in main().  Handle the errors of fork and
  * pthread_create at a limit: clients then wait, and the server goes on.  Leave
  * no resources behind: wait for each child, join or detach each thread, close
- * the client in the parent after fork().
+ * the client's socket in the parent after fork().
  *
  * Stage 5: after the loop wait for the children or threads before you free what
  * they use.  Wake the children or threads that sleep, so that they test

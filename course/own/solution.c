@@ -60,8 +60,8 @@ static int64_t time_left(struct blocking_conn *conn) {
 }
 
 /* Sleeps until the client is ready, at most LOOK milliseconds at a time.
-   Returns false if its time is over, or if the server stops and the client is
-   idle. */
+   Returns false if the client's time is over, or if the server stops and the
+   client is idle. */
 static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 
@@ -192,7 +192,7 @@ static struct queue {
            .filled = PTHREAD_COND_INITIALIZER,
            .has_room = PTHREAD_COND_INITIALIZER};
 
-/* Does a client wait for a thread? */
+/* Returns true if a client waits for a thread. */
 static bool others_wait(void) {
     pthread_mutex_lock(&queue.lock);
     bool wait = queue.count > 0;

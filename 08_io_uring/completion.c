@@ -58,9 +58,9 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
  * (MSG_WAITALL).
  *
  * After the last response, shutdown(2) and close(2) remain system calls.  As
- * operations of the ring they cost more CPU time.  A close adds 4 % to a short
- * request, because its result is one more entry of a queue.  A chain of both
- * adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
+ * operations of the ring they would cost more CPU time.  A close adds 4 % to a
+ * short request, because its result is one more entry of a queue.  A chain of
+ * both adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
  * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,

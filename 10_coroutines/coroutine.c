@@ -23,7 +23,7 @@
 struct coroutine {
     struct stack stack;
     struct coroutine *resumer; /* runs next when this one waits */
-    void (*function)(void *);  /* NULL: end, the stack will be unmapped */
+    void (*function)(void *);  /* NULL: run() ends; the stack is unmapped */
     void *argument;
     unsigned calls;    /* in this turn */
     const void *frame; /* of the function that waits */
@@ -350,8 +350,8 @@ static void run_iteration(void) {
 
 /* ---- Stacks ---- */
 
-/* begin() calls it on each new stack.  It runs the function of each coroutine
-   that gets this stack, one after another. */
+/* begin() calls run() on each new stack.  run() calls the function of each
+   coroutine that gets this stack, one after another. */
 static void run(void) {
     struct coroutine *self = loop.current;
 

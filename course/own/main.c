@@ -40,8 +40,8 @@
 #include <unistd.h>
 
 /* .calls lists the system calls that your architecture needs.  After
-   server_ready() all others fail, and their numbers are printed on standard
-   error.  Stage 4 begins here.  For threads add THREADED_CALLS and
+   server_ready() all other system calls fail, and their numbers are printed on
+   standard error.  Stage 4 begins here.  For threads add THREADED_CALLS and
    THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
    CALL(epoll_wait), CALL(epoll_ctl).
 

@@ -24,7 +24,7 @@ enum operation {
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t generation; /* each connection to Redis has another number */
+    uint64_t generation; /* each connection to Redis has its own number */
     bool receiving, sending, awaiting_writable; /* in flight */
     bool writable; /* as far as known, the socket has room */
 };

@@ -410,7 +410,7 @@ static void unmap_stack(struct coroutine *coroutine) {
 }
 
 /* Unmaps half of the unused stacks.  It keeps the last one, which
-   coroutine_reserve() may have promised.  The number at once is limited,
+   coroutine_reserve() may have promised.  The number for each call is limited,
    because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)

@@ -11,7 +11,7 @@
 
 struct ring_conn {
     struct event_conn base;   /* first, so pointers can be cast */
-    enum operation operation; /* the only one in flight, unless it waits for
+    enum operation operation; /* in flight, unless the connection waits for
                                  Redis */
     enum timeout expired;     /* for this reason the operation was cancelled */
     struct msghdr message;    /* what is being sent, in two parts */
@@ -25,7 +25,7 @@ static uint64_t user_data_of(const struct ring_conn *conn,
 
 /* ---- Beginning operations ---- */
 
-/* Returns an entry for the client's next operation, whose time begins now. */
+/* Returns an entry for the client's next operation, and starts its timeout. */
 static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
                                   enum operation operation) {
     evented_start_waiting(&loop->evented, &conn->base);
@@ -33,8 +33,8 @@ static struct io_uring_sqe *begin(struct loop *loop, struct ring_conn *conn,
     return ring_get_sqe(&loop->ring, user_data_of(conn, operation));
 }
 
-/* Begins an operation that receives, at most as many bytes as connection_room()
-   will have room for.  An idle connection gets its buffer, of RECEIVE_SIZE
+/* Begins an operation that receives at most as many bytes as connection_room()
+   will offer space for.  An idle connection gets its buffer, of RECEIVE_SIZE
    bytes, only when bytes come.  Returns false if there is no memory. */
 static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
@@ -54,12 +54,13 @@ static bool begin_receive(struct loop *loop, struct ring_conn *conn) {
 }
 
 /*
- * The kernel sends all of it, however long the client takes (MSG_WAITALL).
+ * The kernel sends all pending bytes, even if the client reads slowly
+ * (MSG_WAITALL).
  *
  * After the last response, shutdown(2) and close(2) remain system calls.  As
- * operations of the ring they cost more CPU time.  A close adds 4 % to a short
- * request, because its result is one more entry of a queue.  A chain of both
- * adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
+ * operations of the ring they would cost more CPU time.  A close adds 4 % to a
+ * short request, because its result is one more entry of a queue.  A chain of
+ * both adds 13 to 40 %, because the kernel gives a shutdown to a worker thread
  * (course/experiments/chain.toml).
  */
 static void begin_send(struct loop *loop, struct ring_conn *conn,
@@ -85,12 +86,12 @@ static void begin_send(struct loop *loop, struct ring_conn *conn,
 
 /* Drives one connection until an operation is begun for it, or until it waits
    for Redis.  A file is sent as in 07.  The ring has no operation like
-   sendfile(2): splice needs a pipe for each client, and the kernel gives it to
-   a thread of its own. */
+   sendfile(2).  The operation splice would need a pipe for each client, and the
+   kernel would run it in a thread. */
 static void drive(struct loop *loop, struct ring_conn *conn) {
     struct connection *connection = &conn->base.connection;
     struct pending pending;
-    int sends = 0; /* of files: the head, then a piece */
+    int sends = 0; /* of a file: the head, then a piece */
 
     if (loop->ends)
         connection_abandon(connection);
@@ -130,13 +131,13 @@ static void drive(struct loop *loop, struct ring_conn *conn) {
 }
 
 /*
- * Copies the bytes from the ring's buffer to the connection.  They fit: see
- * begin_receive().  In two cases the operation has no bytes, but the socket may
- * have some: recv() reads them.  If all buffers were in use (ENOBUFS), the next
- * operation of this client might find no buffer, either.  If the client timed
- * out, its bytes may have come while the server was suspended (SIGSTOP).  With
- * DEFER_TASKRUN, bytes complete an operation only inside io_uring_enter(), and
- * this operation was cancelled before.
+ * Copies the bytes from the ring's buffer to the connection.  The bytes fit:
+ * see begin_receive().  In two cases the operation has no bytes, but the socket
+ * may have some: recv() reads them.  If all buffers were in use (ENOBUFS), the
+ * next operation of this client might find no buffer, either.  If the client
+ * timed out, its bytes may have come while the server was suspended (SIGSTOP).
+ * With DEFER_TASKRUN, bytes complete an operation only inside io_uring_enter(),
+ * and this operation was cancelled before.
  */
 static void received(struct loop *loop, struct ring_conn *conn,
                      const char *bytes, ssize_t result) {
@@ -161,7 +162,8 @@ static void received(struct loop *loop, struct ring_conn *conn,
     } else if (result != -EINTR && result != -EAGAIN) {
         connection_abandon(connection);
     }
-    /* A stopping server cancels idle connections that have time left. */
+    /* A stopping server cancels operations of idle connections before their
+       timeout. */
     if (conn->expired != TIMEOUT_NONE &&
         connection_timeout(connection) == conn->expired &&
         (conn->base.deadline <= loop->evented.now ||
@@ -190,8 +192,8 @@ static void operation_completed(struct loop *loop, struct ring_conn *conn,
 /* ---- Accepting ---- */
 
 /* A multishot operation accepts clients until it is cancelled, or until the
-   completion queue is full.  So it may exceed the limit by the length of that
-   queue. */
+   completion queue is full.  So the number of clients may exceed the limit by
+   the length of that queue. */
 static bool may_use_multishot(const struct evented *evented) {
     return evented->count + COMPLETIONS < evented->limit;
 }
@@ -211,7 +213,7 @@ static void begin_accept(struct loop *loop) {
         io_uring_prep_accept(sqe, evented->server->listener, NULL, NULL, flags);
 }
 
-/* Accepts one client that waits, if there is room. */
+/* Accepts a waiting client, if there is room. */
 static bool accept_another(struct evented *evented, struct client *client) {
     if (!evented_may_accept(evented))
         return false;
@@ -222,9 +224,9 @@ static bool accept_another(struct evented *evented, struct client *client) {
     return false;
 }
 
-/* A simple operation accepts only one client.  Others may wait in the backlog:
-   they are accepted now.  After an error server_accept() shows whether a
-   resource is short. */
+/* An operation that is not multishot accepts only one client.  So clients that
+   wait in the backlog are accepted now.  After an error server_accept() shows
+   whether a resource is short. */
 static void accepted(struct loop *loop, int result, bool more) {
     struct evented *evented = &loop->evented;
     struct client client;
@@ -247,7 +249,8 @@ static void accepted(struct loop *loop, int result, bool more) {
 
 /* ---- Redis ---- */
 
-/* Called when the connection to Redis is closed. */
+/* The loop's watch(): interest 0 means that the connection to Redis is
+   closed. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     (void)source;
@@ -311,15 +314,16 @@ void completion_event(struct loop *loop, const struct io_uring_cqe *cqe) {
     }
 }
 
-/* The client is disconnected when the cancelled operation is complete. */
+/* When the cancelled operation is complete, the client is disconnected, unless
+   it has sent bytes meanwhile. */
 static void cancel_operation(struct loop *loop, struct ring_conn *conn) {
     conn->expired = conn->base.awaited;
     evented_stop_waiting(&loop->evented, &conn->base);
     ring_cancel(&loop->ring, user_data_of(conn, conn->operation), 0);
 }
 
-/* Time is up: ends all connections.  Those with an operation in flight are
-   closed when that is complete. */
+/* Ends all connections, because the time is up.  A connection with an operation
+   in flight is closed when this operation is complete. */
 static void end_all(struct loop *loop) {
     loop->ends = true;
     redis_pipeline_close(&loop->evented.redis);

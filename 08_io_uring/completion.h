@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serves many connections at once with operations of the ring: for 08 what
- * net/readiness.h is for 06, 07 and 09.
+ * Serves many connections at once with operations of the ring.  The servers 06,
+ * 07 and 09 use net/readiness.h for this.
  *
  * Who owns a buffer, and when?  With readiness a buffer belongs to the process,
- * except during a call.  Here it belongs to the kernel from the moment when an
- * operation is submitted until that is complete, which may take seconds:
+ * except during a call.  Here a buffer belongs to the kernel while an operation
+ * is in flight, which may take seconds:
  *
  *     operation          memory                       belongs to the kernel
  *     receive            one of the ring's buffers    while no bytes are in it
@@ -13,13 +13,13 @@
  *     send to Redis      the pipeline's commands      in io_uring_enter() only
  *     receive from Redis one of the ring's buffers    while no bytes are in it
  *
- * Therefore a connection has one operation in flight, and is freed when that is
- * complete.  If a client times out, or the server stops, the operation is
- * cancelled first.  A cancelled operation completes as well: with -ECANCELED,
- * or with its result, if the kernel was faster.
+ * Therefore a connection has at most one operation in flight, and is freed only
+ * when this operation is complete.  If a client times out, or the server stops,
+ * the operation is cancelled first.  A cancelled operation completes as well:
+ * with -ECANCELED, or with its result, if the kernel was faster.
  *
  * Only receiving needs no memory in advance: the kernel takes a buffer when
- * bytes come, so ten thousand idle connections own none.
+ * bytes come, so ten thousand idle connections need no buffer.
  */
 #ifndef COMPLETION_H
 #define COMPLETION_H
@@ -40,17 +40,17 @@ void completion_init(struct loop *loop, struct server *server);
 /* Handles one completion. */
 void completion_event(struct loop *loop, const struct io_uring_cqe *cqe);
 
-/* Call it right before the loop sleeps: begins to accept while there is room
-   for a client, and the operations of Redis.  Returns how long the loop may
-   sleep, in milliseconds; -1: until something happens. */
+/* Call it right before the loop sleeps.  It begins to accept if there is room
+   for a client, and begins the operations for Redis.  Returns how long the loop
+   may sleep, in milliseconds; -1: without limit. */
 int completion_prepare_wait(struct loop *loop);
 
 /* Call it at the end of a loop iteration, which begins with
    evented_begin_round(). */
 void completion_end_round(struct loop *loop);
 
-/* Returns false when the server was stopped, all is done or time is up, and no
-   operation of a client is in flight. */
+/* Returns false when the server stops, all connections are closed, and no
+   accept operation is in flight. */
 bool completion_keep_running(const struct loop *loop);
 
 void completion_free(struct loop *loop);

@@ -10,7 +10,7 @@
  *     C ----+    | client: accept,       |           | begin the client's   |
  *     Redis +    | receive or send       | --------> | next operation       |
  *                +-----------------------+  complete +----------------------+
- *                  both queues lie in memory that the two share
+ *                  both queues are in shared memory
  *
  * Who waits, and where?  io_uring_enter() waits for all clients: it submits the
  * operations of this loop iteration, and sleeps until one is complete.  07
@@ -21,27 +21,29 @@
  * But while an operation is in flight, its memory belongs to the kernel, even
  * if the client has timed out.  completion.h says who owns a buffer, and when.
  *
- * What does it cost?  A system call for each loop iteration; in 07, one for
+ * What does it cost?  One system call for each loop iteration; 07 makes one for
  * each step of each request.  (To end a connection, and to send a file, this
  * server makes the calls of 07.)  Each operation has a price, too: an entry in
- * either queue, and an object in the kernel.
+ * each of the two queues, and an object in the kernel.
  *
  * What happens at the limit?  As in 07.  One multishot operation accepts all
- * clients; within COMPLETIONS of the limit, each operation accepts one.
+ * clients.  If COMPLETIONS more connections would reach the limit, each
+ * operation accepts only one client.
  *
- * What to try: `./io_uring --no-confinement` and `strace -c`, then the same
- * with epoll.  docs/tutorial/book/12-io_uring.md has the figures, and
- * docs/explanation/after-epoll.md what they mean.
+ * What to try: compare `./io_uring --no-confinement` with epoll, under `strace
+ * -c`.  docs/tutorial/book/12-io_uring.md has the figures, and
+ * docs/explanation/after-epoll.md explains them.
  *
- * To see it: `strace -e trace=io_uring_enter ./io_uring`: for one client each
- * call submits one operation: accept, receive, send.  For many clients at once
- * it submits many.
+ * To see it: `strace -e trace=io_uring_enter ./io_uring`: each call submits
+ * operations and waits.  For one client each call submits one operation:
+ * accept, receive or send.  For many clients at once a call submits many
+ * operations.
  */
 #include "completion.h"
 #include "config.h"
 
-/* seccomp(2) sees one call, whatever the kernel is asked to do through the
-   ring; ring_restrict() limits that. */
+/* seccomp(2) sees only the call io_uring_enter, and not the operations in the
+   ring; ring_restrict() limits these operations. */
 static const struct architecture architecture = {
     .name = "io_uring",
     .summary = "one process, one event loop (io_uring)",
@@ -50,8 +52,8 @@ static const struct architecture architecture = {
               CALL(poll)}, /* at its end, and if memory is short */
 };
 
-/* Submits what was begun, sleeps until an operation is complete, and continues
-   with all that are. */
+/* Submits the operations that were begun, sleeps until one is complete, and
+   handles all completions. */
 static void run_round(struct loop *loop) {
     struct io_uring_cqe *cqe;
     unsigned head, count = 0;

@@ -34,7 +34,7 @@ __attribute__((noreturn)) static void give_up(const char *call, int error) {
 
 /* ---- Operations ---- */
 
-/* Submits entries until there is room for `operations` more. */
+/* Submits entries until there is room for `operations` more entries. */
 static void make_room(struct ring *ring, unsigned operations) {
     while (io_uring_sq_space_left(&ring->uring) < operations)
         if (io_uring_submit(&ring->uring) < 0) {
@@ -64,7 +64,7 @@ void ring_wait(struct ring *ring, int timeout) {
 
     (void)io_uring_submit_and_wait_timeout(&ring->uring, &first, 1,
                                            timeout < 0 ? NULL : &time, NULL);
-    /* If memory is short, the call may have submitted only some. */
+    /* If memory is short, the call may have submitted only some entries. */
     make_room(ring, SUBMISSIONS);
 }
 
@@ -100,7 +100,8 @@ void ring_give_back(const struct io_uring_cqe *cqe,
 
 /* ---- Start and end ---- */
 
-/* Some versions of liburing lack the functions for this. */
+/* Makes the system call itself, because some versions of liburing lack a
+   function for it. */
 static void ring_register(struct ring *ring, unsigned what, const void *list,
                           unsigned count) {
     if (syscall(SYS_io_uring_register, ring->uring.ring_fd, what, list, count) <
@@ -109,8 +110,9 @@ static void ring_register(struct ring *ring, unsigned what, const void *list,
 }
 
 /* The one system call io_uring_enter can do nearly everything that a process
-   can do: open and write files, connect to anywhere.  seccomp(2) does not see
-   that. So the ring itself rejects all operations but these, from now on. */
+   can do: open and write files, connect to any address.  seccomp(2) does not
+   see these operations.  So from now on the ring itself rejects all operations
+   except those in the list. */
 static void ring_restrict(struct ring *ring) {
     static const unsigned char operations[] = {
         IORING_OP_ACCEPT,  IORING_OP_RECV,     IORING_OP_SEND,
@@ -130,17 +132,19 @@ static void ring_restrict(struct ring *ring) {
     ring_register(ring, IORING_REGISTER_ENABLE_RINGS, NULL, 0);
 }
 
-/* The kernel gives an operation that it has tried too often (128 times) to a
-   worker thread, which sleeps in it and holds a buffer.  A client can cause
-   that with urgent data: each such byte wakes the operation, which finds
-   nothing.  So only one such thread is allowed (for each kind of operation). */
+/* If the kernel has tried an operation too often (128 times), a worker thread
+   takes the operation, sleeps in it and holds a buffer.  A client can cause
+   this with urgent data: each urgent byte wakes the operation, but the
+   operation finds nothing to receive.  So only one worker thread is allowed
+   (for each kind of operation). */
 static void limit_workers(struct ring *ring) {
     unsigned most[2] = {1, 1};
 
     ring_register(ring, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2);
 }
 
-/* The memory of the buffers follows the ring that they are in. */
+/* Returns the size of a ring and its buffers, which follow the ring in
+   memory. */
 static size_t size_of(const struct buffer_ring *buffers) {
     return buffers->count * (sizeof(struct io_uring_buf) + buffers->size);
 }

@@ -3,11 +3,11 @@
  * The ring: two queues in memory shared with the kernel; see io_uring(7).
  *
  *     submission queue (SQ)   the process writes entries (SQE): an operation,
- *                             and 64 bits of its own, user_data
+ *                             and 64 bits that the process chooses, user_data
  *     completion queue (CQ)   the kernel writes entries (CQE): the result, and
  *                             the same user_data
  *
- * Further rings hold buffers: the kernel takes one when bytes come.
+ * Further rings hold buffers: the kernel takes a buffer when bytes come.
  */
 #ifndef RING_H
 #define RING_H
@@ -20,10 +20,10 @@
 #endif
 
 struct buffer_ring {
-    struct io_uring_buf_ring *ring; /* shared with the kernel: unused ones */
+    struct io_uring_buf_ring *ring; /* the unused ones; shared memory */
     char *memory;
     unsigned count, size; /* the count is a power of two */
-    unsigned short group; /* operations with this number take them */
+    unsigned short group; /* operations name this number */
 };
 
 struct ring {
@@ -36,34 +36,38 @@ struct ring {
 
 /* Exits with a message if the kernel has no io_uring, or forbids it. */
 void ring_init(struct ring *ring);
-void ring_free(struct ring *ring); /* nothing is in flight any more */
+void ring_free(struct ring *ring); /* when no operation is in flight */
 
-/* Returns an entry for an operation, to be prepared by a function of liburing.
-   Its completion will carry the user_data.  The next ring_wait() submits it,
-   with others; if the queue is full, all are submitted now. */
+/* Returns an entry; a function of liburing then writes an operation into it.
+   The completion of this operation will carry the user_data.  The next
+   ring_wait() submits the entry, with all others.  If the queue is full, the
+   earlier entries are submitted now. */
 struct io_uring_sqe *ring_get_sqe(struct ring *ring, uint64_t user_data);
 #define IGNORED 0 /* the user_data of completions that need no action */
 
-/* Cancels the operation with this user_data, or others; see the flags of
-   io_uring_prep_cancel(3).  It completes in any case: with its result, or with
-   -ECANCELED. */
+/* Cancels the operation with this user_data, or those that the flags name
+   (io_uring_prep_cancel(3)).  A cancelled operation completes, too: with its
+   result, or with -ECANCELED. */
 void ring_cancel(struct ring *ring, uint64_t user_data, int flags);
 
-/* Makes the operation take one of these buffers when bytes come: until then it
-   owns none.  If all are in use, it fails with -ENOBUFS. */
+/* Makes the operation take one of these buffers when bytes come: until then the
+   operation owns no buffer.  If all buffers are in use, the operation fails
+   with -ENOBUFS. */
 void ring_take_buffer(struct io_uring_sqe *sqe,
                       const struct buffer_ring *buffers);
 
-/* Returns the bytes that the completed operation has received, if any. */
+/* Returns the bytes that the completed operation has received.  If it has
+   received none, do not use the pointer. */
 const char *ring_bytes(const struct io_uring_cqe *cqe,
                        const struct buffer_ring *buffers);
-/* Gives the buffer back to the kernel, when its bytes are no longer needed. */
+/* Gives the operation's buffer, if it has one, back to the kernel.  Call it
+   when the bytes are no longer needed. */
 void ring_give_back(const struct io_uring_cqe *cqe,
                     struct buffer_ring *buffers);
 
 /* Submits all entries, and sleeps until one operation is complete, for
-   `timeout` milliseconds at most (-1: without limit).  When it returns, the
-   kernel has read every entry. */
+   `timeout` milliseconds at most (-1: without limit).  When the call returns,
+   the kernel has read every entry. */
 void ring_wait(struct ring *ring, int timeout);
 
 #endif

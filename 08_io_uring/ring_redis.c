@@ -26,7 +26,7 @@ static struct io_uring_sqe *begin(struct ring_redis *redis,
     return ring_get_sqe(redis->ring, redis->generation | operation);
 }
 
-/* Replies may come at any time. */
+/* One operation receives all replies, which may come at any time. */
 static void begin_receive(struct ring_redis *redis, int socket) {
     struct io_uring_sqe *sqe = begin(redis, REDIS_RECEIVE);
 
@@ -50,7 +50,7 @@ void ring_redis_begin(struct ring_redis *redis) {
 
     if (socket < 0)
         return;
-    /* Then watch() is called when the connection is closed. */
+    /* From now on watch() is called when the connection is closed. */
     (void)source_watch(&redis->evented->loop, &pipeline->source, READABLE);
     /* A receive operation on a socket that still connects would fail. */
     if (!redis->receiving &&
@@ -85,7 +85,7 @@ static void received(struct ring_redis *redis, const struct io_uring_cqe *cqe) {
 
     redis->receiving = (cqe->flags & IORING_CQE_F_MORE) != 0;
     if (result == -ENOBUFS || result == -ECANCELED)
-        return; /* the operation is begun again */
+        return; /* ring_redis_begin() begins it again */
     if (result > 0) {
         char *room = redis_pipeline_room(pipeline, &size);
         if (room == NULL)
@@ -103,7 +103,7 @@ void ring_redis_completed(struct ring_redis *redis,
     enum operation operation = (enum operation)(user_data % OPERATIONS);
 
     if (user_data - operation != redis->generation)
-        return; /* it belongs to a closed connection */
+        return; /* of a closed connection to Redis */
     if (operation == REDIS_RECEIVE) {
         received(redis, cqe);
     } else if (operation == REDIS_SEND) {

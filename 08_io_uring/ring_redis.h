@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection to Redis on the ring: one operation receives all replies, and
-   one for each loop iteration sends the commands. */
+   in each loop iteration one operation sends the commands. */
 #ifndef RING_REDIS_H
 #define RING_REDIS_H
 
@@ -19,33 +19,33 @@ enum operation {
     REDIS_SEND,
     REDIS_AWAIT_WRITABLE,
 };
-#define OPERATIONS 8 /* a power of two, and the alignment of connections */
+#define OPERATIONS 8 /* a power of two; connections are aligned to it */
 
 struct ring_redis {
     struct ring *ring;
     struct evented *evented;
-    uint64_t generation; /* each connection to Redis has another number */
+    uint64_t generation; /* each connection to Redis has its own number */
     bool receiving, sending, awaiting_writable; /* in flight */
-    bool writable; /* the socket is ready, as far as is known */
+    bool writable; /* as far as known, the socket has room */
 };
 
 void ring_redis_init(struct ring_redis *redis, struct ring *ring,
                      struct evented *evented);
 
-/* The connection to Redis was closed: what is in flight on it is cancelled, and
-   its completions are ignored. */
+/* Call it when the connection to Redis is closed.  It cancels the operations
+   that wait on this connection; their completions will be ignored. */
 void ring_redis_forget(struct ring_redis *redis);
 
-/* After the timeout of a reply: reads the socket once more.  A reply may have
-   come while the server was suspended (SIGSTOP). */
+/* If a reply is late, reads the socket once more.  A reply may have come while
+   the server was suspended (SIGSTOP). */
 void ring_redis_receive_late(struct ring_redis *redis);
 
 /* Begins the operations that are needed now.  Call it last in a loop iteration:
    no command may be added until the kernel has read the buffer of commands,
-   because that would move it. */
+   because a new command may move the buffer. */
 void ring_redis_begin(struct ring_redis *redis);
 
-/* Handles a completion of one of its operations. */
+/* Handles the completion of an operation for Redis. */
 void ring_redis_completed(struct ring_redis *redis,
                           const struct io_uring_cqe *cqe);
 

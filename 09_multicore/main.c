@@ -12,44 +12,43 @@
  *     E --------+                        +----------------------+
  *                                          parent: waits until one ends
  *
- * Who waits, and where?  Each worker in epoll_wait(), for its own clients, its
- * own connection to Redis, and the listening socket that all workers share.
+ * Who waits, and where?  Each worker waits in epoll_wait(), for its own
+ * clients, its own connection to Redis, and the listening socket that all
+ * workers share.
  *
  * Where does a half-done request live?  In its `struct event_conn`, on the heap
  * of one worker.  A connection stays with the worker that has accepted it: no
- * other can take it over, however busy that worker is.
+ * other worker can take it over, even if that worker is busy.
  *
- * What does it cost?  For each core a process, which takes 80 KB of its own
- * while it has no client, and a connection to Redis.  A request costs as much
- * CPU time as in 07, or a little more, because two loops get fewer events from
- * each system call than one loop would.
+ * What does it cost?  Each core has a process and a connection to Redis.  While
+ * a process has no client, it needs 80 KB of its own memory.  A request costs
+ * as much CPU time as in 07, or a little more, because two loops get fewer
+ * events from each system call than one loop would.
  *
  * What happens at the limit?  Each worker has as many descriptors as 07, and
  * its part of the memory.  A handler that computes delays only the clients of
  * its worker.  If a worker crashes, only its clients are affected, and the
  * parent forks another.
  *
- * Why processes, and not threads?  Because a crash then ends only one, and
- * because they share only counters, so the loop of 07 needs no lock.  Speed
- * makes no difference: on two cores a version with threads took about the same
- * CPU time per request.
+ * Why processes, and not threads?  A crash ends only one process.  Processes
+ * share only counters, so the loop of 07 needs no lock.  Speed is no reason: on
+ * two cores a version with threads took about the same CPU time per request.
  *
  * Which worker gets a connection?  The kernel gives it to the first worker in
  * its list that sleeps in epoll_wait(), so no connection stays in the backlog
  * while a worker sleeps.  But on a quiet server that is always the same worker.
- * If all its connections are kept and then become busy, one core does all the
- * work.  With --listener-each every worker has a socket and a backlog of its
- * own (SO_REUSEPORT).  The kernel chooses by a hash of the client's address and
- * port.  So the workers get equal shares, and a connection may wait for a busy
- * one.
+ * If the connections of this worker are kept and then become busy, one core
+ * does all the work.  With --listener-each every worker has a socket and a
+ * backlog of its own (SO_REUSEPORT).  The kernel chooses by a hash of the
+ * client's address and port.  So the workers get about equal shares, but a
+ * connection may wait for a busy worker while another worker sleeps.
  *
- * What to try: both kinds of listener, with a worker that is stopped for a
- * second.  The commands, and what to expect:
- * docs/tutorial/book/13-multicore.md.
+ * What to try: stop a worker for a second, with each kind of listener.  The
+ * commands and the results are in docs/tutorial/book/13-multicore.md.
  *
  * To see it: `strace -f -e trace=/epoll,accept4 ./multicore --workers 2`: each
- * worker adds the listening socket to its own set, EPOLL_CTL_ADD with
- * EPOLLEXCLUSIVE; for one client only one of them returns from epoll_wait.
+ * worker adds the listening socket to its own set (EPOLL_CTL_ADD with
+ * EPOLLEXCLUSIVE).  For one client only one worker returns from epoll_wait.
  */
 #include "config.h"
 #include "net/children.h"
@@ -78,7 +77,8 @@ struct loop {
     int set; /* the epoll descriptor: the kernel's set of watched descriptors */
 };
 
-/* Called after the fork: a shared set would report events to any process. */
+/* Creates the set after the fork, because a set from before the fork would be
+   shared by all workers. */
 static bool loop_init(struct loop *loop) {
     loop->set = epoll_create1(EPOLL_CLOEXEC);
     if (loop->set < 0)
@@ -86,9 +86,9 @@ static bool loop_init(struct loop *loop) {
     return loop->set >= 0;
 }
 
-/* EPOLLEXCLUSIVE (since Linux 4.5): of all loops that sleep on the shared
-   listening socket, a connection wakes one.  Without it each connection wakes
-   all of them, and all but one find nothing to accept. */
+/* EPOLLEXCLUSIVE (since Linux 4.5): a connection wakes only one of the loops
+   that sleep on the shared listening socket.  Without this flag it wakes all of
+   them, and all except one find nothing to accept. */
 static bool watch(void *context, struct event_source *source,
                   unsigned interest) {
     struct loop *loop = context;
@@ -104,7 +104,7 @@ static bool watch(void *context, struct event_source *source,
     return epoll_ctl(loop->set, change, source->descriptor, &event) == 0;
 }
 
-/* Sleeps until a descriptor is ready, and serves all that are. */
+/* Sleeps until a descriptor is ready, and serves all ready descriptors. */
 static void run_round(struct loop *loop, struct evented *evented) {
     struct epoll_event events[EVENTS_AT_ONCE];
     int count = epoll_wait(loop->set, events, EVENTS_AT_ONCE,
@@ -142,9 +142,9 @@ static bool start_worker(struct server *server) {
     children_exit(&workers, number);
 }
 
-/* Forks workers in place of those that have ended (after a crash), and waits
-   for the next.  The pause limits the rate of forks if each worker dies at
-   once.  A failed fork is logged and retried. */
+/* Forks workers to replace workers that have ended (after a crash), and waits
+   until the next worker ends.  The pause limits the rate of forks if each
+   worker crashes at once.  A failed fork is logged and retried. */
 static void replace_workers(struct server *server) {
     size_t number;
 
@@ -167,12 +167,13 @@ int main(int argc, char **argv) {
 
     server_ready(&server);
     while (!children_are_complete(&workers))
-        if (!start_worker(&server)) /* the forked ones end with the parent */
+        if (!start_worker(&server)) /* the others end with the parent */
             server_fatal("cannot fork worker %zu (%s); give fewer --workers",
                          *workers.alive + 1, strerror(errno));
 
-    /* Ctrl-C signals all processes of the group.  If all workers have ended
-       while clients are in the backlog, the parent forks new ones for them. */
+    /* Ctrl-C sends a signal to all processes of the group.  If all workers have
+       ended while clients are in the backlog, the parent forks new workers for
+       these clients. */
     while (server_keep_accepting())
         replace_workers(&server);
 

@@ -8,14 +8,14 @@
  * __wrap_recv, which is here.  Here __real_recv is the recv of the C library
  * (ld(1)).  10_coroutines/ldflags has the list.
  *
- * Each function makes the call so that it does not sleep.  If the call would
- * have to sleep, the coroutine waits, and the function repeats the call.  Its
- * time limit is that of the socket, which the kernel would apply (SO_RCVTIMEO,
- * SO_SNDTIMEO).
+ * Each function makes the call in a way that cannot sleep.  If the call would
+ * have to sleep, the coroutine waits, and the function repeats the call.  The
+ * time limit of the wait is the socket's timeout, as in the kernel
+ * (SO_RCVTIMEO, SO_SNDTIMEO).
  *
- * (A language with coroutines of its own has this in its library: in Go,
- * Conn.Read.  There the compiler also makes stacks grow, and a timer
- * preempts a function that computes for long.)
+ * (In a language with coroutines the library does this: Conn.Read in Go.  Go's
+ * compiler also makes stacks grow, and a timer interrupts a function that
+ * computes for a long time.)
  */
 #include "coroutine.h"
 #include "limits.h"
@@ -28,7 +28,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-/* The C library's call, and the one in its place, as the linker names them. */
+/* The linker's names for the C library's call and for its replacement. */
 #define WRAPPED(result, name, ...)                                             \
     result __real_##name(__VA_ARGS__);                                         \
     result __wrap_##name(__VA_ARGS__)
@@ -57,12 +57,13 @@ ssize_t WRAP_SENDFILE(int socket, int file, off_t *offset, size_t count);
 struct attempt {
     int descriptor;
     uint32_t events;  /* that it waits for */
-    bool last;        /* it is not made again */
+    bool last;        /* it is not repeated */
     int64_t deadline; /* 0: it has not waited yet */
 };
 
-/* After a call has failed: returns true if it must be made again.  Returns
-   false with the errno that a call that sleeps would have. */
+/* Waits, if the failed call would have slept.  Returns true if the call must be
+   made again; otherwise false, with the errno that a sleeping call would
+   set. */
 static bool wait_and_retry(struct attempt *attempt) {
     const struct timeouts *timeouts;
 
@@ -91,8 +92,8 @@ static bool wait_and_retry(struct attempt *attempt) {
     return false;
 }
 
-/* An attempt to send never waits while the kernel has buffer space.  So it
-   yields to other coroutines after SENDS_AT_ONCE calls. */
+/* A coroutine that sends does not wait while the kernel has buffer space.  So
+   it lets the other coroutines run after SENDS_AT_ONCE calls. */
 static struct attempt attempt_to_send(int socket, int flags) {
     bool last = !coroutines_run() || (flags & MSG_DONTWAIT) != 0;
 
@@ -122,7 +123,7 @@ int __wrap_accept4(int listener, struct sockaddr *address, socklen_t *length,
     int client;
 
     coroutine_yield_after(ACCEPTS_AT_ONCE);
-    /* sendfile(2) has no MSG_DONTWAIT, so clients' sockets do not block. */
+    /* sendfile(2) has no MSG_DONTWAIT, so clients' sockets are non-blocking. */
     do
         client =
             __real_accept4(listener, address, length, flags | SOCK_NONBLOCK);
@@ -191,8 +192,9 @@ int __wrap_poll(struct pollfd *entries, nfds_t count, int timeout) {
     return -1;
 }
 
-/* Stores the timeouts here, because the kernel's have no effect on sockets that
-   do not sleep.  The listener's are set before there are coroutines. */
+/* Stores the timeouts in the process, because the kernel's timeouts have no
+   effect on calls that do not sleep.  The listener's timeouts are set before
+   coroutines_begin(). */
 int __wrap_setsockopt(int socket, int level, int option, const void *value,
                       socklen_t length) {
     const struct timeval *time = value;

@@ -18,19 +18,20 @@
 #include <unistd.h>
 #include <utlist.h>
 
-/* Stored at the upper end of its own stack, in the page that is used first. */
+/* A coroutine is stored at the upper end of its own stack, in the page that is
+   used first. */
 struct coroutine {
     struct stack stack;
-    struct coroutine *resumer; /* it runs next when this one waits */
-    void (*function)(void *);  /* NULL: end, the stack will be unmapped */
+    struct coroutine *resumer; /* runs next when this one waits */
+    void (*function)(void *);  /* NULL: run() ends; the stack is unmapped */
     void *argument;
     unsigned calls;    /* in this turn */
     const void *frame; /* of the function that waits */
     enum woken woken;
     bool waits;
-    int descriptor; /* it waits for this one; -1: for none */
+    int descriptor; /* for which it waits; -1: none */
     int64_t deadline;
-    size_t place; /* in the heap, from 1; 0: it waits without a deadline */
+    size_t place; /* in the heap, from 1; 0: not in the heap */
     struct coroutine *prev, *next;
 };
 
@@ -50,7 +51,7 @@ static struct {
     bool main_awaits_end;  /* the end of another coroutine */
     struct coroutine *current;
     struct watched *watched; /* by descriptor; grows */
-    size_t known;            /* its length */
+    size_t known;            /* the length of `watched` */
     struct coroutine *ready; /* run in the next loop iteration */
     /* All coroutines that wait with a deadline: a binary heap, in which the
        earliest deadline is first. */
@@ -74,7 +75,8 @@ static void put(struct coroutine *coroutine, size_t place) {
     coroutine->place = place;
 }
 
-/* Moves the parents one level down, as long as their deadlines are later. */
+/* Puts the coroutine at `place` or above.  Each parent that has a later
+   deadline moves one level down. */
 static void sift_up(struct coroutine *coroutine, size_t place) {
     while (place > 1 && loop.heap[place / 2]->deadline > coroutine->deadline) {
         put(loop.heap[place / 2], place);
@@ -83,7 +85,8 @@ static void sift_up(struct coroutine *coroutine, size_t place) {
     put(coroutine, place);
 }
 
-/* Moves the earlier of two children one level up, as long as it is earlier. */
+/* Puts the coroutine at `place` or below.  While a child has an earlier
+   deadline, the earlier of the two children moves one level up. */
 static void sift_down(struct coroutine *coroutine, size_t place) {
     struct coroutine **heap = loop.heap;
     size_t child;
@@ -104,7 +107,8 @@ static void heap_add(struct coroutine *coroutine) {
     sift_up(coroutine, ++loop.waiting);
 }
 
-/* The last coroutine takes the free place, and moves to where it belongs. */
+/* The last coroutine of the heap takes the free place, and moves up or down
+   from there. */
 static void heap_remove(struct coroutine *coroutine) {
     struct coroutine *last = loop.heap[loop.waiting--];
     size_t place = coroutine->place;
@@ -155,20 +159,20 @@ static void resume(struct coroutine *coroutine) {
 
     coroutine->resumer = self;
     coroutine->calls = 0;
-    loop.turns++; /* a turn counts as an exchange */
+    loop.turns++; /* memory_trim() counts turns like exchanges */
     loop.current = coroutine;
     stack_switch(&self->stack, &coroutine->stack, false);
 }
 
 static void run_iteration(void);
 
-/* Lets others run; returns when this coroutine has its next turn. */
+/* Lets other coroutines run; returns when this coroutine has its next turn. */
 static void give_turn(void) {
     struct coroutine *self = loop.current;
 
     self->frame = __builtin_frame_address(0);
     if (self == &loop.main) {
-        self->resumer = NULL; /* until it has its turn */
+        self->resumer = NULL; /* run_ready() sets it for the next turn */
         while (self->resumer == NULL)
             run_iteration();
         self->calls = 0;
@@ -197,14 +201,14 @@ static void wake(struct coroutine *coroutine, enum woken woken) {
 }
 
 /*
- * The descriptor enters the set at the first wait for it, for both directions,
- * and stays there.  That is one system call for each connection.  So it has to
- * be edge-triggered: a level-triggered descriptor would be reported in each
+ * A descriptor enters the epoll set at the first wait, for both directions, and
+ * stays there: one system call for each connection.  So the descriptor has to
+ * be edge-triggered.  A level-triggered descriptor would be reported in each
  * loop iteration while no coroutine waits for it.  The kernel reports each
- * arrival once; if no coroutine waits, it is noted.  No arrival can be missed:
- * a call is tried before the wait, unless the last one has emptied the socket
- * and nothing was reported since.  EPOLLRDHUP reports the end of the stream,
- * which may come with the last bytes.
+ * arrival once; if no coroutine waits, the event is only noted.  No arrival can
+ * be missed: a call is tried before the wait, unless the last call has emptied
+ * the socket and no event was reported since then.  EPOLLRDHUP reports the end
+ * of the stream, which may come with the last bytes.
  */
 bool coroutine_watch(int descriptor) {
     struct watched *watched = find_watched(descriptor);
@@ -258,8 +262,8 @@ void coroutine_resume(struct coroutine *coroutine) {
     resume(coroutine);
 }
 
-/* The stack grows down: the functions that the suspended function has called
-   are below its variable, its callers above. */
+/* The stack grows down.  Below the variable are the functions that the
+   suspended function has called, and above the variable are its callers. */
 void coroutine_prefetch(const void *variable) {
     enum { CACHE_LINE = 64, BELOW = 2 * CACHE_LINE, ABOVE = 10 * CACHE_LINE };
 
@@ -276,7 +280,7 @@ void coroutine_yield_after(unsigned calls) {
 
 /* ---- The event loop ---- */
 
-/* Returns how long the loop may sleep, in milliseconds. */
+/* Returns how long the loop may sleep, in milliseconds; -1: without limit. */
 static int time_to_sleep(int64_t earliest) {
     int64_t now = clock_milliseconds();
 
@@ -295,8 +299,9 @@ static void wake_late(int64_t now) {
         wake(loop.heap[1], WOKEN_TIMEOUT);
 }
 
-/* Wakes all that wait with a deadline, repeatedly, so that they see that the
-   server stops.  04 and 05 pass the signal on to each thread instead. */
+/* Wakes all coroutines that wait with a deadline, so that they see that the
+   server stops.  The loop repeats this every WAKE_DELAY milliseconds.  04 and
+   05 pass the signal on to each thread instead. */
 static void wake_all(int64_t now) {
     loop.wake_at = now + WAKE_DELAY;
     while (loop.waiting > 0)
@@ -345,7 +350,8 @@ static void run_iteration(void) {
 
 /* ---- Stacks ---- */
 
-/* The first function on each stack: it runs one function after another. */
+/* begin() calls run() on each new stack.  run() calls the function of each
+   coroutine that gets this stack, one after another. */
 static void run(void) {
     struct coroutine *self = loop.current;
 
@@ -392,7 +398,8 @@ static struct coroutine *take_unused(void) {
     return coroutine;
 }
 
-/* The sanitizers need a last switch away from the stack: run() makes it. */
+/* The sanitizers need a last switch away from the stack: run() makes this
+   switch. */
 static void unmap_stack(struct coroutine *coroutine) {
     char *memory = coroutine->stack.bottom - COROUTINE_GUARD;
 
@@ -402,9 +409,9 @@ static void unmap_stack(struct coroutine *coroutine) {
     munmap(memory, COROUTINE_GUARD + COROUTINE_STACK);
 }
 
-/* Unmaps half of the unused stacks, but not the only one, which
-   coroutine_reserve() promises.  The number at once is limited, because clients
-   wait meanwhile. */
+/* Unmaps half of the unused stacks.  It keeps the last one, which
+   coroutine_reserve() may have promised.  The number for each call is limited,
+   because clients wait meanwhile. */
 static void unmap_unused(int64_t now) {
     if (now < loop.unmap_at)
         return;

@@ -24,27 +24,28 @@
  *
  * What does it cost?  A switch is 15 instructions on x86-64, and no system
  * call.  An idle connection keeps its stack: 64 KB of addresses, of which the
- * first page (4 KB) is used, or five after /sorted.  The commands of all
+ * first page (4 KB) is used, or five pages after /sorted.  The commands of all
  * coroutines go over one connection to Redis (redis.c), as in 07.
  *
  * What happens at the limit?  COROUTINES_LIMIT, the descriptors and the memory
  * for stacks limit the connections.  At the limit the accept loop waits until a
- * client leaves; the rest wait in the backlog.  A new connection that has sent
- * nothing stays for REQUEST_TIMEOUT, as in 07; 04 closes it earlier, because it
- * occupies a thread.  The server uses only one core, and a coroutine that
- * computes delays all others, as in 07.  (Go interrupts it by a timer, and has
- * several loops.)  A stack cannot grow.  If it overflows, the guard below it
- * ends the process, and all connections.
+ * client leaves; further clients wait in the backlog.  A new connection that
+ * has sent nothing stays for REQUEST_TIMEOUT, as in 07; 04 closes such a
+ * connection earlier, because it occupies a thread.  The server uses only one
+ * core, and a coroutine that computes delays all others, as in 07.  (Go
+ * interrupts such code by a timer, and has several loops.)  A stack cannot
+ * grow.  If a stack overflows, the guard below it ends the process and all its
+ * connections.
  *
- * What to try: many half-done requests, and the threads and the memory that
- * they take, here, in 04 and in 07.  The commands, and what to expect:
+ * What to try: many half-done requests.  Compare the threads and the memory
+ * that they need here, in 04 and in 07.  The commands and the results are in
  * docs/tutorial/book/14-coroutines.md.
  *
- * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak
- * redis_pool_call' -ex continue -ex 'break switch_pointers' -ex continue -ex
- * backtrace`, and then `curl localhost:8000/guestbook`: a connection that waits
- * for Redis.  The list goes from the switch through redis_pool_call() and
- * blocking_serve(), as in 05, to begin(), where its own stack ends.
+ * To see it: `gdb -p $(pgrep -x coroutines) -batch -ex 'tbreak redis_pool_call'
+ * -ex continue -ex 'break switch_pointers' -ex continue -ex backtrace`, and
+ * then `curl localhost:8000/guestbook`.  gdb lists the functions of a
+ * connection that waits for Redis: from the switch through redis_pool_call()
+ * and blocking_serve(), as in 05, to begin(), the first function on this stack.
  */
 #include "coroutine.h"
 #include "limits.h"
@@ -61,26 +62,27 @@ static const struct architecture architecture = {
 };
 
 static struct server server;
-/* All coroutines share it: no code waits between setting and using its time. */
+/* All coroutines share the worker: no code waits between setting its time and
+   using it. */
 static struct worker worker;
 static size_t room; /* connections at once */
 
-/* When all slots are taken, a client may be waiting in the backlog. */
+/* Returns true if all slots are taken: a client may be in the backlog. */
 static bool others_wait(const struct worker *one) {
     (void)one;
     return coroutines_alive() >= room;
 }
 
-/* The main function of a coroutine.  The accept loop's variable is copied,
-   because the next client will be in it. */
+/* The main function of a coroutine.  It copies the accept loop's variable,
+   because the loop stores the next client there. */
 static void serve(void *context) {
     const struct client client = *(const struct client *)context;
 
     blocking_serve(&worker, &client);
 }
 
-/* Returns true if one more client may be accepted.  Its stack is allocated
-   first: a client for which there is no memory waits in the backlog. */
+/* Returns true if one more client may be accepted.  The client's stack is
+   allocated first: if there is no memory, the client waits in the backlog. */
 static bool has_room(void) {
     if (coroutines_alive() >= room) {
         coroutines_wait_for_end();
@@ -89,12 +91,12 @@ static bool has_room(void) {
     if (coroutine_reserve())
         return true;
     shortage_report("memory");
-    poll(NULL, 0, RETRY_DELAY); /* some client will end meanwhile */
+    poll(NULL, 0, RETRY_DELAY); /* a client may leave meanwhile */
     return false;
 }
 
-/* Reserves a second descriptor, for a file, for CHILDREN_LIMIT connections: as
-   many as 04 serves at once. */
+/* Returns the largest number of connections.  CHILDREN_LIMIT of them, as many
+   as 04 serves at once, have a second descriptor reserved, for a file. */
 static size_t room_for_clients(void) {
     size_t most = limit_by_descriptors(CHILDREN_LIMIT, 1);
 
@@ -118,7 +120,8 @@ int main(int argc, char **argv) {
     coroutines_begin(room, &worker.cached_time);
 
     server_ready(&server);
-    /* As in 04.  While blocking_accept() waits, the event loop runs. */
+    /* The accept loop of 04.  While blocking_accept() waits, the event loop
+       runs. */
     while (server_keep_accepting())
         if (has_room() && blocking_accept(&server, &client))
             coroutine_start(serve, &client);

@@ -2,9 +2,9 @@
 /*
  * One connection to Redis for all coroutines, as in 07.
  *
- * An exchange calls redis_pool_call() and gets its reply: its code is that of
- * 01 to 05.  Below this call the commands of all coroutines are collected and
- * leave together ("automatic pipelining"), right before the loop waits:
+ * An exchange calls redis_pool_call() and gets the reply, as in 01 to 05.  The
+ * call collects the commands of all coroutines.  The loop sends them together
+ * right before it waits ("automatic pipelining"):
  *
  *     A: redis_pool_call() ---+                                 +---> A
  *                             +-> one send() --- Redis --- recv()
@@ -24,9 +24,9 @@
 #include "process/clock.h"
 #include "process/stop.h"
 
-/* A coroutine that waits for a reply; on its stack. */
+/* A coroutine that waits for a reply.  Stored on the coroutine's stack. */
 struct waiter {
-    struct redis_waiter in_queue; /* first: a pointer to it is one to this */
+    struct redis_waiter in_queue; /* first, so pointers can be cast */
     struct coroutine *coroutine;
     struct resp_reply *reply;
     enum { WAITER_WAITS, WAITER_REPLIED, WAITER_FAILED } state;
@@ -34,12 +34,13 @@ struct waiter {
 
 static struct redis_pipeline pipeline;
 
-/* The driver only passes its address on. */
+/* The driver only passes on the address of this structure. */
 static struct redis_client handle;
 
-/* Gives each reply that has arrived to its coroutine, or no reply if Redis has
-   failed, and runs the coroutine until it waits again.  The coroutine runs at
-   once, because a reply is valid only until the next one is taken. */
+/* Gives each reply that has arrived to its coroutine, and runs the coroutine
+   until it waits again.  If Redis has failed, the coroutine gets no reply.  The
+   coroutine runs at once, because a reply is valid only until the next reply is
+   taken. */
 static void give_replies(int64_t now) {
     struct waiter *waiter;
     struct resp_reply reply;
@@ -55,8 +56,8 @@ static void give_replies(int64_t now) {
     }
 }
 
-/* Receives all that is there: an edge-triggered descriptor is not reported
-   again for the rest. */
+/* Receives all bytes that are there: if some were left, an edge-triggered
+   descriptor would not be reported again. */
 static void receive_replies(int64_t now) {
     while (redis_pipeline_fill(&pipeline, MSG_DONTWAIT, now)) {
         give_replies(now);
@@ -65,8 +66,10 @@ static void receive_replies(int64_t now) {
     }
 }
 
-/* The service of the loop.  After the deadline it receives once more: after a
-   suspension a reply may be there that the kernel has not reported yet. */
+/* The service of the loop: the loop calls it before each epoll_wait(), to
+   receive replies and to send commands.  After the deadline it receives once
+   more: after a suspension (SIGSTOP) a reply may be there that epoll_wait() has
+   not reported yet. */
 static int64_t serve_redis(void) {
     int64_t now = clock_milliseconds();
 
@@ -79,7 +82,7 @@ static int64_t serve_redis(void) {
     redis_pipeline_flush(&pipeline, MSG_DONTWAIT, clock_milliseconds());
     if (pipeline.failing != NULL) {
         give_replies(now);
-        return now; /* they may have asked again */
+        return now; /* they may have new commands */
     }
     if (pipeline.source.descriptor >= 0 &&
         !coroutine_watch(pipeline.source.descriptor))
@@ -135,9 +138,9 @@ void redis_client_close(struct redis_client *client) {
     redis_pipeline_close(&pipeline);
 }
 
-/* The loop resumes coroutines before it calls serve_redis(): Redis may have
-   closed the connection.  If it has sent something that was not requested,
-   redis_pipeline_append() closes the connection. */
+/* serve_redis() has not read yet what the last epoll_wait() has reported: Redis
+   may have closed the connection.  If Redis has sent bytes that were not
+   requested, redis_pipeline_append() closes the connection. */
 void redis_client_check_before_use(struct redis_client *client) {
     (void)client;
     if (pipeline.due == 0 && coroutine_may_receive(pipeline.source.descriptor))

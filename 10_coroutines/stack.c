@@ -34,7 +34,7 @@ static void before_switch(struct stack *from, struct stack *to) {
                                    to->bottom, to->size);
 }
 
-/* The sanitizer knows where the main program's stack is; we do not. */
+/* Only the sanitizer knows where the main program's stack is. */
 static void after_switch(const struct stack *stack) {
     const void *bottom;
     size_t size;
@@ -44,7 +44,8 @@ static void after_switch(const struct stack *stack) {
     origin->size = size;
 }
 
-/* Functions that never returned have left marks around their variables. */
+/* Removes the sanitizer's marks around the variables of functions that never
+   returned. */
 void stack_free(struct stack *stack) {
     __asan_unpoison_memory_region(stack->bottom, stack->size);
 }
@@ -104,8 +105,9 @@ static void switch_stacks(struct stack *from, struct stack *to) {
 
 #else
 
-/* Saves the registers on this stack and its pointer in *from; then takes the
-   pointer `to`, and from there the registers of the other stack. */
+/* Saves the registers on the current stack, and the stack pointer in *from.
+   Then sets the stack pointer to `to`, and restores the registers from that
+   stack. */
 void switch_pointers(void **from, void *to);
 
 #if defined __x86_64__
@@ -133,9 +135,9 @@ __asm__(".text\n"
         "    ret\n"
         ".size switch_pointers, . - switch_pointers\n");
 
-/* From the top: a return address of 0, which ends a debugger's list of
-   functions, the address for `ret`, the registers.  At the start of a function
-   the stack pointer is 8 bytes below a multiple of 16. */
+/* A new stack has, from the top: a return address of 0, which ends a debugger's
+   list of functions; the address for `ret`; the registers.  At the start of a
+   function the stack pointer is 8 bytes below a multiple of 16. */
 enum { FRAME = 8, START = 6, RETURN = 7 };
 
 #elif defined __aarch64__
@@ -172,7 +174,7 @@ __asm__(".text\n"
         "    ret\n"
         ".size switch_pointers, . - switch_pointers\n");
 
-/* The address to start at is in the place of x30; the 0 in that of x29 ends a
+/* The start address is in the place of x30.  A 0 in the place of x29 ends a
    debugger's list of functions. */
 enum { FRAME = 20, START = 1, RETURN = 0 };
 

@@ -11,14 +11,14 @@
  *
  * The compiler expects that a called function preserves only some registers
  * (callee-saved registers).  So only these are saved: 6 on x86-64, 20 on
- * AArch64.  A few more instructions would save the control words for
- * floating-point numbers, which this program never changes.
+ * AArch64.  The control words for floating-point numbers are not saved, because
+ * this program never changes them.
  *
  *     x86-64, AArch64             15 instructions, or 24 on AArch64
  *     others, -DPORTABLE_SWITCH   swapcontext(3), which also makes a system
- *                                 call each time, to restore blocked signals
+ *                                 call each time, to set the blocked signals
  *
- * All of this is for one thread.
+ * Only one thread may use these functions.
  */
 #ifndef COROUTINES_STACK_H
 #define COROUTINES_STACK_H
@@ -43,23 +43,25 @@ struct stack {
     void *pointer; /* the stack pointer, while another stack is in use */
 #endif
 #ifdef SANITIZED
-    void *fiber;       /* the sanitizers' notes about this stack */
+    void *fiber;       /* the sanitizer's data about this stack */
     bool left_forever; /* it will not run again */
 #endif
 };
 
 /* Prepares a new stack in that memory: the first switch to it calls the
    function, which must never return.  The stack of the main program needs no
-   preparation: a structure that is all zero is filled in by the first switch
-   away from it. */
+   preparation: pass a structure that is all zero; the first switch away from
+   this stack fills it in. */
 void stack_prepare(struct stack *stack, char *bottom, size_t size,
                    void (*function)(void));
 
-/* Continues where the other stack was left.  Returns when another call switches
-   back to this one; if `last`, never. */
+/* Suspends the stack `from` and continues where `to` was suspended.  Returns
+   when another call switches back to `from`; if `last` is true, it never
+   returns. */
 void stack_switch(struct stack *from, struct stack *to, bool last);
 
-/* After its last switch, before its memory is unmapped or prepared again. */
+/* Call it after the last switch away from the stack, before its memory is
+   unmapped or prepared again. */
 void stack_free(struct stack *stack);
 
 #endif

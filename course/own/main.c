@@ -40,15 +40,15 @@
 #include <unistd.h>
 
 /* .calls lists the system calls that your architecture needs.  After
-   server_ready() all others fail, and their numbers are printed on standard
-   error.  Stage 4 begins here.  For threads add THREADED_CALLS and
+   server_ready() all other system calls fail, and their numbers are printed on
+   standard error.  Stage 4 begins here.  For threads add THREADED_CALLS and
    THREAD_CREATING_CALLS, for children FORKING_CALLS, for epoll
    CALL(epoll_wait), CALL(epoll_ctl).
 
    A server with a fixed number of workers adds .has_workers = true.  The option
    --workers then sets server.options.workers, and server.counters has one
-   element for each worker.  Without it server.options.workers is 1, and
-   server.counters has one element. */
+   element for each worker.  Without .has_workers, server.options.workers is 1,
+   and server.counters has one element. */
 static const struct architecture architecture = {
     .name = "NAME",
     .summary = "a server of your own",
@@ -74,7 +74,7 @@ struct blocking_conn {
  *   - cached_time_set(&conn->cached_time, time(NULL)) gives the application
  *     the time;
  *   - connection_received(&conn->connection, (size_t)count) reports the
- *     bytes received (0: the client sends no more).  It sets the next need.
+ *     bytes received (0: the client sends no more), and sets the next need.
  *
  * If recv fails, call connection_abandon().  EINTR (a signal arrived) and
  * EAGAIN (no bytes are there) are no failures: the need stays NEED_RECEIVE.
@@ -82,9 +82,9 @@ struct blocking_conn {
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
  * connection_timed_out().  connection_timeout() returns the kind of limit,
  * timeout_milliseconds() its milliseconds, and options_time() shortens it for
- * tests (--time-scale).  It limits the whole request, and not each call.  So
- * note when this limit began (clock_milliseconds()); otherwise a client that
- * sends a byte from time to time blocks the server forever.
+ * tests (--time-scale).  This limit is for the whole request, not for each
+ * call.  So note when this limit began (clock_milliseconds()); otherwise a
+ * client that sends a byte from time to time blocks the server forever.
  */
 static void receive(struct blocking_conn *conn) {
     connection_abandon(&conn->connection);
@@ -116,9 +116,9 @@ static void send_some(struct blocking_conn *conn) {
  * connection (redis_pool_return) in every case.  Three things can fail: no
  * connection is available (NULL), the call fails, or the reply has the wrong
  * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
- * gets 503, as it does now.  An unexpected reply would go to the next command:
- * `ask_once` in net/blocking.c closes such a connection, `ask_redis` checks for
- * one before a remark is stored.
+ * gets 503, as it does now.  The reply to another command may come.  So
+ * `ask_once` in net/blocking.c closes a connection after a reply of the wrong
+ * type, and `ask_redis` checks a connection before a remark is stored.
  */
 static void ask_redis(struct blocking_conn *conn) {
     connection_replied(&conn->connection, NULL);
@@ -166,17 +166,17 @@ static void serve(struct blocking_conn *conn) {
 /*
  * Stage 4: while one client is served, all others wait.  What should serve
  * them: a child, a thread, a pool of either, or an event loop (net/evented.h,
- * which needs no receive() and send_some())?  Add its system calls above.  Give
- * each child or thread a `struct client` of its own, not the address of this
- * one.  Handle the errors of fork and pthread_create at a limit: clients then
- * wait, and the server goes on.  Leave no resources behind: wait for each
- * child, join or detach each thread, close the client in the parent after
- * fork().
+ * which needs no receive() and send_some())?  Add the system calls that you
+ * need to .calls.  Give each child or thread its own `struct client`, not the
+ * address of the variable in main().  Handle the errors of fork and
+ * pthread_create at a limit: clients then wait, and the server goes on.  Leave
+ * no resources behind: wait for each child, join or detach each thread, close
+ * the client's socket in the parent after fork().
  *
- * Stage 5: after the loop wait for the children or threads before you free
- * what they use.  Wake those that sleep, so that they test
- * server_is_stopping().  They must leave an idle client (connection_is_idle)
- * at once, unless its request is there already, and any other client when
+ * Stage 5: after the loop wait for the children or threads before you free what
+ * they use.  Wake the children or threads that sleep, so that they test
+ * server_is_stopping().  They must leave an idle client (connection_is_idle) at
+ * once, unless its request is there already, and any other client when
  * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
  * children (net/children.h).
  */

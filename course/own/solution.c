@@ -59,8 +59,9 @@ static int64_t time_left(struct blocking_conn *conn) {
     return conn->since + whole - clock_milliseconds();
 }
 
-/* Sleeps until the client is ready, at most LOOK at a time.  Returns false if
-   its time is over, or if the server stops and the client is idle. */
+/* Sleeps until the client is ready, at most LOOK milliseconds at a time.
+   Returns false if the client's time is over, or if the server stops and the
+   client is idle. */
 static bool wait_for(struct blocking_conn *conn, short event) {
     struct pollfd client = {.fd = conn->client->socket, .events = event};
 
@@ -191,7 +192,7 @@ static struct queue {
            .filled = PTHREAD_COND_INITIALIZER,
            .has_room = PTHREAD_COND_INITIALIZER};
 
-/* Does a client wait for a thread? */
+/* Returns true if a client waits for a thread. */
 static bool others_wait(void) {
     pthread_mutex_lock(&queue.lock);
     bool wait = queue.count > 0;
@@ -209,7 +210,7 @@ static void queue_put(const struct client *client) {
     pthread_cond_signal(&queue.filled);
 }
 
-/* Returns false if the queue is closed, and no client is left. */
+/* Returns false if the queue is closed and empty. */
 static bool queue_take(struct client *client) {
     pthread_mutex_lock(&queue.lock);
     while (queue.count == 0 && !queue.closed)

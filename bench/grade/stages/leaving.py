@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Leaks after clients have left, and the server with more clients than it may have processes,
-threads or descriptors."""
+"""Checks for leaks after clients have left, and checks with more clients than the server may have
+processes, threads or descriptors."""
 
 import math
 import time
@@ -62,18 +62,20 @@ EACH_WORKER = 4
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
-"""OF_EACH_KIND requests of each kind on one connection, and ALONE on new connections, a round."""
+"""Each round has OF_EACH_KIND requests of each kind on one connection, and then ALONE times a few
+clients with new connections."""
 LEAK_BYTES = 4096
 """Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
 each of its threads has served some clients."""
 QUIET_SECONDS = 0.5
 OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
-"""More than a second: Redis is tried again every 250 ms (REDIS_RETRY)."""
+"""The number of pages, and the pause after each. Together the pauses take a second; the server
+tries Redis again every 250 ms (REDIS_RETRY)."""
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
 ACCEPTED_IN = 1.0
-"""The time in seconds for a server to accept the crowd, or as many as it can."""
+"""The time in seconds for a server to accept the crowd, or as many clients as it can."""
 FEW_DESCRIPTORS, MORE = Limits(descriptors=100), 140
 """The allowed descriptors, and the number of clients."""
 ACCEPTS = 150
@@ -146,7 +148,8 @@ def left_open(scene: Scene) -> None:
 
 def unsent_files(scene: Scene) -> None:
     """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
-    the files stay open. On one connection, while the server keeps it: they reach one process."""
+    the files stay open. While the server keeps one connection, all requests use it: they reach one
+    process."""
     fields = {"HEAD": (), "GET": ("If-None-Match: *",), "GET ": ("Range: bytes=900000-",)}
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
@@ -234,7 +237,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
             f"{rounds}; before the last round the server had {before} processes and threads, now "
             f"it has {scene.tasks()}",
         )
-    # Each thread has a stack and its guard page; the threads' heaps are fewer.
+    # Each thread has mappings for its stack and a guard page; there are fewer heaps.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         return Failed(
             "not-joined",
@@ -287,7 +290,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
     path = scene.site.first
-    # On one connection, while the server keeps it: they reach one process, whose leaks add up.
+    # While the server keeps one connection, all use it: the leaks of one process add up.
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
         ("HEAD", request("HEAD", path)),
@@ -321,7 +324,8 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
 
 
 def limit(scene: Scene) -> None:
-    """More clients at once than processes and threads are allowed: all are served in the end."""
+    """More clients come at once than processes and threads are allowed: all are served in the
+    end."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
@@ -338,7 +342,7 @@ def limit(scene: Scene) -> None:
             return "dropped"
 
     with scene.clients(CROWD, data[:-2]) as clients:
-        # Wait until all are accepted: later ones would find free threads and processes.
+        # Wait until all are accepted: later clients would find free threads and processes.
         busy, begun = scene.busy_meter(), time.monotonic()
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
         share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
@@ -357,8 +361,8 @@ def limit(scene: Scene) -> None:
 
 
 def at_descriptor_limit(scene: Scene) -> None:
-    """More clients than descriptors are allowed, each with half a request: the server waits without
-    using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
+    """More clients come than descriptors are allowed, each with half a request: the server waits
+    without using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
     scene.gives_up = "dies-at-limit"
     crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
     with ExitStack() as stack:
@@ -370,14 +374,14 @@ def at_descriptor_limit(scene: Scene) -> None:
         asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
         finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
     scene.file()
-    # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
+    # `stay` is for an event loop: a pool keeps one connection for each worker, and may grow.
     if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
 
 
 def stay(scene: Scene) -> None:
-    """More clients than the server can have send a request each and stay: all are answered soon,
-    because the server keeps no connection while others wait."""
+    """MORE clients, for which the descriptors do not suffice, send a request each and stay. All are
+    answered soon, because the server keeps no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):
@@ -408,8 +412,8 @@ def refused(scene: Scene) -> None:
 
 
 def accepts(scene: Scene) -> None:
-    """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
-    processes go on, and each client is served."""
+    """Every other call of accept() returns EAGAIN, as after its receive timeout without a client.
+    All processes continue, and each client is served."""
     if is_edge_triggered(scene):
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
     seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"

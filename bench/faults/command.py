@@ -32,7 +32,8 @@ from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""Not below build/, which `make clean` removes: students work in them."""
+"""The folder of the copies, in which students work: not below build/, which `make clean`
+removes."""
 NAME = "zerohttpd"
 """The folder that the archive for students unpacks to."""
 ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
@@ -117,7 +118,7 @@ def answer(chosen: Fault) -> str:
 
 
 def renew(chosen: Fault, folder: Path) -> None:
-    """Write the patch from the differences in a copy. Raises UserError if nothing does."""
+    """Write the patch from the differences in a copy. Raises UserError if nothing differs."""
     text = difference(folder)
     if not text:
         raise UserError(f"the C sources in {folder} are those of this project: edit them first")

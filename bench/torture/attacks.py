@@ -169,8 +169,8 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads, before the attack and with some clients. Tasks that the
-        server always has are not left over, even if it has created them late."""
+        """Count processes and threads before the attack, while some clients are served. The least
+        count is kept: these tasks are not left over, even if the server has created them late."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
@@ -291,7 +291,7 @@ class Attack(AttackFacts):
 
     @contextlib.contextmanager
     def run(self, scene: AttackScene) -> Iterator[Again]:
-        """Attack as long as the `with` block; yield a function to be called repeatedly."""
+        """Attack during the `with` block; yield a function that the caller must call repeatedly."""
         with contextlib.ExitStack() as stack:
             again = stack.enter_context(DURING[self.during](scene)) if self.during else nothing
             if who := self.crowd:
@@ -305,7 +305,7 @@ def nothing() -> None:
 
 
 def every(seconds: float, act: Again) -> Again:
-    """Return a function that calls `act`, but at most once in so many seconds."""
+    """Return a function that calls `act`, but at most once in `seconds`."""
     due = 0.0
 
     def again() -> None:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd torture`: all configurations, one after another because two servers would
-disturb each other, and their results."""
+"""The command `zerohttpd torture`: all configurations, one after another, because two servers would
+disturb each other; and the results."""
 
 import shutil
 import time

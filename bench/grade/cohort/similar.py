@@ -42,7 +42,7 @@ class SimilarPair(BaseModel):
     one: str
     other: str
     share_of_one: int
-    """Per cent of the first that is also in the other, without the project's own code."""
+    """Per cent of the first submission that is also in the other, without the project's code."""
     share_of_other: int
 
     @property
@@ -52,7 +52,8 @@ class SimilarPair(BaseModel):
 
 
 class Similarity(BaseModel):
-    """The pairs above the threshold, and a sentence on how they were found, or why not."""
+    """The pairs above the threshold, and a sentence that says how they were found, or why none
+    could be."""
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
@@ -65,8 +66,8 @@ class Similarity(BaseModel):
 
     @property
     def groups(self) -> list[list[str]]:
-        """Return the submissions that share nearly all of their code with another of the group,
-        for three or more, the largest group first."""
+        """Return the groups of three or more submissions, the largest group first. Each submission
+        shares nearly all of its code with another one of its group."""
         groups: list[set[str]] = []
         for pair in self.pairs:
             if min(pair.shares) >= 100 * NEARLY_ALL:
@@ -77,7 +78,7 @@ class Similarity(BaseModel):
 
     @property
     def others(self) -> list[SimilarPair]:
-        """Return the pairs that are not both in one group."""
+        """Return the pairs whose submissions are not both in one group."""
         groups = [{*group} for group in self.groups]
         return [p for p in self.pairs if not any({p.one, p.other} <= group for group in groups)]
 
@@ -106,7 +107,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
 
 
 def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
-    """Write the sources of each server as one file with a number, the names by number, and the
+    """Write the sources of each server into one numbered file, the list of the names, and the
     project's sources. Return the names of the servers that are too long."""
     (folder / "own").mkdir()
     (folder / "class").mkdir()
@@ -115,7 +116,7 @@ def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
     names: list[str] = []
     left_out: list[str] = []
     sources = {name: sorted(server.rglob("*.[ch]")) for name, server in servers.items()}
-    if (ROOT / SOLUTION).exists():  # a copy for students is without it
+    if (ROOT / SOLUTION).exists():  # a copy for students does not have this file
         sources["the solution of the course"] = [ROOT / SOLUTION]
     for name, files in sources.items():
         content = b"\n".join(file.read_bytes() for file in files if file.is_file())

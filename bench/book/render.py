@@ -46,7 +46,7 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield runs of pairs, each with whether the lines are equal (and folded if there are many)."""
+    """Yield runs of pairs; True: the lines of the run are equal, so many of them are folded."""
     for kind, *ends in _blocks(left, right):
         begin, end, begin_right, end_right = ends
         yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]

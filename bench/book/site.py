@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     style = f"{picture_style()}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     files.append(File.generated(config, "code.css", content=style))
     pages = [file for file in files if file.is_documentation_page()]
-    for page in pages:  # grows
+    for page in pages:  # this loop appends to `pages`
         for name in _linked(page):
             uri = _address(name)
             if (ROOT / name).is_file() and files.get_file_from_path(uri) is None:

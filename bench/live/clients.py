@@ -44,7 +44,7 @@ SLOW_PAUSE_MS = 400
 
 
 class Title(NamedTuple):
-    """The name of a client, a process or a thread: one of a kind, and several."""
+    """The name of a client, a process or a thread, in the singular and the plural."""
 
     one: str
     many: str = ""
@@ -52,7 +52,7 @@ class Title(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the name of a single one, with its number if it has one."""
+        """Return the singular, with the number if there is one."""
         return f"{self.one} {self.number}" if self.number else self.one
 
 
@@ -88,7 +88,7 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """What has happened to the last burst."""
+    """The requests of the last burst so far."""
 
     asked: int
     done: int
@@ -165,7 +165,7 @@ class Clients:
             threading.Thread(target=self._part_of_burst, args=(begun,), daemon=True).start()
 
     def slow_redis(self) -> None:
-        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: it gets CLIENT PAUSE
+        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: Redis gets CLIENT PAUSE
         repeatedly. Each pause ends by itself."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
@@ -213,7 +213,8 @@ class Clients:
 
     def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
-        seconds. While Redis is slow, `page` and `file` count only visitors who came after that."""
+        seconds. While Redis is slow, `page` and `file` count only visitors who came after Redis
+        became slow."""
         now = time.monotonic()
         with self._lock:
             since = self._slow_until - SLOW_SECONDS if self.is_redis_slow else 0.0

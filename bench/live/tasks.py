@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The processes and threads of a server, and the system call in which each of them sleeps.
 
-It reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
-of a descriptor; see proc(5).
+This module reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for
+the socket of a descriptor; see proc(5).
 
 `Counters` reads how many requests a server has answered, without a request to the server. The
 servers count in memory that all their processes share (lib/ops.h). A user who may trace a process
@@ -55,14 +55,15 @@ class Counters:
         return None
 
     def _places(self) -> list[tuple[int, int]]:
-        """Return the address and length of the memory that it shares with its children."""
+        """Return the address and length of each memory area that the server shares with its
+        children."""
         text = (self._folder / "maps").read_text()
         ends = [(int(begin, 16), int(end, 16)) for begin, end in _SHARED.findall(text)]
         return [(begin, end - begin) for begin, end in ends if end - begin <= LONGEST + 4096]
 
 
 def cells_in(memory: bytes) -> list[tuple[int, ...]]:
-    """Return the numbers of each counter."""
+    """Return the numbers of each counter in a memory area."""
     return list(COUNTER.iter_unpack(memory))
 
 
@@ -96,7 +97,8 @@ class Task:
 
 
 def look(first: int) -> list[Task]:
-    """Return all tasks of the server, its first process first; that process leads its session."""
+    """Return all tasks of the server, which are the tasks of a session. The process `first`, which
+    leads the session, comes first."""
     found: list[Task] = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
         if name.isdecimal():
@@ -120,8 +122,8 @@ def _process(pid: int, session: int) -> list[Task]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """Return the fields of `stat` from the state on; the program's name before it may contain any
-    character."""
+    """Return the fields of `stat` from the state on. Before the state is the program's name, which
+    may contain any character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -32,7 +32,7 @@ class Wait(NamedTuple):
     number: int = 0
     """The number of the silent client for which a task waits; 0 for others."""
     silent: bool = False
-    """Whether it is for a silent client."""
+    """Whether the task waits for a silent client."""
 
 
 @dataclass
@@ -97,9 +97,8 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command has been sent to Redis and no reply has come since. It is also true if both
-    have happened in one step of the kernel's timer, for example a reply and then the next
-    command."""
+    """Whether a command has been sent to Redis and no reply has come since; also true if a reply
+    and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
     """The connections whose clients have not left."""
 

@@ -36,8 +36,8 @@ BIG_BYTES = 12_000_000
 """The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
 """The time until all workers sleep in their first call."""
-# Without --seccomp-bpf strace would stop each mmap, too, and then drop its cache of the program's
-# symbols: 20 ms more for the next call.
+# Without --seccomp-bpf strace would stop at each mmap, too, and then drop its cache of the
+# program's symbols. The next call would take 20 ms more.
 STRACE = (
     *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
     *("-e", f"trace={TRACED}"),
@@ -181,6 +181,7 @@ def _of_the_scenario(text: str, origin: float) -> str:
 
 
 def _end_of(rest: str) -> float:
-    """Return the end time of a line without its task number, or its begin if it has no duration."""
+    """Return the end time of a line without its task number, or its start time if it has no
+    duration."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

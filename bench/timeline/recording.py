@@ -74,13 +74,13 @@ class Bar(BaseModel):
     """The name of the call."""
     kind: Kind
     request: int | None
-    """The number of the request that it serves; None if it serves no request, or several."""
+    """The number of the request that the call serves; None for no request, or several."""
     waits_for: str
     """The event for which the call waits, in words; empty if it did not sleep."""
     text: str
     """The call as strace prints it."""
     returned: int | None
-    """Its result; None if it never returned."""
+    """The result of the call; None if the call never returned."""
     stack: list[tuple[str, int, str]]
     """File, line and function, innermost first."""
 

@@ -106,7 +106,8 @@ def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
 
 
 def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return how long the tasks that serve a client were in calls for others during its life."""
+    """Return how long, during a request, the tasks that serve its client were in calls for other
+    `clients`, or (None) in calls to Redis for others."""
 
     def for_others(bar: Bar) -> bool:
         if clients is None:

@@ -7,8 +7,8 @@ call's stack follow it. The lines of the project's own sources are kept, with th
 
     ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
 
-`with_sources` makes these lines from strace's addresses and the traced program. The text identifies
-the line after a change of the source (`today`).
+`with_sources` makes these lines from strace's addresses and the traced program. If the source has
+changed since, `today` finds the line by its text.
 """
 
 import re

@@ -43,8 +43,8 @@ AT_ONCE = 8
 """The number of checks that run at the same time: checks mostly wait, and these use less than one
 CPU together."""
 SLOWER = 1.5
-"""If not all checks fit into the time limit, a server is too slow that needs this many times the
-usual time of the checks."""
+"""If not all checks fit into the time limit, a server that needs this many times the usual time of
+the checks is too slow."""
 LANES = 2
 """The number of lanes of a check: for the graded server, and for the reference server."""
 DATABASE = 7

@@ -118,6 +118,6 @@ def faults(grades: Sequence[Graded]) -> list[tuple[FaultFound, list[str]]]:
 
 
 def distribution(grades: Sequence[Graded]) -> dict[str, int]:
-    """Return the number of students in each class of the distribution, by its name."""
+    """Return the number of students by range of percentages, e.g. "0 to 9"."""
     counts = Counter(one.percent // 10 * 10 for one in grades if one.percent is not None)
     return {f"{low} to {low + 9}" if low < STEPS[-1] else str(low): counts[low] for low in STEPS}

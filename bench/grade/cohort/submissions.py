@@ -43,7 +43,7 @@ MOST_PACKED = 16 << 20
 MOST_FILES = 5000
 CHUNK = 1 << 16
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors because this machine has no disk space left; the submission is not the cause."""
+"""Errors of a machine without free disk space; the submission is not the cause."""
 
 
 class NotGraded(Exception):

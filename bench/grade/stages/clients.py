@@ -137,8 +137,8 @@ def mixture(
     requests: int = REQUESTS,
 ) -> None:
     """Each client gets the right response to each request, and each remark is saved once. `cuts` is
-    called repeatedly meanwhile; if it is given, the status `also` is also right for pages with data
-    from Redis. Raises Failed."""
+    called repeatedly meanwhile; then pages with data from Redis may also be answered with the
+    status `also`. Raises Failed."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -299,7 +299,7 @@ def complete(
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # On a busy machine the rest may come too late: then 408 is right. 503 for a file never is.
+    # On a busy machine the rest may come too late: then 408 is right. A file needs no 503.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         sure = not wrong or refused

@@ -268,7 +268,7 @@ def connections(scene: Scene) -> int:
 
 def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]) -> None:
     """Redis sends a reply of a wrong type, and later an unexpected reply. The next clients must not
-    get the later reply: the server must close the connection before."""
+    get the later reply: the server must have closed the connection."""
     status = scene.get(f"/go/{MISMATCHED.decode()}").status
     try:
         scene.together([partial(follow, name) for name in names])

@@ -160,7 +160,7 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
     pieces = LINE.split(rest)
     made = [str(MARKDOWN.render(text)) for text in pieces]
     made[1::2] = map(html, pieces[1::2])
-    # The corner of a table is no heading, because it has no words.
+    # The corner of a table is no heading, because the corner has no words.
     whole = "\n".join(made).replace("<th></th>", "<td></td>")
     return title, Markup(whole)
 

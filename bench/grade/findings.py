@@ -71,7 +71,7 @@ class FaultFile(BaseModel):
         return self
 
     def breaks_service(self, fault: FaultName) -> bool:
-        """Return whether all faults of `broken_service` may be consequences of this one."""
+        """Return whether all faults of `broken_service` may be consequences of `fault`."""
         return "broken-service" in self.fault[fault].brings
 
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:

@@ -73,7 +73,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """Return the number of each thread's voluntary context switches since its start."""
+    """Return, by thread, the number of its voluntary context switches since its start."""
     found = {}
     for task in _tasks(pids):
         with suppress(OSError):
@@ -154,7 +154,7 @@ def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
     """Yield, for each process of the server, the descriptors in /proc and the targets of these."""
     for pid in scene.pids():
         found = []
-        with suppress(OSError):  # it has ended, or cannot be inspected
+        with suppress(OSError):  # the process has ended, or cannot be inspected
             for path in Path(f"/proc/{pid}/fd").iterdir():
                 with suppress(OSError):
                     found.append((path, str(path.readlink())))

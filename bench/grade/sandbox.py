@@ -61,7 +61,8 @@ class Limits:
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """Also limits the program's output, which the grader reads many times."""
+    """The limit of each file. One file is the program's output, which the grader reads many
+    times."""
     descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
@@ -186,7 +187,7 @@ def end_strangers(lane: int) -> None:
     number = user(lane)
     if number is not None:
         words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
-        subprocess.run(words, capture_output=True)  # it fails if no process is left
+        subprocess.run(words, capture_output=True)  # the command fails if no process is left
 
 
 def forget_strangers() -> bool:

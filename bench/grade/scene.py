@@ -35,7 +35,7 @@ TIMEOUT = 4.0
 """A client's timeout in seconds; a response takes milliseconds. It is below REQUEST_TIMEOUT, so
 that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
-"""The time limit for the server to print its url, which takes milliseconds."""
+"""The time limit for the server to print its url, which usually takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 IDLE_END_SECONDS = 3.0
@@ -87,7 +87,7 @@ class Scene:
     """The time when the server was ready (Unix time)."""
     ended: Ended | None = None
     told: bool = False
-    """The grader has sent SIGTERM to the server, or has killed it."""
+    """Whether the grader has sent SIGTERM to the server, or has killed it."""
     died: FaultName | None = None
     """The fault because of which the grader killed the server."""
     gives_up: FaultName = "crash"
@@ -106,11 +106,11 @@ class Scene:
     answered: list[int] = field(default_factory=list)
     """The statuses of the responses that clients have received."""
     nohup: bool = False
-    """The server is started with NOHUP."""
+    """Whether the server is started with NOHUP."""
     locks: Callable[[Sequence[int]], Sequence[str]] = lambda _: ()
     """`kept_lock`, which looks at the threads of these processes."""
     lane: int = 0
-    """Servers that run at the same time have different lanes, and different users."""
+    """The number of the lane: servers that run at the same time have different lanes and users."""
     left: Callable[[], float] = lambda: math.inf
     """Returns the seconds that the examination still has."""
 
@@ -147,7 +147,7 @@ class Scene:
         """Raise Failed if a process of the server executes a file other than the compiled
         server."""
         for pid in self.pids():
-            with contextlib.suppress(OSError):  # it has ended, or cannot be inspected
+            with contextlib.suppress(OSError):  # the process has ended, or cannot be inspected
                 other = Path(f"/proc/{pid}/exe")
                 if not other.samefile(self.program):
                     seen = f"process {pid} executes {str(other.readlink())[:60]!r}"

@@ -44,7 +44,7 @@ class RoomQuestion(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    """The text of its button."""
+    """The text of the button for this question."""
     ask: str
     choices: tuple[str, ...] = Field(min_length=2, max_length=6)
     measure: str
@@ -89,7 +89,7 @@ class Room:
         self.ask(0)
 
     def ask(self, place: int) -> None:
-        """Ask a question, and forget the predictions of the one before."""
+        """Ask a question, and forget the predictions for the previous question."""
         with self._lock:
             self.question = self.questions[place]
             self._asked += 1
@@ -212,7 +212,7 @@ class RoomPage(ThreadingHTTPServer):
         """End requests that take too long; `serve_forever` calls this twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
-                with suppress(OSError):  # it has ended meanwhile
+                with suppress(OSError):  # the request has ended meanwhile
                     request.shutdown(socket.SHUT_RDWR)
 
     def close_request(self, request: Any) -> None:

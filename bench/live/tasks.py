@@ -24,14 +24,14 @@ COUNTER = struct.Struct("<Q6QQ")
 """requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
-"""The largest number of workers with counters: WORKERS_LIMIT in lib/config.h."""
+"""The most bytes of counters: one counter for each of WORKERS_LIMIT workers (lib/config.h)."""
 
 
 class Counters:
     """The counters of one server; a server without these counters has no figures."""
 
     def __init__(self, pid: int) -> None:
-        """`pid`: its first process."""
+        """`pid`: the first process of the server."""
         self._folder = Path("/proc", str(pid))
         self._place: tuple[int, int] | None = None
 
@@ -86,14 +86,14 @@ class Task:
     process: int
     number: int
     runs: bool
-    """It uses a processor or waits for one; False: it sleeps."""
+    """True: the task uses a processor or waits for one; False: it sleeps."""
     call: str = ""
-    """The system call in which it sleeps; empty: no permission to read it."""
+    """The system call in which the task sleeps; empty: no permission to read the call."""
     arguments: tuple[int, ...] = ()
     channel: str = ""
-    """The kernel function in which it sleeps, if the call may not be read."""
+    """The kernel function in which the task sleeps, if the call may not be read."""
     ran_ns: int = 0
-    """The total time that it has run; 0: no permission to read it."""
+    """The total time that the task has run; 0: no permission to read the time."""
 
 
 def look(first: int) -> list[Task]:

@@ -13,18 +13,18 @@ STUCK_SECONDS = 1.0
 RECENT_SECONDS = 8.0
 """The sentences describe the visitors of the last RECENT_SECONDS."""
 SLOW_SECONDS = 0.2
-"""A guestbook that takes longer waits for Redis."""
+"""If a response with the guestbook takes longer, it has waited for Redis."""
 
 
 class Tasks(NamedTuple):
-    """What has been seen of the processes and threads of a server so far."""
+    """The processes and threads of a server that were observed so far."""
 
     alone: bool = True
-    """No second process or thread has been seen."""
+    """Whether no second process or thread has been seen."""
     has_loop: bool = False
-    """A thread was in a call that waits for several clients."""
+    """Whether a thread was in a call that waits for several clients."""
     kind: str = "processes"
-    """The word for them: "threads" after a process has been seen with several of them."""
+    """The word for the tasks: "threads" after a process with several threads has been seen."""
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
@@ -46,7 +46,7 @@ def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> 
             others = ", so all visitors wait, too." if stuck else "."
             return f"The only process waits for {by}{others}"
         who = f"{held} of {threads} {tasks.kind} {'waits' if held == 1 else 'wait'} for {by}."
-        if stuck and not redis:  # with a slow Redis they may wait for Redis only
+        if stuck and not redis:  # with a slow Redis, visitors may wait for Redis only
             return f"{who} Visitors wait until one of the {tasks.kind} is free."
         return f"{who} {redis or f'Other {tasks.kind} serve the visitors.'}"
     if redis or stuck or not (waits.silent and tasks.has_loop):

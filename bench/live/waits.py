@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What each connection, process and thread of a server waits for, in words; and groups of those
-that wait for the same event.
+"""What each connection, process and thread of a server waits for, in words; and groups of all that
+wait for the same event.
 
 The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
 connection it knows which side has sent last, and what is not read yet, but not whether a request is
@@ -236,7 +236,8 @@ class Sleep(NamedTuple):
 
 
 def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by its number: that of `before` if it has not run since."""
+    """Return the sleep of each task by number; for a task that has not run since, the sleep in
+    `before`."""
     sleeps = {}
     for task in found:
         sleep = Sleep((task.call, task.arguments, task.ran_ns), now)

@@ -54,7 +54,8 @@ UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 
 
 def _drawing(recording: Recording) -> dict[str, object]:
-    """Return the picture's variables: its sentence, and where lanes and calls are, in pixels."""
+    """Return the variables of a picture: the sentence, and the places of lanes and calls in
+    pixels."""
     first = AXIS + ROW * len(recording.requests) + 2 * GAP
     tops = {lane.task: first + at * (LANE + GAP) for at, lane in enumerate(recording.lanes)}
     return {
@@ -67,7 +68,7 @@ def _drawing(recording: Recording) -> dict[str, object]:
 
 
 def _box(bar: Bar, lane: float) -> dict[str, object]:
-    """Return a call's position in its lane, which begins at this height, and its CSS classes."""
+    """Return the position and the CSS classes of a call; its lane begins at the height `lane`."""
     lower = bar.kind is Kind.REDIS
     half = lower or bar.kind in UPPER
     look = "waits" if bar.waits_for else bar.kind.name.lower()

@@ -128,7 +128,7 @@ def _record_one(
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
-    """Return the trace when the end of the first process is in it. Raises UserError."""
+    """Wait until the trace has the end of the first process; return the trace. Raises UserError."""
     end = re.compile(rf"^{first} .*\+\+\+ .* \+\+\+$", re.MULTILINE)
     if watch.until(lambda: end.search(output.read_text(errors="replace")), END_SECONDS, 0.05):
         return output.read_text(errors="replace")

@@ -34,7 +34,7 @@ class Step(BaseModel):
     at_ms: float
     path: str
     stalls_ms: float = 0
-    """The pause in the middle of its request head."""
+    """The pause in the middle of the client's request head."""
     reads_slowly: bool = False
     """Whether the client reads its response in small portions, with pauses. The requested file is
     larger than the socket buffers."""
@@ -82,7 +82,7 @@ class Scenario(BaseModel):
     title: str
     shows: str
     steps: tuple[Step, ...] = Field((), validate_default=True)
-    """The eight clients; the file has only the special ones."""
+    """The eight clients; the file has only those that differ from the usual ones."""
     incidents: tuple[Disturbance, ...] = ()
 
     @field_validator("steps")

@@ -82,7 +82,7 @@ Event = Call | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
-    """Return all events in order of their start; lines that are not of strace are ignored."""
+    """Return all events in order of their start; lines that strace has not printed are ignored."""
     return sorted(
         _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
     )
@@ -180,7 +180,7 @@ def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     current: list[Source] = []
     lines = iter(said)
-    for first in lines:  # an address, or the name of a function with its place on the next line
+    for first in lines:  # an address, or the name of a function, whose place is on the next line
         if first.startswith("0x"):
             current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
             continue

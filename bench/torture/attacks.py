@@ -121,7 +121,8 @@ class AttackScene:
         self._gone = True
 
     def died(self) -> Ending | None:
-        """Return how the server ended by itself, and end its other processes; None if it runs."""
+        """Return how the server ended by itself, and end its other processes; None if it still
+        runs."""
         if self.server.running():
             return None
         self._gone = True
@@ -141,7 +142,7 @@ class AttackScene:
         pause: float = 0.0,
         rounds: int = 0,
     ) -> Iterator[None]:
-        """Run a crowd; its tally is in `crowd_seen` afterwards. `pause`, `rounds`: see
+        """Run a crowd; afterwards `crowd_seen` has the tally of the crowd. `pause`, `rounds`: see
         `CrowdOrder`. Raises HelperError if the crowd failed."""
         order = CrowdOrder(kind, self.host, self.port, count, (of,), pause, rounds)
         inside = self.ground.far_end if self.attack.far else ()
@@ -174,8 +175,9 @@ class AttackScene:
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return the server's resources that it did not have at first, at the latest after
-        QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
+        """Return the resources that the server has in excess of those at the start, at the latest
+        after QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage
+        them."""
         usual = max(self._at_first, self._at_least or self._at_first)
         found = LeftOver()
 
@@ -301,7 +303,7 @@ class Attack(AttackFacts):
 
 
 def nothing() -> None:
-    """Do nothing: an attack yields this if it has nothing to repeat."""
+    """Do nothing: an attack that has nothing to repeat yields this function."""
 
 
 def every(seconds: float, act: Again) -> Again:

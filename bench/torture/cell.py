@@ -66,8 +66,8 @@ def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable
 def back_after(
     answers: Sequence[Exchange], usual: dict[str, float], since: float, now: float
 ) -> float | None:
-    """Return the seconds after which the server was back, or None if it is not. `usual`: the rate
-    of each page before the attack."""
+    """Return the seconds after which the server was back, or None if it is not back. `usual`: the
+    rate of each page before the attack."""
     answers = [answer for answer in answers if answer.ended >= since]
     by_page = {page: per_slice(good(answers, [page]), since, now) for page in usual}
     bad = per_slice([a for a in answers if a.outcome != "good"], since, now)
@@ -155,7 +155,7 @@ def attack_it(scene: AttackScene, seconds: float, cell: TortureCell) -> None:
 
 
 class Visitors(RunningCrowd):
-    """The running process of the well-behaved visitors, and what they have reported."""
+    """The running process of the well-behaved visitors, and the reports of these visitors."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
@@ -199,7 +199,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Starvation during the attack does not count: ksoftirqd, for its packets, delays the server.
+    # Without the time of the attack: then ksoftirqd handles its packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:

@@ -53,7 +53,7 @@ class ClassRun(BaseModel):
     seed: int
     started: datetime
     finished: datetime | None = None
-    """None: it was interrupted, and the next run continues it."""
+    """None: the run was interrupted, and the next command continues it."""
 
 
 class ClassRuns(BaseModel):
@@ -71,7 +71,8 @@ class Graded(BaseModel):
     seed: int
     when: datetime = Field(default_factory=now)
     key: str = ""
-    """A hash of the submission, the grader and the selected stages; empty: it has no server."""
+    """A hash of the submission, the grader and the selected stages; empty: the submission has no
+    server."""
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
@@ -94,7 +95,7 @@ class Graded(BaseModel):
 
     @property
     def percent(self) -> int | None:
-        """Return the points as a percentage of those that this machine can give."""
+        """Return the points in per cent of the points that are possible on this machine."""
         return round(100 * self.grade.points / self.grade.of) if self.grade else None
 
 
@@ -146,7 +147,7 @@ class ClassRecord:
         self._save_runs()
 
     def add(self, graded: Graded) -> None:
-        """Append a grade; it is on the disk when this returns."""
+        """Append a grade; the grade is on the disk when this method returns."""
         self.students[graded.student].append(graded)
         with self._lines.open("ab") as file:
             # A line of a run that was killed may have no end.
@@ -155,7 +156,7 @@ class ClassRecord:
             os.fsync(file.fileno())
 
     def latest(self, students: Sequence[str]) -> list[Graded]:
-        """Return the last grade of each of these students who has one."""
+        """Return the last grade of each of these students, without students who have no grade."""
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:

@@ -57,7 +57,7 @@ class Similarity(BaseModel):
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
-    """The submissions with little code of their own: its share in per cent, by student."""
+    """Submissions with little code of their own: the share of this code in per cent, by student."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "

@@ -260,7 +260,7 @@ class Scene:
 
     @contextlib.contextmanager
     def clients(self, count: int, data: bytes = b"") -> Iterator[list[Client]]:
-        """Yield connected clients, each of which has sent these bytes."""
+        """Yield connected clients, each of which has sent `data`."""
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(self.client()) for _ in range(count)]
             for client in clients:
@@ -324,7 +324,8 @@ class Scene:
         port: int = 0,
         sure: bool = True,
     ) -> None:
-        """Raise Failed unless a response is the expected one; `fault`: the fault if it is wrong."""
+        """Raise Failed unless a response is the expected one; `fault`: the fault of a wrong
+        response."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")
@@ -398,7 +399,8 @@ class Scene:
         raise Failed(fault, f"the server ended meanwhile ({_status_words(status)}){said}")
 
     def let_go(self, port: int) -> bool:
-        """Return whether no process has the server's end of the connection to this port."""
+        """Return whether no process has a descriptor for the server's end of the connection to this
+        port."""
         own = end(self.address[1], port)
         return own is None or own.inode == 0
 
@@ -452,7 +454,7 @@ class Scene:
         return share()
 
     def is_busy(self, seconds: float) -> bool:
-        """Wait; return whether one thread ran or waited for a CPU for most of this time."""
+        """Wait; return whether the busiest thread ran or waited for a CPU for most of this time."""
         return self.busy_share(seconds) > self.most_share
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:

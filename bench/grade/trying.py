@@ -137,14 +137,14 @@ class World:
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
     """The first attempts of the checks that are run at the same time."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
-    """Outcomes that were found before the turn of their check."""
+    """Outcomes of checks whose turn in the report has not come yet."""
     _traces: Iterator[int] = field(default_factory=count)
     _served: bool = False
     """Whether the server has printed its url at least once."""
     _pages: bool = False
     """Whether the server has served a page with data from Redis at least once."""
     _closed: str = ""
-    """The reason why no further check runs; empty if they run."""
+    """The reason why no further check runs; empty if further checks run."""
     _waits_idle: bool = False
     """Whether threads wait for a lock although no client is connected; one holds it in accept()."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
@@ -309,7 +309,7 @@ class World:
 
     @contextlib.contextmanager
     def _prepared(self, check: Trial, trace: Path | None, lane: int) -> Iterator[Scene]:
-        """Yield the scene of a check; its server is stopped afterwards."""
+        """Yield the scene of a check, and stop the server of the scene afterwards."""
         with ExitStack() as stack:
             store, slow = self.scene.redis, None
             if lane:
@@ -414,7 +414,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
         return Failed("redis-leak", seen, proof=("standard error", [refused["futex"]]))
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
     died = scene.traced(KILLED)
-    # The C library ends the process with SIGABRT if a call that it needs is refused.
+    # The C library ends the process with SIGABRT if a call that the library needs is refused.
     if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"

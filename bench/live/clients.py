@@ -31,7 +31,8 @@ HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 VISITOR_EVERY = 0.45
 """Not a multiple of the time between two observations, which must see visitors at all stages."""
 VISITORS_MOST = 30
-"""The largest number of visitors that wait at once; the next one comes when one is served."""
+"""The largest number of visitors that wait at once; the next visitor comes when one of them is
+served."""
 VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
@@ -74,16 +75,16 @@ class OwnClient:
     number: int
     """Counted for each kind, from 1."""
     path: str
-    """What it requests."""
+    """The path of the request."""
     begin: float
     end: float | None = None
-    """None: it still waits."""
+    """The end of the wait; None: the client still waits."""
     answer: str = ""
-    """The status, or the reason why there is none."""
+    """The status, or the reason why there is no status."""
     good: bool = False
 
     def seconds(self, now: float) -> float:
-        """Return how long it has waited."""
+        """Return how long the client has waited."""
         return (now if self.end is None else self.end) - self.begin
 
 

@@ -21,7 +21,7 @@ RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""A server that makes more FRUITLESS calls of recv than this ignores the end of a connection."""
+"""A server that makes more FRUITLESS calls of recv ignores the end of a connection."""
 FEW, UNREAD = 30, 300
 
 

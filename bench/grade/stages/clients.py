@@ -95,7 +95,7 @@ def exchange(
 def _next(
     scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
 ) -> Response:
-    """Return the response to this request of the batch. Raises Failed unless it is right."""
+    """Return the response to request `number` of the batch. Raises Failed if it is wrong."""
     one = batch[number]
     before = ", ".join(each.name for each in batch[:number])
     named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
@@ -221,7 +221,7 @@ def _file(site: SeededSite, dice: Random) -> Expected:
 
 
 def _remark(dice: Random) -> tuple[str, bytes]:
-    """Return the text of a remark in Redis, and the form that sends it."""
+    """Return the text of a remark in Redis, and the form that sends this remark."""
     sizes = 12, dice.choice((60, LONG))
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
@@ -264,7 +264,7 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when it sent the first part (time.monotonic), if it may be late."""
+    """The time when the client sent the first part (time.monotonic), if a late rest is possible."""
 
 
 def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = None) -> list[Half]:
@@ -277,7 +277,7 @@ def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = Non
         client = stack.enter_context(scene.client())
         held.append(Half(client, one, one.data[size:], time.monotonic()))
         held[-1].client.send(one.data[:size])
-    scene.watch.sleep(SETTLE_SECONDS)  # so that the server accepts these clients first
+    scene.watch.sleep(SETTLE_SECONDS)  # so that these clients are accepted first
     return held
 
 
@@ -355,8 +355,8 @@ def others(scene: Scene) -> str | None:
 
 
 def monopolises(scene: Scene) -> bool:
-    """Return whether a client whose many requests came in one packet gets all its responses before
-    another client gets one."""
+    """Send many requests of a client in one packet. Return whether this client gets all responses
+    before another client gets a response."""
     expensive = request("HEAD", "/sorted")
     with scene.clients(2) as (greedy, other):
         scene.talk(greedy, expensive, "HEAD")  # now the server has accepted this client
@@ -390,7 +390,7 @@ def crowd(
 def burst(scene: Scene) -> None:
     """Clients connect while the server is stopped; later it answers each of them."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
-    scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
+    scene.watch.sleep(WATCHED_SECONDS)  # until all workers wait
     with ExitStack() as stack:
         with scene.suspended(scene.pids()):
             clients = stack.enter_context(scene.clients(TOGETHER, one.data))

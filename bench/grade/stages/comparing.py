@@ -29,7 +29,7 @@ DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 LENGTH = b"Content-Length: "
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The bytes of a response that a finding shows, and how many of them are before the difference."""
+"""The number of bytes of a response that a finding shows, and how many precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of requests with random defects, the longest request that gets one, the number of
@@ -43,7 +43,8 @@ DELAY_RATIO times the time of the reference server, which is slow, too, on a bus
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
-"""The longest wait for a response before the next request, and the bytes of it that are read."""
+"""The longest wait for a response before the next request, and the most bytes of a response that
+are read."""
 BUSY_SECONDS = 0.3
 MOST_FIELDS, NEWER = 4, 0.8
 """The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
@@ -81,7 +82,7 @@ class Sent(NamedTuple):
 
     @property
     def ends(self) -> list[int]:
-        """Return the offsets at which the requests end, except the last one."""
+        """Return the offset at the end of each request except the last one."""
         return list(accumulate(map(len, self.parts)))[:-1]
 
     def one_by_one(self) -> "Sent":
@@ -318,7 +319,7 @@ def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
                     received += client.socket.recv(ANSWER_BYTES)
                 if end < len(data):
                     time.sleep(NEXT_SECONDS if end in borders else PIECE_SECONDS)
-        except OSError:  # the server has reset the connection, and recv would not report it again
+        except OSError:  # a reset by the server, which recv would not report again
             client.broke = True
         return DATE.sub(b"", received) + rest(client, ends)
 
@@ -340,7 +341,7 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     was sent to both."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
-    # The bytes of a body explain more than its length.
+    # Different bytes of a body explain more than a different Content-Length.
     here, right = next((one for one in differ if LENGTH not in one[0]), differ[0])
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)

@@ -63,7 +63,7 @@ def stop(scene: Scene) -> None:
 
 
 def finishes_last(scene: Scene) -> None:
-    """At SIGTERM the only client waits for a page from Redis, and it is served."""
+    """At SIGTERM the only client waits for a page with data from Redis, and gets the page."""
     seen = "the only client waited for a page from Redis when SIGTERM came"
     with (
         scene.of(scene.server).started() as again,

@@ -168,8 +168,8 @@ def unsent_files(scene: Scene) -> None:
 
 
 def redis(scene: Scene) -> None:
-    """Each page returns its Redis connection. If none is returned, the last pages may get no
-    response, because the server waits for a free connection."""
+    """Each page returns its Redis connection. If no connection is returned, the last pages may get
+    no response, because the server waits for a free connection."""
     pages = scene.dice.randint(*PAGES)
     unanswered: Failed | None = None
     read = 0
@@ -248,7 +248,8 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 
 def workers_die(scene: Scene) -> None:
-    """Kill all processes but the first: the server reaps them and serves clients again."""
+    """Kill all processes except the first: the server reaps these processes, and serves clients
+    again."""
     for _ in range(ONES):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)

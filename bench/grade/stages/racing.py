@@ -27,7 +27,7 @@ MORE_TIMEOUT = 2
 waits less than REQUEST_TIMEOUT: otherwise a server whose only answer is 408 would use up the time
 of all checks."""
 LONG_REMARK = 900
-"""The length of a remark; with it a page grows in large steps."""
+"""The length of a remark, so large that a page grows in large steps."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -74,8 +74,8 @@ OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
-    """Run the server under load, built with the thread sanitizer if it has threads, and otherwise
-    with the sanitizers for addresses and undefined behaviour. Return a note."""
+    """Run the server under load, built with the thread sanitizer if the server has threads, and
+    otherwise with the sanitizers for addresses and undefined behaviour. Return a note."""
     with scene.started(), ExitStack() as stack:
         hold(scene, stack, 3)
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
@@ -193,7 +193,7 @@ def _leave_while_redis_works(scene: Scene) -> None:
 
 
 def _without_redis(scene: Scene) -> None:
-    """Request pages while Redis replies with an error, and while it is down."""
+    """Request pages while Redis replies with an error, and while Redis is down."""
     if _BEGUN.search(scene.said()):
         return
     spoil_guestbook(scene)

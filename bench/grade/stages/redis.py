@@ -51,7 +51,7 @@ EXECUTED_SECONDS = 0.04
 """The time for a command to reach Redis; its reply comes after SLOW_MS."""
 REJECTED_SECONDS, LATER_SECONDS = 0.3, 0.3
 SERIAL_SHARE = 0.7
-"""The share of the time for serial requests above which they count as serial."""
+"""Requests at once count as serial if they take more than this share of the time of serial ones."""
 
 
 @contextlib.contextmanager
@@ -84,8 +84,8 @@ def spoil_guestbook(scene: Scene) -> None:
 
 
 def rejected(scene: Scene) -> None:
-    """Redis rejects new connections for a moment (maxclients), and has closed the others: pages
-    that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
+    """Redis rejects new connections for a moment (maxclients), and has closed all other
+    connections: pages that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
     name = "the guestbook, requested while Redis rejects connections (maxclients),"
     one = Expected(name, request("GET", "/guestbook", CLOSE), 200, also=503)
     with as_grader(scene) as client:
@@ -162,12 +162,12 @@ def remark_after_cut(scene: Scene) -> None:
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)
-    # On one connection, so that one worker asks Redis for both.
+    # Send both requests on one connection, so that one worker serves both.
     with scene.client() as client:
         (answer,) = exchange(scene, client, [PAGE], faults)
         cut_redis(scene)
         # An event loop closes its connection to Redis when it sees the end. On a busy machine
-        # it may see the remark at the same time, and send the remark on the ended connection.
+        # the loop may see a remark at the same time, and send it on the ended connection.
         if scene.stalled_by == "none" and scene.tasks() == 1:
             scene.until(lambda: redis_connections(scene) == 0)
         if not answer.closes:
@@ -177,8 +177,8 @@ def remark_after_cut(scene: Scene) -> None:
 
 
 def lost_reply(scene: Scene) -> None:
-    """Redis executes a command, and its connection ends before the reply: the command is not
-    repeated, because a remark would be saved twice. Raises Failed."""
+    """Redis executes a command, and the connection to Redis ends before the reply: the command is
+    not repeated, because a remark would be saved twice. Raises Failed."""
     one = new_remark(scene.site, scene.dice)
     with scene.client() as client:
         client.send(one.data)

@@ -52,7 +52,7 @@ START_EACH = (
 )
 """A shell script that starts a program with each command line of its standard input."""
 SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
-"""Faults that name their cause, so they stay in a situation that has a fault of its own."""
+"""Faults that name their cause. The fault of a situation does not replace them."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
@@ -120,7 +120,7 @@ class Actor:
         self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
-        if name not in self._clients:  # its last response has announced the end
+        if name not in self._clients:  # the last response has announced the end
             return b""
         try:
             answer = self._clients[name].answer(self._methods[name])
@@ -175,8 +175,8 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis, which resets its connections. The server may keep these sockets until it uses
-    them."""
+    """Kill Redis, which resets its connections. The server may keep the sockets of these
+    connections until it uses them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()

@@ -50,7 +50,8 @@ TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
-"""After this time the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
+"""After this time the kernel passes a silent connection to the server (TCP_DEFER_ACCEPT,
+scaled)."""
 CUT_OFF_SECONDS = 7.0
 SLOTS = 60
 """More clients than an event loop serves at once with 100 descriptors."""
@@ -76,7 +77,7 @@ HERD_CLIENTS, HERD_SHARE, HERD_LEAST = 9, 0.5, 4
 """It is a fault if one client wakes more than this share of the threads, and more than
 HERD_LEAST."""
 MANY_WAKE_UPS = 100
-"""Wake-ups of a thread per second above which it counts as busy although nothing happens."""
+"""A thread with more wake-ups per second while nothing happens counts as busy."""
 
 
 def kept(scene: Scene) -> None:
@@ -140,7 +141,7 @@ def released(scene: Scene) -> None:
         with scene.clients(1, one.data) as (further,):
             scene.watch.sleep(SETTLE_SECONDS)
             for client in clients:
-                with contextlib.suppress(OSError):  # it may have been closed for the further client
+                with contextlib.suppress(OSError):  # the server may have closed already
                     client.send(one.data)
             seen = (
                 f"{WORKERS} clients kept their connections open, another one came, and each of the "

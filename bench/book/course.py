@@ -2,9 +2,9 @@
 """The slides, the speaker notes and the sheets of docs/teaching/, as files to show and to print:
 `make slides`.
 
-They are Markdown with directives (bench/book/directive.py), so that pictures and pieces of source
-are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with its
-minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
+The sources are Markdown with directives (bench/book/directive.py), so that pictures and pieces of C
+files are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with
+its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
 """
 
 import argparse

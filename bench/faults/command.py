@@ -135,9 +135,9 @@ def student_copy(words: Sequence[str]) -> int:
     """Make an archive of the project without solutions and answers. Return the exit status 0.
     Raises UserError.
 
-    It has the files of a copy with a fault, but no fault in its sources. course/faults/ has the
-    tickets, without hints and explanations. Each patch is compressed, so that `make fault` works
-    there and a search in the files finds no patch.
+    The archive has the files of a copy with a fault, but no fault in the sources. course/faults/
+    has the tickets, without hints and explanations. Each patch is compressed, so that `make fault`
+    works there and a search in the files finds no patch.
     """
     parser = argparse.ArgumentParser(
         prog="zerohttpd student-copy",

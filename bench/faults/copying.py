@@ -164,7 +164,7 @@ OWN = (
     ),
     *("public", "requirements", "scripts", "templates", "tests"),
 )
-"""The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
+"""The folders of the project. Other folders, such as 08_mine, belong to the user."""
 CONTEXT = 1
 """The number of lines around a change: few, so that a patch still fits if lines near it change."""
 

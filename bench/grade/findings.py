@@ -112,7 +112,8 @@ class Failed(Exception):
 
 
 class NotHere(Exception):
-    """This machine cannot run the check; the message says why. Its points are not counted."""
+    """This machine cannot run the check; the message says why. The points of the check are not
+    counted."""
 
 
 class FaultFound(BaseModel):

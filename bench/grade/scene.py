@@ -32,8 +32,8 @@ from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
 TIMEOUT = 4.0
-"""A client's timeout in seconds; a response takes milliseconds. It is below REQUEST_TIMEOUT, so
-that the server disconnects no other client meanwhile."""
+"""A client's timeout in seconds; a response takes milliseconds. The timeout is below
+REQUEST_TIMEOUT, so that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
 """The time limit for the server to print its url, which usually takes milliseconds."""
 LOOK_SECONDS = 0.02

@@ -437,7 +437,7 @@ def waits_for_redis(scene: Scene) -> bool:
 
 
 def bury_orphans() -> None:
-    """Reap orphaned processes if this process is PID 1 of its namespace. Their zombies would count
+    """Reap orphaned processes if this process is PID 1 of its namespace. Zombies would count
     against the limit of processes."""
     if os.getpid() != 1:
         return

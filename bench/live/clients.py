@@ -68,8 +68,7 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours with one request, and the result. Its times are those of
-    time.monotonic()."""
+    """A client of ours with one request, and the result. Times are those of time.monotonic()."""
 
     who: Who
     number: int

@@ -147,8 +147,9 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 def viewer_trace(recordings: Sequence[Recording]) -> str:
     """Return the Trace Event Format of Perfetto and speedscope; times in microseconds.
 
-    Perfetto accepts only numbers as the `id` of an arrow. It attaches each end to the call that is
-    open at that time. So an arrow ends at the first call that begins after the arrow's start.
+    Perfetto accepts only numbers as the `id` of an arrow. Perfetto attaches each end of an arrow to
+    the call that is open at that time. So an arrow ends at the first call that begins after the
+    arrow's start.
     """
     events: list[dict[str, Json]] = []
     for place, recording in enumerate(recordings, 1):

@@ -2,8 +2,8 @@
 """The resources that all configurations share: Redis, CPUs, and the network.
 
 If started as root, the test runs in its own network namespace, which no other program uses and
-which ends with its last process. The slow line connects it with a second namespace. It limits the
-data from the server to SPEED, with a short queue (tc-tbf(8)).
+which ends with its last process. The slow line connects this namespace with a second namespace. The
+line limits the data from the server to SPEED, with a short queue (tc-tbf(8)).
 """
 
 import contextlib

@@ -165,8 +165,8 @@ def pipelined(scene: Scene) -> str | None:
 
 
 def unread(scene: Scene) -> None:
-    """A client sends many requests and reads the responses later. They are more than the socket
-    buffers can hold, so the server waits in the middle of a response with requests in its
+    """A client sends many requests and reads the responses later. The responses are more than the
+    socket buffers can hold, so the server waits in the middle of a response with requests in its
     buffer."""
     paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=UNREAD)
     batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:FEW])]

@@ -73,7 +73,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """Return, by thread, the number of its voluntary context switches since its start."""
+    """Return the number of voluntary context switches of each thread since its start, by thread."""
     found = {}
     for task in _tasks(pids):
         with suppress(OSError):

@@ -68,7 +68,7 @@ class Limits:
     """Processes and threads."""
     others: int = 2048
     """An allowance for other tasks of the grader's user if the program has no user of its own: the
-    kernel counts them together."""
+    kernel counts all tasks of a user together."""
 
 
 def enter(arguments: Sequence[str]) -> None:

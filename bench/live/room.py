@@ -35,8 +35,8 @@ from bench.report.page.look import template_of
 QUESTIONS = ROOT / "course" / "questions.toml"
 PREDICTIONS_MOST = 500
 FROM_ADDRESS_MOST = 100
-"""The largest number of predictions from one address. All students have the same address if the
-helper runs behind a NAT, for example in a virtual machine."""
+"""The largest number of predictions from one address. All students have the same address if this
+program is reached through a NAT, for example in a virtual machine."""
 
 
 class RoomQuestion(BaseModel):

@@ -4,8 +4,8 @@ wait for the same event.
 
 The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
 connection it knows which side has sent last, and what is not read yet, but not whether a request is
-complete. The helper knows that only for its own clients. For other clients the page says that they
-have no response yet.
+complete. This package knows that only for its own clients. For other clients the page says that
+they have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -105,7 +105,7 @@ class Sockets:
     @property
     def unread(self) -> int:
         """Return the number of connections that are accepted, and of which the server has read
-        nothing. In 05 they wait in its own queue."""
+        nothing. In 05 such connections wait in the server's own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 
@@ -134,7 +134,7 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
 def groups_of_connections(
     seen: Sockets, names: dict[int, OwnClient], now: float
 ) -> list[WaitGroup]:
-    """Return groups that wait for the same event. `names`: the helper's own clients by port."""
+    """Return groups that wait for the same event. `names`: our own clients by port."""
     groups: dict[tuple[Who, Wait], WaitGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
         known = names.get(one.remote)

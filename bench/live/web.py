@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The page, its events and its buttons: on loopback, and only for pages of this server.
 
-Three kinds of clients are rejected. Other machines: it listens on 127.0.0.1. A page of another site
-in a browser of this machine: its Origin is not ours. A page whose host name resolves to 127.0.0.1
-(DNS rebinding): its Host is not ours.
+Three kinds of clients are rejected: other machines, because the server listens on 127.0.0.1; a page
+of another site in a browser of this machine, because its Origin is not ours; and a page whose host
+name resolves to 127.0.0.1 (DNS rebinding), because its Host is not ours.
 """
 
 import json

@@ -338,8 +338,8 @@ def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene]
 
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Fill the guestbook with the longest remarks. Repeat this, because the page shows only the
-    newest remarks, and visitors add some."""
+    """Fill the guestbook with the longest remarks. Fill it repeatedly, because the page shows only
+    the newest remarks, and visitors add some."""
     refill = every(REFILL_SECONDS, scene.redis.fill_page)
     refill()
     try:

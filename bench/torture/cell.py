@@ -240,7 +240,7 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """Wait until the server is back, ends, or BACK_SECONDS are over; return the time."""
+    """Wait until the server is back or has ended, at most BACK_SECONDS; return the time."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         visitors.read()

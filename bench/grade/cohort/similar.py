@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Find submissions that share code, with copydetect (winnowing, as in MOSS): names of variables and
-layout do not count. The project's own code does not count either.
+"""Find submissions that share code, with copydetect (winnowing, as in MOSS): the layout and the
+names of variables do not count. The project's own code does not count either.
 
 Run as a program, this module compares the files of a folder and prints JSON. Because the files are
-untrusted, it then has a time limit, and Landlock limits the files that it may open.
+untrusted, the program has a time limit, and Landlock limits the files that it may open.
 """
 
 import json
@@ -26,8 +26,8 @@ NEARLY_ALL = 0.9
 LITTLE = 0.2
 """The share below which a submission has little code of its own."""
 NOISE, GUARANTEED = 25, 30
-"""Characters of code with names replaced by a letter. Shorter matches are ignored; one of
-GUARANTEED is always found. These are copydetect's defaults."""
+"""Characters of code with names replaced by a letter. Matches shorter than NOISE are ignored; a
+match of GUARANTEED characters is always found. Both are copydetect's defaults."""
 SECONDS = 120.0
 NAMES = "names.json"
 MOST_BYTES = 200_000

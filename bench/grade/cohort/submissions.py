@@ -249,7 +249,8 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return the path of a member of an archive. Raise NotGraded if it is outside of the folder."""
+    """Return the path of a member of an archive. Raise NotGraded if the path is outside of the
+    folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         raise NotGraded("refused", f"its archive has a path out of its folder: {printable(name)}")

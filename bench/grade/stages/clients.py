@@ -74,7 +74,7 @@ def exchange(
     lockstep: bool = False,
 ) -> list[Response]:
     """Send requests at once and return the responses, up to the first that closes the connection.
-    Raises Failed unless they are right. `cuts`: the offsets of the pieces that are sent after a
+    Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are sent after a
     pause. In `lockstep` the client reads each response before it sends the next piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))

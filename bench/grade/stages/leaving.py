@@ -98,7 +98,7 @@ def visit(scene: Scene, count: int) -> None:
 
 def reset(scene: Scene) -> None:
     """Reset connections, half of them in the middle of a head and half in the middle of a body.
-    Raises Failed if their descriptors stay open."""
+    Raises Failed if descriptors of these connections stay open."""
     before = scene.pids()
     leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
     seen = f"{RESETS} clients reset their connections in a head or a body"

@@ -75,7 +75,7 @@ class FaultFile(BaseModel):
         return "broken-service" in self.fault[fault].brings
 
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
-        """Return whether a fault may be a consequence of another; then it costs no points."""
+        """Return whether `fault` may be a consequence of `cause`; a consequence costs no points."""
         listed = fault in self.fault[cause].brings
         return listed or (self.breaks_service(cause) and fault in self.broken_service)
 

@@ -39,7 +39,7 @@ START_SECONDS = 5.0
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 IDLE_END_SECONDS = 3.0
-"""Less than the 5 s for requests in flight (STOP_TIMEOUT), because there are none."""
+"""Less than STOP_TIMEOUT (5 s), because no requests are in flight."""
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"

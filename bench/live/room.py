@@ -116,8 +116,9 @@ class Room:
         return self._predictions.get(browser, ("", None))[1]
 
     def predict(self, browser: str, address: str, state: str, choice: int) -> str:
-        """Store or replace the prediction of a browser. Return the reason if it is rejected, or an
-        empty text. `state`: the state of the page on which the prediction was made."""
+        """Store or replace the prediction of a browser. Return the reason if the prediction is
+        rejected, or an empty text. `state`: the state of the page on which the prediction was
+        made."""
         with self._lock:
             if not self.is_open or state != self.state:
                 return "Too late: the lecturer has continued."

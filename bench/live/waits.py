@@ -191,7 +191,7 @@ WAITS = {
 
 
 def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
-    """Return the reason in words. `names`: the known clients by their port."""
+    """Return the reason why a task waits, in words. `names`: the known clients by their port."""
     if task.runs:
         return Wait("runs", "")
     if task.call in WAITS:

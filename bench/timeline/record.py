@@ -62,8 +62,8 @@ def require_tracing(strace: Sequence[str]) -> None:
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """Return a server that runs under strace. With -DD strace is not its parent, so that the
-    started process is the server itself."""
+    """Return a server that runs under strace. With -DD strace is not the parent of the server, so
+    that the started process is the server itself."""
 
     def command(place: Place) -> list[str]:
         own = [*subject.command(place), "--root", str(site), *WORKERS]

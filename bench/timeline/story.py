@@ -2,8 +2,8 @@
 """Turn a trace into a picture: the request and the wait of each call.
 
 The client's port, which strace prints with each socket, identifies a request. All calls of a task
-between accept and close of a client belong to that client, also those to Redis. An event loop
-shares one connection to Redis, so its calls to Redis belong to no single client.
+between accept and close of a client belong to that client, also those to Redis. All clients of an
+event loop share one connection to Redis, so calls to Redis belong to no single client there.
 """
 
 import re

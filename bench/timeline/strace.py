@@ -3,7 +3,8 @@
 
 A line begins with the number of the process or thread and the time. strace prints a call that
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which are joined here. The lines of a
-call's stack follow it. The lines of the project's own sources are kept, with the text of the line:
+call's stack follow the call. The lines of the project's own sources are kept, with the text of the
+line:
 
     ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
 

@@ -50,7 +50,7 @@ RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
 CUTS = 30
-"""How often Redis closes all connections: more often than the server may have connections."""
+"""How often Redis closes all connections: more times than the server may have connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
 UNSENT_FILES = 80
@@ -148,8 +148,8 @@ def left_open(scene: Scene) -> None:
 
 def unsent_files(scene: Scene) -> None:
     """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
-    the files stay open. While the server keeps one connection, all requests use it: they reach one
-    process."""
+    the files stay open. All requests use one connection while the server keeps it, so that they
+    reach one process."""
     fields = {"HEAD": (), "GET": ("If-None-Match: *",), "GET ": ("Range: bytes=900000-",)}
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
@@ -291,7 +291,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
     path = scene.site.first
-    # While the server keeps one connection, all use it: the leaks of one process add up.
+    # All requests use one connection while the server keeps it: leaks of one process add up.
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
         ("HEAD", request("HEAD", path)),

@@ -2,9 +2,9 @@
 """The slides, the speaker notes and the sheets of docs/teaching/, as files to show and to print:
 `make slides`.
 
-They are Markdown with directives (bench/book/directive.py), so that pictures and pieces of source
-are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with its
-minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
+The sources are Markdown with directives (bench/book/directive.py), so that pictures and pieces of C
+files are those of the book. In slides.md a line `---` begins the next slide, and a slide ends with
+its minutes and its note in a comment: <!-- 2 min: ... -->. A copy for students has the sheets only.
 """
 
 import argparse
@@ -160,7 +160,7 @@ def _part(name: str, text: str) -> tuple[str, Markup]:
     pieces = LINE.split(rest)
     made = [str(MARKDOWN.render(text)) for text in pieces]
     made[1::2] = map(html, pieces[1::2])
-    # The corner of a table is no heading, because it has no words.
+    # The corner of a table is no heading, because the corner has no words.
     whole = "\n".join(made).replace("<th></th>", "<td></td>")
     return title, Markup(whole)
 

@@ -6,7 +6,7 @@
 :: step FILE FILE               two files side by side, the unchanged folded
 :: pair FILE NAME FILE NAME     two functions side by side
 :: timeline SERVER [SCENARIO]   the picture of a recorded trace, and a sentence on what it shows
-:: curve SERVER ...             the newest curve of the last of these servers, with the others'
+:: curve SERVER ...             the curves of these servers, from the newest sweep of the last one
 """
 
 import re
@@ -32,8 +32,9 @@ LINE = re.compile(r"^:: (.+)$", re.MULTILINE)
 
 
 def html(line: str, measured: Sequence[Results] = ()) -> str:
-    """Return the HTML of a directive, given without its colons. `measured`: the results whose
-    curves it shows. Raises UserError if it is unknown, or quotes a source that does not exist."""
+    """Return the HTML of a directive, given without its colons. `measured`: the results from which
+    a curve is chosen. Raises UserError if the directive is unknown, or quotes a source that does
+    not exist."""
     try:
         return _html(line, measured)
     except (OSError, NoSuchFunction) as error:
@@ -85,8 +86,8 @@ def sweeps(folder: Path) -> list[Results]:
 
 def curve(measured: Sequence[Results], names: Sequence[str]) -> str:
     """Return the chart of these servers, for light and for dark pages, or the commands that will
-    make it. The last server is that of the chapter: the newest sweep in which it has more than one
-    point is used. So a short run of the course's sheets removes no curve."""
+    make it. The last server is that of the chapter. The newest sweep is used in which this server
+    has more than one point, so a short run of the course's sheets removes no curve."""
     for results in measured:
         runs = [run for run in results.runs if run.subject in names and run.conditions.rated]
         study = Study(results.model_copy(update={"runs": runs, "servers": list(names)}))

@@ -51,7 +51,7 @@ def table(sheet: str, results: Results) -> str:
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
-    # The baseline comes first: its server is compared with it.
+    # The baseline of each architecture comes first: its server is compared with the baseline.
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):

@@ -16,12 +16,12 @@ from bench.book.source import Passage, code_alone, function, paragraphs, passage
 KEPT_AROUND = 2
 """Unchanged lines that are shown around a change; longer runs are folded."""
 ESSAY_FROM = 8
-"""The number of lines by which a comment may be longer than its code."""
+"""The number of lines by which a comment next to its code may be longer than the code."""
 ESSAY_WIDE = 64
-"""The largest number of letters in a line of a drawing next to the code. A wider one would be cut
-off."""
+"""The largest number of letters in a line of a drawing next to the code. A wider drawing would be
+cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
-"""If at least this number of lines in a row are unchanged, they are folded."""
+"""The least number of unchanged lines in a row of which the middle is folded."""
 
 
 Pair = tuple[int | None, int | None]
@@ -46,7 +46,7 @@ def new_lines(before: Sequence[str], after: Sequence[str]) -> set[int]:
 
 
 def side_by_side(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[bool, list[Pair]]]:
-    """Yield runs of pairs, each with whether the lines are equal (and folded if there are many)."""
+    """Yield runs of pairs of lines. True: the pairs of this run are equal, and may be folded."""
     for kind, *ends in _blocks(left, right):
         begin, end, begin_right, end_right = ends
         yield kind == "equal", [*zip_longest(range(begin, end), range(begin_right, end_right))]
@@ -86,7 +86,8 @@ def annotated(name: str, text: str, before: tuple[str, str] | None) -> str:
 
 
 def _is_essay(passage: Passage) -> bool:
-    """Return whether a comment is shown above its code, in two columns: it is long or wide."""
+    """Return whether a comment is shown above its code, in two columns, because the comment is long
+    or wide."""
     drawn = [line for is_drawn, part in paragraphs(passage.comment) if is_drawn for line in part]
     wide = any(len(line) > ESSAY_WIDE for line in drawn)
     return wide or len(passage.comment) > ESSAY_FROM + len(passage.code)

@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     style = f"{picture_style()}{light}\n@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n"
     files.append(File.generated(config, "code.css", content=style))
     pages = [file for file in files if file.is_documentation_page()]
-    for page in pages:  # grows
+    for page in pages:  # this loop appends to `pages`
         for name in _linked(page):
             uri = _address(name)
             if (ROOT / name).is_file() and files.get_file_from_path(uri) is None:
@@ -55,7 +55,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links that leave docs/, and each directive by a place for its HTML."""
+    """Replace links that leave docs/, and each directive by a mark for its HTML."""
     here = page.file.src_uri
     if here.startswith(BOOK):
         page.meta["hide"] = ["toc"]  # the code needs the whole width
@@ -77,7 +77,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Insert the HTML of the directives, and link words to the glossary."""
-    # The corner of a table is no heading, because it has no words.
+    # The corner of a table is no heading, because the corner has no words.
     html = PLACE.sub(lambda match: _made[int(match[1])], html).replace("<th></th>", "<td></td>")
     here = page.file
     if here.src_uri == GLOSSARY:

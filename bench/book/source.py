@@ -16,7 +16,7 @@ class Passage:
     """A comment and its code; either may be empty."""
 
     comment: list[str] = field(default_factory=list)
-    """Its lines, without the comment signs."""
+    """The lines of the comment, without the comment signs."""
     code: list[str] = field(default_factory=list)
     first: int = 0
     """The number of the first line of code in the file, from 1."""
@@ -72,8 +72,8 @@ def paragraphs(comment: list[str]) -> list[tuple[bool, list[str]]]:
 
 
 def code_alone(text: str) -> list[str | None]:
-    """Return its lines; None replaces each comment on lines of its own and the empty lines after
-    it."""
+    """Return the lines of `text`. None replaces the lines of a comment on lines of its own, and the
+    empty lines after the comment."""
     shown = {
         passage.first - 1 + offset
         for passage in passages(text)

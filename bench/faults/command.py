@@ -32,7 +32,8 @@ from bench.records.words import plural
 
 ANSWER = "answer"
 COPIES = ROOT / "fault"
-"""Not below build/, which `make clean` removes: students work in them."""
+"""The folder of the copies, in which students work: not below build/, which `make clean`
+removes."""
 NAME = "zerohttpd"
 """The folder that the archive for students unpacks to."""
 ARCHIVE = ROOT / "results" / "course" / f"{NAME}-students.tar.gz"
@@ -117,7 +118,7 @@ def answer(chosen: Fault) -> str:
 
 
 def renew(chosen: Fault, folder: Path) -> None:
-    """Write the patch from the differences in a copy. Raises UserError if nothing does."""
+    """Write the patch from the differences in a copy. Raises UserError if nothing differs."""
     text = difference(folder)
     if not text:
         raise UserError(f"the C sources in {folder} are those of this project: edit them first")
@@ -134,9 +135,9 @@ def student_copy(words: Sequence[str]) -> int:
     """Make an archive of the project without solutions and answers. Return the exit status 0.
     Raises UserError.
 
-    It has the files of a copy with a fault, but no fault in its sources. course/faults/ has the
-    tickets, without hints and explanations. Each patch is compressed, so that `make fault` works
-    there and a search in the files finds no patch.
+    The archive has the files of a copy with a fault, but no fault in the sources. course/faults/
+    has the tickets, without hints and explanations. Each patch is compressed, so that `make fault`
+    works there and a search in the files finds no patch.
     """
     parser = argparse.ArgumentParser(
         prog="zerohttpd student-copy",

@@ -29,7 +29,7 @@ from bench.subjects.running import CHANGED
 
 FOLDER = ROOT / "course" / "faults"
 STEPS = 3
-"""Hints before the explanation."""
+"""The number of hints before the explanation."""
 ORIGINAL = ".original"
 """The file in a copy that names the folder from which it was copied."""
 
@@ -47,7 +47,7 @@ class Proof(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     breaks: str
-    """FILE::TEST, which fails with it and with nothing else of this server."""
+    """FILE::TEST: the test that fails if the server has the fault."""
     says: str
     """A pattern in the message of that failure: the test must fail for this reason."""
     still: tuple[str, ...] = Field(min_length=1)
@@ -61,7 +61,7 @@ class Ticket(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
     number: str = Field(pattern="^[0-9]{2}$")
     server: str
-    """The server in which students search for it."""
+    """The server in which students search for the fault."""
     complaint: str
     """The symptom, in the words of a user."""
 
@@ -82,7 +82,7 @@ class Fault(Ticket):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    """Its plain name. Students see it only with the explanation."""
+    """The plain name of the fault. Students see this name only with the explanation."""
     hints: tuple[str, ...] = Field(min_length=STEPS, max_length=STEPS)
     explanation: str
     incident: Incident | None = None
@@ -95,7 +95,7 @@ def numbers() -> list[str]:
 
 
 def ticket_of(number: str) -> Ticket:
-    """Return the ticket of a fault, "7" or "07". Raises UserError."""
+    """Return the ticket of the fault with this number, e.g. "7" or "07". Raises UserError."""
     known = numbers()
     if not known:
         raise UserError(_nothing_here())
@@ -124,7 +124,7 @@ def number_for(student: str) -> str:
 
 
 def _nothing_here() -> str:
-    """Return the reason why there are no faults at all."""
+    """Return the message that says why there are no faults here."""
     try:
         original = (ROOT / ORIGINAL).read_text(encoding="utf-8").strip()
     except OSError:
@@ -164,9 +164,9 @@ OWN = (
     ),
     *("public", "requirements", "scripts", "templates", "tests"),
 )
-"""The folders of the project. Others in the top folder, such as 08_mine, are the user's."""
+"""The folders of the project. Other folders, such as 08_mine, belong to the user."""
 CONTEXT = 1
-"""The lines around a change: few, so that changes near it seldom break a patch."""
+"""The number of lines around a change: few, so that a patch still fits if lines near it change."""
 
 
 def make_copy(folder: Path) -> None:
@@ -190,7 +190,7 @@ def copy_files(folder: Path) -> None:
             continue
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # git lists new files that are soon gone
+        with contextlib.suppress(FileNotFoundError):  # git may list a removed new file
             shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
@@ -261,8 +261,8 @@ STAMP = "built-from"
 
 
 def built(chosen: DeclaredStudy) -> Path:
-    """Return the folder of an experiment's servers, built if they are not, or of other sources.
-    Raises UserError."""
+    """Return the folder of an experiment's servers. Build them if they are missing, or if the
+    sources have changed. Raises UserError."""
     folder = CHANGED / chosen.name
     stamp, digest = folder / STAMP, _digest(chosen)
     if not stamp.exists() or stamp.read_text() != digest:
@@ -287,8 +287,8 @@ def _digest(chosen: DeclaredStudy) -> str:
 
 
 def _copy_sources(folder: Path) -> None:
-    """Copy the sources with what was built here before, so only what the patch changes is built
-    again."""
+    """Copy the sources and the results of earlier builds, so that only the changes of the patch are
+    built again."""
     for path in _sources():
         target = folder / path.relative_to(ROOT)
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Prepare the examination of a server: compile it from a copy of its folder and of lib/, and make
-the files that it serves, whose names and contents are drawn from the seed."""
+"""Prepare the examination of a server: compile a copy of the server's folder and of lib/, and make
+the files that the server serves. The seed determines the names and contents of these files."""
 
 import os
 import random
@@ -35,16 +35,16 @@ REDIRECTS = (
 )  # fmt: skip
 """Targets of redirects, with their status."""
 SIZES = (0, 1, (16 << 10) - 1, 16 << 10, (16 << 10) + 1, 64 << 10)
-"""Of files. Those of at most 16 KB are kept in memory (lib/config.h)."""
+"""Sizes of files. Files of at most 16 KB are kept in memory (lib/config.h)."""
 HAS_INDEX = 0.5
 MOST_BYTES = 1 << 20
-"""The size limit of a graded folder: it should have nothing but source files."""
+"""The size limit of a graded folder: the folder should have only source files."""
 LINKER_OPTION = re.compile(r"-pthread|-l[A-Za-z0-9_+.-]+|-Wl(,--wrap=[A-Za-z0-9_]+)+")
-"""The options that a file `ldflags` may have. Others add prebuilt code or start programs."""
+"""The options that a file `ldflags` may have. Other options add prebuilt code or start programs."""
 PREBUILT = (b"\x7fELF", b"!<arch>", b"!<thin>", b"gpch")
 """First bytes of programs and objects, of archives of objects, and of gcc's precompiled headers."""
 ASSEMBLER = re.compile(r"\b_*asm_*\b(?!/)|\b_*section_*\s*\(\s*\"")
-"""Assembler, or the attribute that puts data into a section, e.g. that of the code."""
+"""Finds assembler, and the attribute that puts data into a section, e.g. into the code."""
 
 
 class NotBuilt(Exception):
@@ -52,7 +52,8 @@ class NotBuilt(Exception):
 
 
 def folder_of(name: str) -> Path:
-    """Return the server's folder, given as a path, NN_name, or the name alone. Raises UserError."""
+    """Return the folder of a server, whose `name` is a path, NN_name or just the name. Raises
+    UserError."""
     for folder in (Path(name), ROOT / name, *ROOT.glob(f"[0-9][0-9]_{name}")):
         if (folder / "main.c").is_file():
             _require_sources(folder)
@@ -75,8 +76,8 @@ def _require_sources(folder: Path) -> None:
 
 
 def refusal(folder: Path) -> str:
-    """Return why the server in a folder is not graded; empty if it is. It must come from sources:
-    neither a file nor an option of the linker may add prebuilt code."""
+    """Return why the server in a folder is not graded; empty if it is graded. All of its code must
+    come from sources: neither a file nor an option of the linker may add prebuilt code."""
     paths = sorted(folder.rglob("*"))
     if sum(path.lstat().st_size for path in paths) > MOST_BYTES:
         return f"it has more than {MOST_BYTES >> 20} MB; leave only source files"
@@ -91,8 +92,8 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are below those of a grading: otherwise they would
-    cause faults for which the program is blamed."""
+    """Raise UserError if this machine's limits are below those of a grading: such limits would
+    cause faults, and the grader would blame the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(
@@ -102,7 +103,8 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether an empty program can be built in the folder, with a flag of gcc, and run."""
+    """Return whether an empty program can be built with a flag of gcc, and then be run; its files
+    are in the folder."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])
@@ -114,7 +116,7 @@ class Built:
     """A copy of the project, with the graded server only, in a folder."""
 
     def __init__(self, source: Path, folder: Path) -> None:
-        """Copy the server and lib/. Raise UserError if the folder cannot be a server's."""
+        """Copy the server and lib/. Raise UserError if `source` cannot be a server's folder."""
         self._root = folder
         self._folder = source.name if source.name[:2].isdigit() else f"99_{source.name}"
         for name in PARTS:
@@ -174,7 +176,7 @@ class Built:
 
 @dataclass
 class Expected:
-    """A request and the response that is right."""
+    """A request and the correct response."""
 
     name: str
     """For the report."""
@@ -185,10 +187,10 @@ class Expected:
     field: tuple[str, str] | None = None
     """A field that the response must have."""
     remark: str = ""
-    """The text that is in Redis afterwards, once."""
+    """The text that must be in Redis afterwards, exactly once."""
     path: str = ""
     also: int = 0
-    """A status that is right, too, with any body."""
+    """Another status that is correct, with any body."""
 
     @property
     def method(self) -> str:
@@ -196,7 +198,7 @@ class Expected:
         return self.data.split(b" ", 1)[0].decode("latin-1")
 
     def wrong(self, answer: Response) -> str:
-        """Return how a response differs from the expected one; empty if it does not."""
+        """Return how a response differs from the expected one; empty if it is correct."""
         right = [self.status] if isinstance(self.status, int) else self.status
         name, value = self.field or ("", None)
         if answer.status == self.also:
@@ -209,7 +211,8 @@ class Expected:
         return f"{name}: {found}, not {value}" if found != value else ""
 
     def wrong_length(self, answer: Response) -> str:
-        """Return the Content-Length of a response if it alone is wrong; otherwise nothing."""
+        """Return the Content-Length of a response if only this field is wrong; otherwise an empty
+        text."""
         content, told = self.body or b"", answer.field("Content-Length") or "none"
         alone = answer.status == self.status and content.startswith(answer.body)
         is_wrong = alone and self.method != "HEAD" and told != str(len(content))
@@ -227,7 +230,7 @@ class SeededSite:
     moved: dict[str, str]
     """Redirects: target by path."""
     others: dict[str, str]
-    """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space, the
+    """The paths of files for requests.txt: `{huge}` has more than 2 GB and occupies no space; the
     name of `{odd}` has characters with a meaning in addresses and forms."""
     unusual: list[str]
     """The paths of files, links and folders whose name, size or kind is unusual."""
@@ -238,7 +241,7 @@ class SeededSite:
         return next(iter(self.small))
 
     def file(self, path: str, *fields: str, method: str = "GET") -> Expected:
-        """Return the request of a file. `fields`: lines of its head."""
+        """Return the request for a file. `fields`: additional lines of the request's head."""
         content = self.big[1] if path == self.big[0] else self.small[path]
         length = ("Content-Length", str(len(content))) if method == "HEAD" else None
         body = b"" if method == "HEAD" else content
@@ -284,7 +287,7 @@ def make_unusual(folder: Path, dice: random.Random) -> list[str]:
 
 
 def make_site(root: Path, dice: random.Random) -> SeededSite:
-    """Fill the folder and return its description."""
+    """Make all files of a site in the folder `root`; return the site."""
     for name in ("public", "templates"):
         shutil.copytree(ROOT / name, root / name)
     folder = root / "public" / word(dice)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs: all stages in order, within a time limit,
-and their text."""
+"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
+time limit, and prints their results."""
 
 import argparse
 import json
@@ -45,8 +45,8 @@ NAMES = [stage.name for stage in STAGES]
 SIGNS = {"right": "ok", "failed": "NO", "follows": "->", "by nature": "--", "not tried": ".."}
 WIDTH = 92
 BUDGET_SECONDS, SERIAL_SECONDS = 55.0, 110.0
-"""The time limits of an examination: usually, and if its checks must run one after another because
-it has no namespaces of its own (`apart`)."""
+"""The time limits of an examination with namespaces of its own (`apart`), and without them. Without
+them its checks must run one after another."""
 BUILD_POINTS = 3
 
 
@@ -133,7 +133,8 @@ def examine(
 
 
 def build(built: Built) -> tuple[Subject | None, StageOutcome]:
-    """Compile a server. Return it, or None, and the outcome of this stage."""
+    """Compile a server. Return the server (None if it does not compile) and this stage's
+    outcome."""
     server = None
     check = CheckOutcome(check="it compiles", points=BUILD_POINTS, of=BUILD_POINTS, came="right")
     try:

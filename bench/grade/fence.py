@@ -4,9 +4,9 @@ program, this file restricts itself and then executes the command after `--`:
 
     python fence.py r:/usr r:/etc w:/tmp/its-own -- COMMAND ...
 
-`r:` allows to read and execute a file, or a folder with all below it; `w:` also allows to write.
-The command can open, create or remove nothing else, not even as root, and cannot remove this limit.
-If the kernel has no Landlock, the command runs without a limit.
+`r:` allows reading and executing a file, or all files below a folder; `w:` also allows writing. The
+command can open, create or remove nothing else, not even as root, and cannot remove this limit. If
+the kernel has no Landlock, the command runs without a limit.
 """
 
 import ctypes
@@ -40,15 +40,17 @@ def version() -> int:
 
 def fenced(command: Sequence[str], reads: Sequence[Path], writes: Sequence[Path]) -> list[str]:
     """Return a command line that runs `command` with Landlock. In addition to `reads` and `writes`,
-    the command may read the folders of the system: programs, libraries, settings. It cannot read
-    this project, even if it is in one of them: a program could serve with a server from there."""
+    the command may read the system's folders: programs, libraries, settings. The command cannot
+    read this project, even if the project is in such a folder: otherwise it could start the
+    project's own servers."""
     system = [path for folder in SYSTEM for path in without(PROJECT, Path(folder))]
     paths = [f"r:{path}" for path in (*system, *reads)] + [f"w:{p}" for p in (*DEVICES, *writes)]
     return [sys.executable, "-I", "-S", __file__, *paths, "--", *command]
 
 
 def without(project: Path, folder: Path) -> list[Path]:
-    """Return the folder, or, if the project is in it, all that is next to the project."""
+    """Return the folder alone; if the project is in the folder, return all paths of the folder that
+    do not contain the project."""
     if not project.is_relative_to(folder):
         return [folder]
     inner = folder.iterdir() if folder != project else ()
@@ -90,5 +92,5 @@ if __name__ == "__main__":
     border = sys.argv.index("--")
     if version():
         raise_fence(sys.argv[1:border])
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and so would the program
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # else the program ignores SIGPIPE
     os.execvp(sys.argv[border + 1], sys.argv[border + 1 :])

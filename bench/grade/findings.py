@@ -22,7 +22,7 @@ SANITIZER = "output of the sanitizer"
 OVER = "the time limit of the grading was reached"
 """The reason why a check was not run."""
 HAS_ASSEMBLER = "it has assembler, which its author must be able to explain"
-"""A remark without points: it may be another server, translated by a compiler."""
+"""A remark that costs no points: the assembler may be another server, translated by a compiler."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 FaultName = Literal[
     "does-not-compile",
@@ -42,7 +42,7 @@ FaultName = Literal[
     "resets", "drops-half-closed", "few-at-once", "no-descriptor-left",
     "thundering-herd", "unfair-order", "repeats-command",
 ]  # fmt: skip
-"""mypy checks each name in the code against these, and `FaultFile` those of the file."""
+"""mypy checks the names in the code against this list, and `FaultFile` the names in the file."""
 Text = Annotated[str, Field(min_length=1), AfterValidator(lambda text: " ".join(text.split()))]
 
 
@@ -71,11 +71,11 @@ class FaultFile(BaseModel):
         return self
 
     def breaks_service(self, fault: FaultName) -> bool:
-        """Return whether all faults of `broken_service` may be consequences of this one."""
+        """Return whether all faults of `broken_service` may be consequences of `fault`."""
         return "broken-service" in self.fault[fault].brings
 
     def may_cause(self, cause: FaultName, fault: FaultName) -> bool:
-        """Return whether a fault may be a consequence of another; then it costs no points."""
+        """Return whether `fault` may be a consequence of `cause`; a consequence costs no points."""
         listed = fault in self.fault[cause].brings
         return listed or (self.breaks_service(cause) and fault in self.broken_service)
 
@@ -97,9 +97,9 @@ class Failed(Exception):
         proof: tuple[str, Sequence[str]] = ("", ()),
     ) -> None:
         """`seen`: the actions and their result, in a sentence. `port`: the client's port, by which
-        its calls are found in a trace. `proof`: the origin of lines that replace the trace as a
-        proof, and these lines. If not `sure`, a busy machine may be the cause, so the check is
-        repeated."""
+        the calls for this client are found in a trace. `proof`: the origin of lines that replace
+        the trace as a proof, and these lines. If not `sure`, a busy machine may be the cause, so
+        the check is repeated."""
         super().__init__(seen)
         self.fault, self.seen, self.port, self.sure = fault, seen, port, sure
         self.proof_kind, self.proof = proof[0], shortened(proof[1])
@@ -108,18 +108,19 @@ class Failed(Exception):
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
         self.afterwards = False
-        """Whether it was found when the check itself had passed: then it costs points once."""
+        """Whether the check itself had passed: then the same fault costs points only once."""
 
 
 class NotHere(Exception):
-    """This machine cannot run the check; the message says why. Its points are not counted."""
+    """This machine cannot run the check; the message says why. The points of the check are not
+    counted."""
 
 
 class FaultFound(BaseModel):
     """A fault that was found, with its explanation and proof."""
 
     fault: str
-    """Its short name."""
+    """The short name of the fault."""
     title: str
     meaning: str
     read: str
@@ -153,12 +154,12 @@ class StageOutcome(BaseModel):
 
     @property
     def points(self) -> int:
-        """Return the points of all its checks."""
+        """Return the points of all checks of the stage."""
         return sum(check.points for check in self.checks)
 
     @property
     def of(self) -> int:
-        """Return the most points that its checks can give."""
+        """Return the most points that the checks of the stage can give."""
         return sum(check.of for check in self.checks)
 
 
@@ -180,7 +181,8 @@ class Grade(BaseModel):
 
     @property
     def remarks(self) -> str:
-        """Return what a lecturer should know next to the points; empty if there is nothing."""
+        """Return what a lecturer should know in addition to the points; empty if there is
+        nothing."""
         left_out = sum(self.skipped.values())
         late = f"the time limit was reached before checks for {left_out} points"
         notes = [check.note for stage in self.stages for check in stage.checks]
@@ -189,13 +191,13 @@ class Grade(BaseModel):
 
     @property
     def skipped(self) -> dict[str, int]:
-        """Return by stage the points of the checks that the time limit left out."""
+        """Return the points of the checks that were not run because of the time limit, by stage."""
         points = {s.stage: sum(c.of for c in s.checks if c.note == OVER) for s in self.stages}
         return {stage: most for stage, most in points.items() if most}
 
 
 def finding(failed: Failed, trace: Sequence[str]) -> FaultFound:
-    """Return the report of a failure; `trace` is its proof if the failure has none of its own."""
+    """Return the report of a failure; `trace` is the proof if the failure itself has none."""
     fault = FAULTS[failed.fault]
     return FaultFound(
         fault=failed.fault,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Inspect a server's processes: the system calls in which their threads wait, how often these wake
-up, and the open descriptors; and require the state that a server must have again after each check,
-when its clients have left: nothing is leaked, all workers serve, and the server ends by itself."""
+"""Inspect a server's processes: the system calls in which their threads wait, how often the threads
+wake up, and the open descriptors. After each check, when its clients have left, require that
+nothing is leaked, all workers serve, and the server ends by itself."""
 
 import os
 import re
@@ -27,8 +27,8 @@ from bench.load.client import request
 FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
 STUCK_SECONDS = 0.8
 SAME_FILE, MOST_FILES = 3, 68
-"""The number of descriptors of one file, and of all files, that a process may have: a server keeps
-64 files open that no client receives (OPEN_FILES, lib/config.h)."""
+"""The most descriptors that a process may have for one file, and for all files: a server keeps 64
+files open that no client receives (OPEN_FILES, lib/config.h)."""
 SLACK = 4
 """The allowance for clients that are just leaving, and for workers."""
 EVENTS = re.compile(r"^tfd:.* events: *([0-9a-f]+)", re.MULTILINE)
@@ -38,8 +38,8 @@ QUIET_SECONDS, RETRY_SECONDS = 0.06, 3.0
 
 
 def busy_others() -> Callable[[], float]:
-    """Return a function that returns the share of the CPUs' time since now that other programs
-    than this process and its ended children have used."""
+    """Return a function that returns which share of the CPUs' time since now was used by programs
+    other than this process and its ended children."""
     cpus = os.sched_getaffinity(0)
 
     def own_seconds() -> float:
@@ -73,7 +73,7 @@ def kept_lock(pids: Sequence[int]) -> list[str]:
 
 
 def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """Return the number of each thread's voluntary context switches since its start."""
+    """Return the number of voluntary context switches of each thread since its start, by thread."""
     found = {}
     for task in _tasks(pids):
         with suppress(OSError):
@@ -95,8 +95,8 @@ def sleeping(pids: Sequence[int]) -> list[str]:
 
 
 def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
-    """Return by thread the address of the mutex that it waits for. The C library uses this futex
-    operation for mutexes only, not for condition variables or semaphores."""
+    """Return the address of the mutex for which each thread waits, by thread. The C library uses
+    this futex operation for mutexes only, not for condition variables or semaphores."""
     found = {}
     for task in _tasks(pids):
         call = _call(task)
@@ -114,7 +114,7 @@ def _tasks(pids: Sequence[int]) -> Iterator[Path]:
 
 
 def _call(task: Path) -> list[int]:
-    """Return number and arguments of the call that a thread waits in; empty if it runs."""
+    """Return the number and arguments of the call in which a thread waits; empty if it runs."""
     with suppress(OSError, ValueError):
         return [int(word, 0) for word in (task / "syscall").read_text().split()]
     return []
@@ -142,7 +142,7 @@ def must_look(scene: Scene) -> None:
 
 
 def redis_connections(scene: Scene) -> int:
-    """Return how many connections to Redis the server has open; this process has some, too."""
+    """Return the number of open connections to Redis, without those of this process."""
     ours = {0}  # 0: the connection has ended, and only the kernel still has it
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(OSError):
@@ -151,10 +151,10 @@ def redis_connections(scene: Scene) -> int:
 
 
 def opened(scene: Scene) -> Iterator[list[tuple[Path, str]]]:
-    """Yield for each process of the server its descriptors in /proc and their targets."""
+    """Yield, for each process of the server, the descriptors in /proc and the targets of these."""
     for pid in scene.pids():
         found = []
-        with suppress(OSError):  # it has ended, or cannot be inspected
+        with suppress(OSError):  # the process has ended, or cannot be inspected
             for path in Path(f"/proc/{pid}/fd").iterdir():
                 with suppress(OSError):
                     found.append((path, str(path.readlink())))
@@ -171,7 +171,7 @@ def is_tcp(path: Path) -> bool:
 
 def useless_descriptors(scene: Scene) -> int:
     """Return the number of leaked descriptors: TCP sockets that neither listen nor lead to Redis,
-    and those of files beyond SAME_FILE or MOST_FILES in a process."""
+    and descriptors of files beyond SAME_FILE or MOST_FILES in a process."""
     redis_port = scene.redis_port or 0
     useful = {
         f"socket:[{one.inode}]"
@@ -194,8 +194,8 @@ def useless_descriptors(scene: Scene) -> int:
 
 
 def channels(scene: Scene) -> set[str]:
-    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and
-    the like have no unique names: they are numbered within a process."""
+    """Return the names of the server's open pipes and non-TCP sockets. Epoll sets, eventfds and the
+    like have no unique names: this function numbers them within a process."""
     found: set[str] = set()
     for descriptors in opened(scene):
         nameless: Counter[str] = Counter()
@@ -221,7 +221,7 @@ def is_edge_triggered(scene: Scene) -> bool:
 
 
 def mappings(scene: Scene) -> int:
-    """Return the number of memory mappings of the server; a thread's stack is one."""
+    """Return the number of memory mappings of the server; each thread's stack is a mapping."""
     count = 0
     for pid in scene.pids():
         with suppress(OSError):  # the process has ended, or is another user's
@@ -230,9 +230,9 @@ def mappings(scene: Scene) -> int:
 
 
 def fallen(scene: Scene, before: Collection[int]) -> list[str]:
-    """Return from the trace the ends of the server's processes: of those killed by a signal, and of
-    those in `before` that exited with an error. Without a trace: an entry for each process of
-    `before` that has ended."""
+    """Return, from the trace, how processes of the server ended: all that a signal killed, and
+    those in `before` that exited with an error. Without a trace, return an entry for each process
+    in `before` that has ended."""
     if scene.trace is None or not scene.trace.exists():
         return ["a signal or an exit"] * len(set(before) - set(scene.pids()))
     killed = scene.traced(r"\+\+\+ killed by SIG\w+")
@@ -257,8 +257,8 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless a number falls to `most` in time; `left`: what has happened and what is
-    left, with {} for this number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: what has happened, and
+    what is left, with {} for the number."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))
@@ -279,14 +279,14 @@ def require_reaped(scene: Scene, seen: str) -> None:
 
 
 def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
-    """Raise Failed unless the server is in the state from before the check, and ends after Ctrl-C.
-    `tasks`: its processes and threads before; `had_pages`: whether it has ever served a page with
-    data from Redis. Return whether it serves such pages."""
+    """Raise Failed unless the server is in the same state as before the check, and ends after
+    Ctrl-C. `tasks`: the number of its processes and threads before; `had_pages`: whether the server
+    has ever served a page with data from Redis. Return whether it serves such pages."""
     pages = had_pages
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:
         if can_look(scene):
-            # Sockets that a Redis has reset when it was killed may stay open until they are used.
+            # Sockets that were reset when Redis was killed may stay open until they are used.
             require_closed(scene, seen, most=scene.killed)
             require_reaped(scene, seen)
         if not scene.until(lambda: scene.tasks() >= tasks):
@@ -294,7 +294,7 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
             raise Failed("workers-end", f"{seen}; {fewer}", sure=False)
         shown = scene.until(lambda: scene.get("/guestbook").status == 200, RETRY_SECONDS)
         pages = shown or had_pages
-        # A slow Redis would take too long.
+        # With a slow Redis the pages would take too long.
         paths = ["/guestbook"] if pages and not scene.slow else []
         require_capacity(scene, seen, [*paths, *scene.site.small])
         scene.require_sleep(QUIET_SECONDS, seen)
@@ -317,7 +317,7 @@ def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
 
 
 def require_end_of_head(scene: Scene) -> None:
-    """Raise Failed unless a request is answered whose last line comes after the others."""
+    """Send a request whose last line comes after the others. Raise Failed unless it is answered."""
     with scene.client() as client:
         client.send(request("GET", scene.site.first, CLOSE)[:-2])
         scene.watch.sleep(QUIET_SECONDS)
@@ -327,8 +327,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """As many clients as workers send half a request each, and the last one sends its rest first:
-    it is served only if all workers serve."""
+    """Let as many clients as workers send half a request each. The last client sends the rest
+    first: it is served only if all workers serve. Raises Failed."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

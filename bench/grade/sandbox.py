@@ -2,8 +2,8 @@
 """The sandbox for untrusted programs: namespaces, limits, Landlock and a user of their own.
 
 The whole examination runs in its own network namespace, with loopback only, and in its own PID
-namespace, which ends with it. The compiler and the program run with limits and Landlock
-(fence.py), and, if the grader is root, as a user that no other process has.
+namespace, which ends with the examination. The compiler and the program run with limits and
+Landlock (fence.py), and, if the grader is root, as a user that no other process has.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ INSIDE = "ZEROHTTPD_GRADE_INSIDE"
 """The environment variable that says how the examination's namespaces were made."""
 OWN = ("--net", "--pid", "--ipc", "--fork", "--kill-child", "--mount-proc")
 WAYS = {"root": ("unshare", *OWN), "user": ("unshare", "--user", "--map-root-user", *OWN)}
-"""`user` does not need root, but a kernel that allows unprivileged user namespaces."""
-FIRST_USER, USERS = 61_184, 4_000  # a lane adds a few
+"""`user` needs no root rights, but it needs a kernel that allows unprivileged user namespaces."""
+FIRST_USER, USERS = 61_184, 4_000  # `lane` is added
 """User IDs that systemd gives to services with a dynamic user: no account has them."""
 MEMORY = 512 << 20
 """The unshared bytes that all processes of a server may use together; see `Scene.guarded`."""
 REDIS_PASSWORD = secrets.token_urlsafe(16)
-"""The password of the grader's own user of this Redis, `grader`, which may close and limit
+"""The password of the Redis user `grader`. Only the grader uses it, to close and limit
 connections."""
 REDIS_LIMITS = {
     "user": "default on nopass ~* +@all -@admin -@dangerous -@scripting +info\n"
@@ -44,10 +44,10 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore it accepts only commands for data from the program. (The second user is one more
-line of the configuration.)"""
+rights. Therefore it accepts only commands for data from the program. (`grader` is a second user, in
+one more line of the configuration.)"""
 TIME_ZONE = "TZ=GRADE-5:30"
-"""A local time that differs from GMT, in which all dates of HTTP are."""
+"""A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0
 """The time limit for init to reap processes whose parents have ended."""
 PR_SET_PDEATHSIG = 1
@@ -61,13 +61,14 @@ class Limits:
     address_space: int | None = 4 << 30
     """Bytes; None: no limit, because a sanitizer reserves terabytes of addresses."""
     file_bytes: int = 4 << 20
-    """Also limits the program's output, which the grader reads many times."""
+    """The limit of each file. One file is the program's output, which the grader reads many
+    times."""
     descriptors: int = 2048
     tasks: int = 512
     """Processes and threads."""
     others: int = 2048
     """An allowance for other tasks of the grader's user if the program has no user of its own: the
-    kernel counts them together."""
+    kernel counts all tasks of a user together."""
 
 
 def enter(arguments: Sequence[str]) -> None:
@@ -77,7 +78,7 @@ def enter(arguments: Sequence[str]) -> None:
         if os.environ[INSIDE] != "none":
             _die_with_parent()
             bring_up_loopback()
-            # The program cannot read the seed in the grader's arguments (proc(5)).
+            # So the program cannot read the seed in the grader's arguments (proc(5)).
             hidden = ("mount", "-o", "remount,hidepid=2,gid=0", "/proc")
             subprocess.run(hidden, capture_output=True)
         return
@@ -122,14 +123,14 @@ def apart() -> bool:
 
 
 def user(lane: int = 0) -> int | None:
-    """Return the user ID of graded programs, or None if it is the grader's own. It is constant
-    within an examination and differs between examinations, and between lanes (`Scene.lane`)."""
+    """Return the user ID of graded programs, or None if it is the grader's own. The ID is constant
+    within an examination; it differs between examinations, and between lanes (`Scene.lane`)."""
     return _nobodys(lane) if os.geteuid() == 0 and os.environ.get(INSIDE) != "user" else None
 
 
 @functools.cache
 def _nobodys(lane: int) -> int:
-    """Return a user ID without processes, because all its processes will be killed."""
+    """Return the ID of a user without processes: all processes of this user will be killed."""
     if lane:
         return _nobodys(0) + lane
     while processes_of(number := FIRST_USER + secrets.randbelow(USERS)):
@@ -146,8 +147,8 @@ def confined(
     lane: int = 0,
 ) -> list[str]:
     """Return a command line that runs `command` with limits, Landlock, its user and an empty
-    environment. `reads`, `writes`: folders that it may read, in addition to the system's, and
-    write; `environment`: variables (NAME=value) that it gets."""
+    environment. `reads`: folders that the command may read, in addition to the system's; `writes`:
+    folders that it may write; `environment`: its variables (NAME=value)."""
     words = [
         "prlimit",
         f"--cpu={limits.processor_seconds}",
@@ -186,7 +187,7 @@ def end_strangers(lane: int) -> None:
     number = user(lane)
     if number is not None:
         words = ["setpriv", f"--reuid={number}", "--clear-groups", "sh", "-c", "kill -KILL -1"]
-        subprocess.run(words, capture_output=True)  # it fails if no process is left
+        subprocess.run(words, capture_output=True)  # the command fails if no process is left
 
 
 def forget_strangers() -> bool:

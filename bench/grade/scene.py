@@ -32,14 +32,14 @@ from bench.subjects.running import Ended, RunningServer
 from bench.subjects.subject import Place, Subject
 
 TIMEOUT = 4.0
-"""A client's timeout in seconds; a response takes milliseconds. It is below REQUEST_TIMEOUT, so
-that the server disconnects no other client meanwhile."""
+"""A client's timeout in seconds; a response takes milliseconds. The timeout is below
+REQUEST_TIMEOUT, so that the server disconnects no other client meanwhile."""
 START_SECONDS = 5.0
-"""The time limit for the server to print its url, which takes milliseconds."""
+"""The time limit for the server to print its url, which usually takes milliseconds."""
 LOOK_SECONDS = 0.02
 DYING_SECONDS = 0.2
 IDLE_END_SECONDS = 3.0
-"""Less than the 5 s for requests in flight (STOP_TIMEOUT), because there are none."""
+"""Less than STOP_TIMEOUT (5 s), because no requests are in flight."""
 WORKERS = 16
 CLOSE = "Connection: close"
 FORM = "Content-Type: application/x-www-form-urlencoded"
@@ -49,8 +49,8 @@ SMALL_BUFFER = 16_384
 BUSY_SHARE = 0.5
 """The share of a CPU above which a thread counts as busy."""
 TRACED_SHARE, TRACED_BYTES, ALL_CALLS = 0.15, 50_000, math.inf
-"""This share, if it is traced, and the bytes of its trace in a second: a thread that spins spends
-most of its time stopped by strace. ALL_CALLS is the share if the trace grows faster."""
+"""BUSY_SHARE for a traced thread, and the limit of trace bytes per second: strace stops a thread
+that spins for most of its time. ALL_CALLS replaces the share if the trace grows faster."""
 SLEEP_ROUNDS = 4
 NOHUP = ("sh", "-c", 'trap "" HUP; exec "$0" "$@" --log 2>&1')
 """Starts a program as nohup(1) does, and lets it write all its output to standard output."""
@@ -59,7 +59,7 @@ _STRANGE = re.compile(rb"[\0-\x08\x0a-\x1f\x7f]")
 _CALL = r"\d+ +[\d.]+ (?:<\.\.\. )?"
 """The beginning of a line of strace: process, time."""
 ENDED_BY: dict[int, FaultName] = {signal.SIGPIPE: "sigpipe", signal.SIGSYS: "unlisted-call"}
-"""The fault that a signal shows if it terminates the server."""
+"""The fault to report if this signal terminates the server."""
 Found = TypeVar("Found")
 
 
@@ -87,13 +87,13 @@ class Scene:
     """The time when the server was ready (Unix time)."""
     ended: Ended | None = None
     told: bool = False
-    """The grader has sent SIGTERM to the server, or has killed it."""
+    """Whether the grader has sent SIGTERM to the server, or has killed it."""
     died: FaultName | None = None
     """The fault because of which the grader killed the server."""
     gives_up: FaultName = "crash"
     """The fault that is reported if the server exits by itself with an error."""
     killed: int = 0
-    """The number of connections to Redis that were open when the grader killed it."""
+    """The number of connections to Redis that were open when the grader killed Redis."""
     slow: SlowRedis | None = None
     """A proxy in front of Redis."""
     redis_url: str = ""
@@ -106,17 +106,17 @@ class Scene:
     answered: list[int] = field(default_factory=list)
     """The statuses of the responses that clients have received."""
     nohup: bool = False
-    """The server is started with NOHUP."""
+    """Whether the server is started with NOHUP."""
     locks: Callable[[Sequence[int]], Sequence[str]] = lambda _: ()
     """`kept_lock`, which looks at the threads of these processes."""
     lane: int = 0
-    """Servers that run at the same time have different lanes, and different users."""
+    """The number of the lane: servers that run at the same time have different lanes and users."""
     left: Callable[[], float] = lambda: math.inf
     """Returns the seconds that the examination still has."""
 
     def start(self, options: Sequence[str] = (), tracer: Sequence[str] = ()) -> None:
         """Start the server. Raises StartError, Interrupted or NotHere."""
-        # Processes of the last server must not count against the limit.
+        # Processes of the previous server must not count against the limit.
         if self.limits.tasks < Limits.tasks and not forget_strangers():
             raise NotHere("ended processes still count against the limit: init does not reap them")
         place = Place(self.redis_url, self.folder)
@@ -144,21 +144,22 @@ class Scene:
         self.require_own_program()
 
     def require_own_program(self) -> None:
-        """Raise Failed if one of its processes executes another file than the compiled server."""
+        """Raise Failed if a process of the server executes a file other than the compiled
+        server."""
         for pid in self.pids():
-            with contextlib.suppress(OSError):  # it has ended, or cannot be inspected
+            with contextlib.suppress(OSError):  # the process has ended, or cannot be inspected
                 other = Path(f"/proc/{pid}/exe")
                 if not other.samefile(self.program):
                     seen = f"process {pid} executes {str(other.readlink())[:60]!r}"
                     raise Failed("another-program", f"{seen}, not the file that was compiled")
 
     def of(self, server: Subject) -> "Scene":
-        """Return a copy for another server, which has not been started."""
+        """Return a copy of this scene for another server, which has not been started."""
         return replace(self, server=server, running=None, ended=None, told=False)
 
     @contextlib.contextmanager
     def started(self, *options: str) -> Iterator["Scene"]:
-        """Start the server, yield this scene, and stop the server. Raises as `start` does."""
+        """Start the server, yield this scene, and stop the server. Raises what `start` raises."""
         try:
             self.start(options)
             yield self
@@ -195,7 +196,7 @@ class Scene:
         self.kill(self.pids(), signal.SIGINT)
 
     def _kill(self) -> None:
-        """Kill all its processes, unless the first has ended by itself: keep its exit status."""
+        """Kill all processes of the server; if the first ended by itself, keep its exit status."""
         if self.running is not None and self.running.running():
             self.told = True
             self.kill(self.pids())
@@ -224,7 +225,7 @@ class Scene:
             raise Failed("deaf", f"{what}; {late}", sure=sure)
 
     def left_behind(self) -> list[int]:
-        """Return the running processes of its session or of its own user, except the first one."""
+        """Return the running processes of the server's session or user, except the first one."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(OSError, psutil.Error):
@@ -259,7 +260,7 @@ class Scene:
 
     @contextlib.contextmanager
     def clients(self, count: int, data: bytes = b"") -> Iterator[list[Client]]:
-        """Yield connected clients, each of which has sent these bytes."""
+        """Yield connected clients, each of which has sent `data`."""
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(self.client()) for _ in range(count)]
             for client in clients:
@@ -323,7 +324,8 @@ class Scene:
         port: int = 0,
         sure: bool = True,
     ) -> None:
-        """Raise Failed unless a response is the expected one; `fault`: the fault if it is wrong."""
+        """Raise Failed unless a response is the expected one; `fault`: the fault of a wrong
+        response."""
         if told := one.wrong_length(answer):
             there = f"{one.name} has {len(one.body or b'')} bytes"
             raise Failed("wrong-length", f"{there}; the head said Content-Length: {told[:30]}")
@@ -340,9 +342,9 @@ class Scene:
         sure: bool | None = None,
         also_in_time: bool = True,
     ) -> Iterator[None]:
-        """Report a missing response as this fault. `seen`: the actions and their result; `sure`:
-        as in the missing response if not given. `also_in_time`: also if the connection ended before
-        the timeout."""
+        """Report a missing response as this fault. `seen`: the actions and their result. `sure`:
+        see `Failed`; None: unchanged. `also_in_time`: whether this fault is also reported if the
+        connection ended before the timeout."""
         try:
             yield
         except Failed as failed:
@@ -364,22 +366,22 @@ class Scene:
 
     @property
     def pid(self) -> int:
-        """Return the PID of its first process."""
+        """Return the PID of the server's first process."""
         assert self.running is not None
         return self.running.pid
 
     def pids(self) -> list[int]:
-        """Return the PIDs of all its processes."""
+        """Return the PIDs of all processes of the server."""
         return self.running.pids() if self.running is not None else []
 
     def said(self) -> str:
-        """Return all that the server has written to standard error, or to both if `nohup`."""
+        """Return the server's standard error; if `nohup`, its standard output and error."""
         if self.running is None:
             return ""
         return self.running.stdout if self.nohup else self.running.stderr
 
     def alive(self, seconds: float = DYING_SECONDS) -> None:
-        """Raise Failed if its first process ends within this time and was not sent SIGTERM. A
+        """Raise Failed if the server's first process ends within this time without SIGTERM. A
         process may end a little later than its connections."""
         running = self.running
         if running is None:
@@ -397,22 +399,23 @@ class Scene:
         raise Failed(fault, f"the server ended meanwhile ({_status_words(status)}){said}")
 
     def let_go(self, port: int) -> bool:
-        """Return whether no process has the server's end of the connection to this port."""
+        """Return whether no process has a descriptor for the server's end of the connection to this
+        port."""
         own = end(self.address[1], port)
         return own is None or own.inode == 0
 
     @property
     def redis_port(self) -> int | None:
-        """Return the port of its Redis, or of the proxy in front of Redis."""
+        """Return the port of the server's Redis, or of the proxy in front of Redis."""
         return urlsplit(self.redis_url).port
 
     def tasks(self) -> int:
-        """Return the number of its processes and threads."""
+        """Return the number of processes and threads of the server."""
         return sum(len(task_folders(pid)) for pid in self.pids())
 
     def traced(self, pattern: str) -> list[str]:
-        """Return the beginnings of trace lines that match, after process and time; an empty list
-        without a trace."""
+        """Return the matching beginnings of trace lines; `pattern` begins after process and time.
+        Without a trace, return an empty list."""
         if self.trace is None or not self.trace.exists():
             return []
         wanted = re.compile(_CALL + pattern)
@@ -425,8 +428,8 @@ class Scene:
         return TRACED_SHARE if self.trace else BUSY_SHARE
 
     def busy_meter(self) -> Callable[[], float]:
-        """Return a function that returns the share of the time since now in which one thread ran or
-        waited for a CPU."""
+        """Return a function that returns the share of the time since now in which the busiest
+        thread ran or waited for a CPU."""
 
         def demand() -> float:
             return max((demand_seconds(pid) or 0.0 for pid in self.pids()), default=0.0)
@@ -444,20 +447,21 @@ class Scene:
         return share
 
     def busy_share(self, seconds: float) -> float:
-        """Wait; return the share of this time in which one thread ran or waited for a CPU."""
+        """Wait; return the share of this time in which the busiest thread ran or waited for a
+        CPU."""
         share = self.busy_meter()
         self.watch.sleep(seconds)
         return share()
 
     def is_busy(self, seconds: float) -> bool:
-        """Wait; return whether one thread ran or waited for a CPU for most of this time."""
+        """Wait; return whether the busiest thread ran or waited for a CPU for most of this time."""
         return self.busy_share(seconds) > self.most_share
 
     def require_sleep(self, seconds: float, seen: str, port: int = 0, sure: bool = False) -> None:
         """Wait. Raise Failed if one thread runs or waits for a CPU for most of the time; `seen`:
         what happens meanwhile. On a busy machine a thread may wait long before it can go to sleep.
-        Therefore it has SLEEP_ROUNDS times this time to do so, and twice as long if it is
-        traced."""
+        Therefore the wait is repeated SLEEP_ROUNDS times, and twice as often for a traced
+        thread."""
         for _ in range((2 if self.trace else 1) * SLEEP_ROUNDS):
             share = self.busy_share(seconds)
             self.alive(0)
@@ -473,8 +477,8 @@ class Scene:
     # ---- Memory ----
 
     def guarded(self) -> AbstractContextManager[None]:
-        """Kill the server meanwhile if it uses more memory than MEMORY, or if the examination's
-        time is over; failures after the end of the time are not reported."""
+        """Inside the `with` block, kill the server if it uses more memory than MEMORY, or if the
+        examination's time is over; failures after this time are not reported."""
 
         def look() -> None:
             if self.memory() > MEMORY or self.left() <= 0:
@@ -484,8 +488,8 @@ class Scene:
         return meanwhile(look, 0.1)
 
     def memory(self) -> int:
-        """Return the bytes that its processes use. Pages that they share count once, or not at all:
-        to count them takes a millisecond for each process, so it is done near the limit only."""
+        """Return the bytes that the server's processes use. Pages that processes share are counted
+        (once) only above MEMORY, because counting takes a millisecond for each process."""
 
         def own(process: psutil.Process) -> int:
             held = process.memory_info()

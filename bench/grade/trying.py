@@ -40,23 +40,25 @@ from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 AT_ONCE = 8
-"""Checks that run at the same time: they mostly wait, and together use less than one CPU."""
+"""The number of checks that run at the same time: checks mostly wait, and these use less than one
+CPU together."""
 SLOWER = 1.5
-"""A server that needs this many times the usual time of the checks is too slow, if they did not all
-fit into the time limit."""
+"""If not all checks fit into the time limit, a server that needs this many times the usual time of
+the checks is too slow."""
 LANES = 2
-"""The lanes of a check: its server's, and that of the reference server next to it."""
+"""The number of lanes of a check: for the graded server, and for the reference server."""
 DATABASE = 7
-"""The database of Redis: a server that ignores the one of its URL finds no data."""
+"""The number of the database in Redis: a server that ignores the number in its URL finds no
+data."""
 STRACE = ("strace", "-f", "-DD", "-q", "-ttt", "-T", "-yy", "-s", "32")
 CALLS_ONLY = ("--seccomp-bpf", "-e")
 CLOSES_ONLY = (*CALLS_ONLY, "trace=close")
-"""Options of a trace for a check that needs one: process ends are in each trace."""
+"""Options of strace for a check with `traced`; process ends are in every trace."""
 _UNLISTED = re.compile(r".*system call +(\d+) is not in its list.*")
 KILLED = r"\+\+\+ killed by SIG(?:ABRT|BUS|FPE|ILL|PIPE|SEGV).*"
-"""Without SIGKILL, which the grader sends, and SIGSYS, which has its own fault."""
+"""Ends by a signal, except SIGKILL, which the grader sends, and SIGSYS, which has its own fault."""
 ONLY_SLEEP = {"nanosleep", "clock_nanosleep", "sched_yield"}
-"""If one of these calls was refused, this is not the cause of a failure: the report mentions it."""
+"""Refused calls that are not the cause of a failure; the report only mentions them."""
 LOCKS = re.compile(r"pthread_|sem_|futex|THREADED_CALLS")
 PROC = "/proc/PID/task/TID/syscall: thread, call"
 
@@ -72,9 +74,9 @@ class Trial:
     options: tuple[str, ...] = ()
     """Additional options of the server's command line."""
     gate: bool = False
-    """If this check fails, the checks after it are not run. It runs before all others."""
+    """This check runs before all others. If it fails, the checks after it are not run."""
     also_closed: bool = False
-    """It runs even after a failed gate, to find the cause. If it succeeds then, it gives no
+    """The check runs even after a failed gate, to find the cause. If it succeeds then, it gives no
     points."""
     traced: bool = False
     """strace records process ends and close(2) from the first attempt, if tracing is allowed."""
@@ -87,13 +89,14 @@ class Trial:
     redis_delay_ms: float = 0
     """The delay that is added to each reply of Redis."""
     alone: bool = False
-    """It measures CPU time, or changes a limit that others share. The first attempts of all other
-    checks run at the same time, each with a server, a user and a Redis of its own."""
+    """The check runs alone: it measures CPU time, or changes a limit that others share. The first
+    attempts of all other checks run at the same time, each with a server, a user and a Redis of its
+    own."""
     seconds: float = 3
     """The usual duration without a fault. The check is not started if less time is left."""
 
     def untried(self, note: str = "no program") -> CheckOutcome:
-        """Return the result of a check that was not run; `note`: why."""
+        """Return the result of a check that was not run; `note`: the reason."""
         return CheckOutcome(check=self.name, points=0, of=self.points, came="not tried", note=note)
 
 
@@ -134,16 +137,16 @@ class World:
     _first: dict[Trial, Attempt | None] = field(default_factory=dict)
     """The first attempts of the checks that are run at the same time."""
     _early: dict[Trial, CheckOutcome] = field(default_factory=dict)
-    """Outcomes that were found before the turn of their check."""
+    """Outcomes of checks whose turn in the report has not come yet."""
     _traces: Iterator[int] = field(default_factory=count)
     _served: bool = False
-    """The server has printed its url at least once."""
+    """Whether the server has printed its url at least once."""
     _pages: bool = False
-    """The server has served a page with data from Redis at least once."""
+    """Whether the server has served a page with data from Redis at least once."""
     _closed: str = ""
-    """The reason why no further check runs; empty if they run."""
+    """The reason why no further check runs; empty if further checks run."""
     _waits_idle: bool = False
-    """Threads wait for a lock although no client is connected: its holder waits in accept()."""
+    """Whether threads wait for a lock although no client is connected; one holds it in accept()."""
     others_busy: Callable[[], float] = field(default_factory=busy_others)
     """Returns the share of the CPUs' time that other programs have used."""
     _took: list[tuple[float, Trial]] = field(default_factory=list)
@@ -153,7 +156,7 @@ class World:
 
     def outcomes(self, stages: Sequence[Stage]) -> Iterator[StageOutcome]:
         """Run the checks of these stages; yield the outcomes of the selected stages. The gates of
-        the others run without a report, because later checks need them."""
+        the other stages run without a report, because later checks need them."""
         for stage in stages:
             wanted = stage in self.selected
             came = [self.check(one) for one in stage.checks if wanted or one.gate]
@@ -161,15 +164,15 @@ class World:
                 yield stage.outcome(came)
 
     def check(self, check: Trial) -> CheckOutcome:
-        """Return the outcome of a check. The first after the gates starts all that can run at the
-        same time."""
+        """Return the outcome of a check. The first check after the gates starts all checks that can
+        run at the same time."""
         if not (check.gate or self._first or self._closed) and apart():
             self._run_together()
         return self._early.pop(check, None) or self._outcome(check)
 
     def _run_together(self) -> None:
-        """Make the first attempts. Faults that may cause many others are judged first, so that the
-        others are their consequences, in whatever order the report has them."""
+        """Make the first attempts of these checks. Faults that may cause many others are judged
+        first, so that the others count as consequences, whatever the order in the report is."""
         every = [one for stage in self.selected for one in stage.checks]
         together = [one for one in every if not (one.gate or one.alone)]
         longest_first = sorted(together, key=lambda one: -one.seconds)
@@ -190,8 +193,8 @@ class World:
             self._early[one] = self._outcome(one)
 
     def _outcome(self, check: Trial) -> CheckOutcome:
-        """Run a check and return its outcome. After a failure it is repeated, to exclude a busy
-        machine as the cause and to trace a proof."""
+        """Run a check and return its outcome. After a failure the check is repeated, to exclude a
+        busy machine as the cause and to trace a proof."""
         outcome = check.untried(self._closed)
         if self._closed and not (check.also_closed and self._served):
             return outcome
@@ -217,8 +220,8 @@ class World:
         return self._judged(outcome, check, failures, proof)
 
     def _attempt(self, check: Trial, again: bool, lane: int = 0) -> Attempt | None:
-        """Run a check once. Return None if there is no time for it, or if the time was over when it
-        failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
+        """Run a check once. Return None if there is no time for it, or if the time was over when
+        the check failed. `lane`: see `Scene.lane`. Raises Interrupted, UserError."""
         if self.scene.left() < check.seconds:
             return None
         if check.injected and not self.can_trace:
@@ -235,12 +238,12 @@ class World:
             return Attempt("", failed, excerpt(trace, failed) if trace else ())
         finally:
             self._took.append((time.monotonic() - begun, check))
-            if not lane:  # it would also reap the children of other lanes
+            if not lane:  # in a lane, this would also reap the children of others
                 bury_orphans()
 
     def _tracer(self, check: Trial, again: bool) -> tuple[Path | None, Sequence[str]]:
-        """Return the file of a check's trace and the command line that writes it; neither without a
-        trace. At the second attempt the trace is a proof."""
+        """Return the file of a check's trace and the command line that writes it; without a trace
+        None and nothing. At the second attempt the trace is a proof."""
         proves = again and check.starts_server
         if not (self.can_trace and (proves or check.traced or check.injected)):
             return None, ()
@@ -272,7 +275,8 @@ class World:
     def _judged(
         self, outcome: CheckOutcome, check: Trial, failures: Sequence[Failed], trace: Sequence[str]
     ) -> CheckOutcome:
-        """Return the outcome of a failed check. A failure with its own proof is the cause."""
+        """Return the outcome of a failed check. A failure with its own proof counts as the
+        cause."""
         cause = next((one for one in failures if one.proof), failures[0])
         outcome.came = "failed"
         outcome.finding = finding(cause, trace)
@@ -305,13 +309,13 @@ class World:
 
     @contextlib.contextmanager
     def _prepared(self, check: Trial, trace: Path | None, lane: int) -> Iterator[Scene]:
-        """Yield the scene of a check; its server is stopped afterwards."""
+        """Yield the scene of a check, and stop the server of the scene afterwards."""
         with ExitStack() as stack:
             store, slow = self.scene.redis, None
             if lane:
                 store = stack.enter_context(own_redis(self.scene.watch))
             if check.redis_delay_ms:
-                # In pieces: a server that takes the first piece for the whole reply is found.
+                # Replies in pieces show that a server takes the first piece for the whole reply.
                 slow = SlowRedis(store.url, check.redis_delay_ms, (), self.scene.watch, split=True)
                 stack.callback(slow.close)
             scene = replace(
@@ -370,7 +374,7 @@ class World:
 
 
 def restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
-    """Call `require_restored`, and mark its failure."""
+    """Call `require_restored`, and set `afterwards` in its failure."""
     try:
         return require_restored(scene, tasks, had_pages)
     except Failed as failed:
@@ -410,7 +414,7 @@ def cause_of(failed: Failed, scene: Scene, waits_idle: bool = False) -> Failed:
         return Failed("redis-leak", seen, proof=("standard error", [refused["futex"]]))
     unlisted = [name for name in refused if name not in ONLY_SLEEP]
     died = scene.traced(KILLED)
-    # The C library ends the process with SIGABRT if a call that it needs is refused.
+    # The C library ends the process with SIGABRT if a call that the library needs is refused.
     if died and not (unlisted and all("SIGABRT" in line for line in died)):
         how = ", ".join(sorted(set(re.findall(r"SIG\w+", " ".join(died)))))
         seen = f"{failed.seen}; {len(died)} processes of the server were killed by {how} meanwhile"
@@ -433,7 +437,7 @@ def waits_for_redis(scene: Scene) -> bool:
 
 
 def bury_orphans() -> None:
-    """Reap orphaned processes if this process is PID 1 of its namespace. Their zombies would count
+    """Reap orphaned processes if this process is PID 1 of its namespace. Zombies would count
     against the limit of processes."""
     if os.getpid() != 1:
         return

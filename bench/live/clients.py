@@ -31,7 +31,8 @@ HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 VISITOR_EVERY = 0.45
 """Not a multiple of the time between two observations, which must see visitors at all stages."""
 VISITORS_MOST = 30
-"""The largest number of visitors that wait at once; the next one comes when one is served."""
+"""The largest number of visitors that wait at once; the next visitor comes when one of them is
+served."""
 VISITOR_TIMEOUT = 15.0
 VISITS_SHOWN_SECONDS = 40.0
 FILE, GUESTBOOK = "/files/small.txt", "/guestbook"
@@ -44,7 +45,7 @@ SLOW_PAUSE_MS = 400
 
 
 class Title(NamedTuple):
-    """The name of a client, a process or a thread: one of a kind, and several."""
+    """The name of a client, a process or a thread, in the singular and the plural."""
 
     one: str
     many: str = ""
@@ -52,7 +53,7 @@ class Title(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Return the name of a single one, with its number if it has one."""
+        """Return the singular, with the number if there is one."""
         return f"{self.one} {self.number}" if self.number else self.one
 
 
@@ -67,28 +68,27 @@ class Who(Enum):
 
 @dataclass(eq=False)
 class OwnClient:
-    """A client of ours with one request, and the result. Its times are those of
-    time.monotonic()."""
+    """A client of ours with one request, and the result. Times are those of time.monotonic()."""
 
     who: Who
     number: int
     """Counted for each kind, from 1."""
     path: str
-    """What it requests."""
+    """The path of the request."""
     begin: float
     end: float | None = None
-    """None: it still waits."""
+    """The end of the wait; None: the client still waits."""
     answer: str = ""
-    """The status, or the reason why there is none."""
+    """The status, or the reason why there is no status."""
     good: bool = False
 
     def seconds(self, now: float) -> float:
-        """Return how long it has waited."""
+        """Return how long the client has waited."""
         return (now if self.end is None else self.end) - self.begin
 
 
 class Burst(NamedTuple):
-    """What has happened to the last burst."""
+    """The requests of the last burst so far."""
 
     asked: int
     done: int
@@ -165,7 +165,7 @@ class Clients:
             threading.Thread(target=self._part_of_burst, args=(begun,), daemon=True).start()
 
     def slow_redis(self) -> None:
-        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: it gets CLIENT PAUSE
+        """Let Redis reply only every SLOW_PAUSE_MS for SLOW_SECONDS: Redis gets CLIENT PAUSE
         repeatedly. Each pause ends by itself."""
         with self._lock:
             if self._redis_url is None or self.is_redis_slow:
@@ -213,7 +213,8 @@ class Clients:
 
     def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
-        seconds. While Redis is slow, `page` and `file` count only visitors who came after that."""
+        seconds. While Redis is slow, `page` and `file` count only visitors who came after Redis
+        became slow."""
         now = time.monotonic()
         with self._lock:
             since = self._slow_until - SLOW_SECONDS if self.is_redis_slow else 0.0
@@ -230,7 +231,7 @@ class Clients:
             )
 
     def names(self) -> dict[int, OwnClient]:
-        """Return the connected clients of this helper by their port."""
+        """Return our own connected clients by port."""
         with self._lock:
             return {connection.port: one for one, connection in self._open.items()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Responses of this package, with headers that reject other pages."""
+"""The responses of this package, with headers that keep other sites from using them."""
 
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
@@ -24,7 +24,8 @@ class PageHandler(BaseHTTPRequestHandler):
     """One request of a browser."""
 
     timeout = 10.0
-    """Seconds for a request: a browser that opens a connection in advance holds no thread."""
+    """The most seconds for a request: a connection that a browser opens in advance must not keep
+    its thread."""
     form_action = "'none'"
     """The addresses to which forms of the page may be sent (Content Security Policy)."""
 

@@ -17,7 +17,7 @@ from bench.records.store import Json
 EVERY_SECONDS = 0.5
 SHARE_OF_TIME = 0.1
 """The largest share of one processor for the observations. To observe a thousand processes takes
-long, so this is done less often."""
+long, so the observations are then less frequent."""
 LONGEST_PAUSE = 3.0
 RATES_SHOWN = 80
 
@@ -45,7 +45,7 @@ class Look:
         self._counters = Counters(self.pid)
 
     def look(self, now: float) -> dict[str, Json]:
-        """Return its present activity."""
+        """Return the present activity of the server."""
         said: dict[str, Json] = {"name": self.name, "pid": self.pid, "gone": False}
         said |= self.clients.shown()
         seen = waits.look_at_sockets(*self._ports)
@@ -75,7 +75,7 @@ class Look:
         }
 
     def forget(self) -> None:
-        """Start the rate again, because there was no look for a while."""
+        """Start the rate again, because nothing was observed for a while."""
         self._before = None
 
     def _rate(self, now: float) -> dict[str, Json]:
@@ -107,7 +107,7 @@ class Watch:
             thread.start()
 
     def close(self) -> None:
-        """End the looks, and wake all waiting readers."""
+        """End the observations, and wake all waiting readers."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
@@ -126,13 +126,13 @@ class Watch:
 
     def next(self, after: float) -> tuple[float, dict[str, Json]] | None:
         """Wait for the first observation after a time. Return its time and its result for the page;
-        None if there are no more."""
+        None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._latest[0] > after)
             return None if self._over else self._latest
 
     def now(self) -> list[dict[str, Json]]:
-        """Look once, also without a page."""
+        """Return an observation of all servers, also if no page is open."""
         with self._looking:
             return [look.look(time.monotonic()) for look in self.looks]
 

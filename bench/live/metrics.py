@@ -17,7 +17,7 @@ QUEUES = {
     "unread_connections": ("Connections that are accepted and not read yet", "unread"),
 }
 CALLS = "Processes and threads by the system call in which they sleep and what they wait for"
-# Each request makes new metrics, so their time of creation would mislead.
+# Each request makes new metrics, so the time of their creation has no meaning.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 

@@ -35,8 +35,8 @@ from bench.report.page.look import template_of
 QUESTIONS = ROOT / "course" / "questions.toml"
 PREDICTIONS_MOST = 500
 FROM_ADDRESS_MOST = 100
-"""The largest number of predictions from one address. All students have the same address if the
-helper runs behind a NAT, for example in a virtual machine."""
+"""The largest number of predictions from one address. All students have the same address if this
+program is reached through a NAT, for example in a virtual machine."""
 
 
 class RoomQuestion(BaseModel):
@@ -44,7 +44,7 @@ class RoomQuestion(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    """The text of its button."""
+    """The text of the button for this question."""
     ask: str
     choices: tuple[str, ...] = Field(min_length=2, max_length=6)
     measure: str
@@ -89,7 +89,7 @@ class Room:
         self.ask(0)
 
     def ask(self, place: int) -> None:
-        """Ask a question, and forget the predictions of the one before."""
+        """Ask a question, and forget the predictions for the previous question."""
         with self._lock:
             self.question = self.questions[place]
             self._asked += 1
@@ -116,8 +116,9 @@ class Room:
         return self._predictions.get(browser, ("", None))[1]
 
     def predict(self, browser: str, address: str, state: str, choice: int) -> str:
-        """Store or replace the prediction of a browser. Return the reason if it is rejected, or an
-        empty text. `state`: of the page on which it was made."""
+        """Store or replace the prediction of a browser. Return the reason if the prediction is
+        rejected, or an empty text. `state`: the state of the page on which the prediction was
+        made."""
         with self._lock:
             if not self.is_open or state != self.state:
                 return "Too late: the lecturer has continued."
@@ -130,8 +131,8 @@ class Room:
             return ""
 
     def shown(self) -> dict[str, Json]:
-        """Return the content of the lecturer's page. It gets no count before the predictions are
-        shown, and no answer before the answer is."""
+        """Return the content of the lecturer's page. The page gets the counts only when the
+        predictions are shown, and the answer only when the answer is shown."""
         with self._lock:
             question, stage = self.question, self._stage
             counts = Counter(choice for _, choice in self._predictions.values())
@@ -179,7 +180,8 @@ class RoomPage(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, room: Room, address: str, port: int) -> None:
-        """Listen. `address`: empty for this machine's own. Raises UserError if it cannot."""
+        """Listen on a port of `address` (empty: this machine's own address). Raises UserError if
+        this is not possible."""
         address = address or own_address()
         self.room = room
         self.template = template_of(__file__, "room.html.j2")
@@ -211,7 +213,7 @@ class RoomPage(ThreadingHTTPServer):
         """End requests that take too long; `serve_forever` calls this twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
-                with suppress(OSError):  # it has ended meanwhile
+                with suppress(OSError):  # the request has ended meanwhile
                     request.shutdown(socket.SHUT_RDWR)
 
     def close_request(self, request: Any) -> None:
@@ -220,7 +222,7 @@ class RoomPage(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: a client has disconnected."""
+        """Print nothing: most errors are clients that have disconnected."""
 
 
 class _Limited(io.RawIOBase):
@@ -287,6 +289,6 @@ class _Student(PageHandler):
         room, browser = self.server.room, self._browser()
         mine = room.prediction(browser)
         text = self.server.template.render(room=room, mine=mine, reason=reason)
-        # Lax: a link from another site must find the cookie; a form of another site must not.
+        # Lax: a browser sends the cookie if a link of another site leads here, but not with a form.
         cookie = f"room={secrets.token_urlsafe(16)}; Path=/; HttpOnly; SameSite=Lax"
         self.answer(status, HTML, text, {} if browser else {"Set-Cookie": cookie})

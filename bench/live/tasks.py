@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The processes and threads of a server, and the system call in which each of them sleeps.
 
-It reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for the socket
-of a descriptor; see proc(5).
+This module reads /proc: `stat` for the state, `syscall` for the call and its arguments, `fd` for
+the socket of a descriptor; see proc(5).
 
 `Counters` reads how many requests a server has answered, without a request to the server. The
 servers count in memory that all their processes share (lib/ops.h). A user who may trace a process
@@ -24,14 +24,14 @@ COUNTER = struct.Struct("<Q6QQ")
 """requests, responses by the first digit of their status (none, 1xx, ..., 5xx), bytes."""
 _SHARED = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s .* /dev/zero \(deleted\)$", re.MULTILINE)
 LONGEST = 10_000 * COUNTER.size
-"""The largest number of workers with counters: WORKERS_LIMIT in lib/config.h."""
+"""The most bytes of counters: one counter for each of WORKERS_LIMIT workers (lib/config.h)."""
 
 
 class Counters:
     """The counters of one server; a server without these counters has no figures."""
 
     def __init__(self, pid: int) -> None:
-        """`pid`: its first process."""
+        """`pid`: the first process of the server."""
         self._folder = Path("/proc", str(pid))
         self._place: tuple[int, int] | None = None
 
@@ -55,14 +55,15 @@ class Counters:
         return None
 
     def _places(self) -> list[tuple[int, int]]:
-        """Return the address and length of the memory that it shares with its children."""
+        """Return the address and length of each memory area that the server shares with its
+        children."""
         text = (self._folder / "maps").read_text()
         ends = [(int(begin, 16), int(end, 16)) for begin, end in _SHARED.findall(text)]
         return [(begin, end - begin) for begin, end in ends if end - begin <= LONGEST + 4096]
 
 
 def cells_in(memory: bytes) -> list[tuple[int, ...]]:
-    """Return the numbers of each counter."""
+    """Return the numbers of each counter in a memory area."""
     return list(COUNTER.iter_unpack(memory))
 
 
@@ -85,18 +86,19 @@ class Task:
     process: int
     number: int
     runs: bool
-    """It uses a processor or waits for one; False: it sleeps."""
+    """True: the task uses a processor or waits for one; False: it sleeps."""
     call: str = ""
-    """The system call in which it sleeps; empty: no permission to read it."""
+    """The system call in which the task sleeps; empty: no permission to read the call."""
     arguments: tuple[int, ...] = ()
     channel: str = ""
-    """The kernel function in which it sleeps, if the call may not be read."""
+    """The kernel function in which the task sleeps, if the call may not be read."""
     ran_ns: int = 0
-    """The total time that it has run; 0: no permission to read it."""
+    """The total time that the task has run; 0: no permission to read the time."""
 
 
 def look(first: int) -> list[Task]:
-    """Return all tasks of the server, its first process first; that process leads its session."""
+    """Return all tasks of the server, which are the tasks of a session. The process `first`, which
+    leads the session, comes first."""
     found: list[Task] = []
     for name in os.listdir(PROC):  # noqa: PTH208  a Path for each process takes twice as long
         if name.isdecimal():
@@ -120,8 +122,8 @@ def _process(pid: int, session: int) -> list[Task]:
 
 
 def _stat(folder: Path) -> list[str]:
-    """Return the fields of `stat` from the state on; the program's name before it may contain any
-    character."""
+    """Return the fields of `stat` from the state on. Before the state is the program's name, which
+    may contain any character."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -11,24 +11,24 @@ from bench.records.words import plural
 STUCK_SECONDS = 1.0
 """Visitors that wait for longer count as delayed."""
 RECENT_SECONDS = 8.0
-"""The visitors that a sentence describes: those of the last seconds."""
+"""The sentences describe the visitors of the last RECENT_SECONDS."""
 SLOW_SECONDS = 0.2
-"""A guestbook that takes longer waits for Redis."""
+"""If a response with the guestbook takes longer, it has waited for Redis."""
 
 
 class Tasks(NamedTuple):
-    """What has been seen of the processes and threads of a server so far."""
+    """The processes and threads of a server that were observed so far."""
 
     alone: bool = True
-    """No second process or thread has been seen."""
+    """Whether no second process or thread has been seen."""
     has_loop: bool = False
-    """A thread was in a call that waits for several clients."""
+    """Whether a thread was in a call that waits for several clients."""
     kind: str = "processes"
-    """The word for them: "threads" after a process has been seen with several of them."""
+    """The word for the tasks: "threads" after a process with several threads has been seen."""
 
 
 def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
-    """Return some sentences; empty before the first visitor."""
+    """Return sentences on a server; empty before the first visitor."""
     redis = _redis(waits, tasks)
     silent = _silent(groups, waits, tasks, redis)
     burst = _burst(waits.burst, tasks)
@@ -36,7 +36,7 @@ def verdict(groups: list[WaitGroup], waits: Waits, tasks: Tasks) -> str:
 
 
 def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> str:
-    """Return what silent clients do to the others; `redis`: the sentence on a slow Redis."""
+    """Return how silent clients affect other clients. `redis`: the sentence on a slow Redis."""
     threads = sum(group.count for group in groups)
     held = sum(group.count for group in groups if group.silent)
     stuck = waits.still > STUCK_SECONDS
@@ -46,7 +46,7 @@ def _silent(groups: list[WaitGroup], waits: Waits, tasks: Tasks, redis: str) -> 
             others = ", so all visitors wait, too." if stuck else "."
             return f"The only process waits for {by}{others}"
         who = f"{held} of {threads} {tasks.kind} {'waits' if held == 1 else 'wait'} for {by}."
-        if stuck and not redis:  # with a slow Redis they may wait for Redis only
+        if stuck and not redis:  # with a slow Redis, visitors may wait for Redis only
             return f"{who} Visitors wait until one of the {tasks.kind} is free."
         return f"{who} {redis or f'Other {tasks.kind} serve the visitors.'}"
     if redis or stuck or not (waits.silent and tasks.has_loop):
@@ -67,7 +67,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
     if tasks.has_loop:
         how = "An event loop served all these clients in turn"
     elif tasks.alone:
-        how = "No second process or thread was seen"  # a child may have been too quick
+        how = "No second process or thread was seen"  # a child may have ended before
     else:
         how = f"Each client had one of the {tasks.kind} for itself"
     took = f"each took up to {_time(burst.longest)}"
@@ -75,7 +75,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
 
 
 def _usual(waits: Waits) -> str:
-    """Return how long the visitors waited, if no button explains it."""
+    """Return how long the visitors waited, for times when no button has an effect on them."""
     if waits.failed:
         who = plural(waits.failed, "visitor")
         return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."
@@ -110,6 +110,6 @@ def _took(waits: Waits) -> str:
 
 
 def _time(seconds: float) -> str:
-    """Return a time, rounded up to 10 ms or 0.1 s: a sentence that seldom changes can be read."""
+    """Return a time, rounded up to 10 ms or 0.1 s, so that the sentence seldom changes."""
     rounded = math.ceil(seconds * 100) / 100
     return f"{rounded * 1000:.0f} ms" if rounded < 1 else f"{math.ceil(seconds * 10) / 10:.1f} s"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""What each connection, process and thread of a server waits for, in words; and groups of those
-that wait for the same event.
+"""What each connection, process and thread of a server waits for, in words; and groups of all that
+wait for the same event.
 
 The server need not cooperate. The kernel knows the system call in which a task sleeps. For each
 connection it knows which side has sent last, and what is not read yet, but not whether a request is
-complete. The helper knows that only for its own clients. For other clients the page says that they
-have no response yet.
+complete. This package knows that only for its own clients. For other clients the page says that
+they have no response yet.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Wait(NamedTuple):
     number: int = 0
     """The number of the silent client for which a task waits; 0 for others."""
     silent: bool = False
-    """Whether it is for a silent client."""
+    """Whether the task waits for a silent client."""
 
 
 @dataclass
@@ -97,16 +97,15 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command has been sent to Redis and no reply has come since. It is also true if both
-    have happened in one step of the kernel's timer, for example a reply and then the next
-    command."""
+    """Whether a command has been sent to Redis and no reply has come since; also true if a reply
+    and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
     """The connections whose clients have not left."""
 
     @property
     def unread(self) -> int:
         """Return the number of connections that are accepted, and of which the server has read
-        nothing. In 05 they wait in its own queue."""
+        nothing. In 05 such connections wait in the server's own queue."""
         return sum(_phase(one) is UNREAD for one in self.open)
 
 
@@ -135,7 +134,7 @@ def look_at_sockets(port: int, redis_port: int) -> Sockets:
 def groups_of_connections(
     seen: Sockets, names: dict[int, OwnClient], now: float
 ) -> list[WaitGroup]:
-    """Return groups that wait for the same event. `names`: the helper's own clients by port."""
+    """Return groups that wait for the same event. `names`: our own clients by port."""
     groups: dict[tuple[Who, Wait], WaitGroup] = {}
     for one in seen.open[:CLIENTS_SHOWN]:
         known = names.get(one.remote)
@@ -192,7 +191,7 @@ WAITS = {
 
 
 def wait_of(task: Task, seen: Sockets, names: dict[int, OwnClient]) -> Wait:
-    """Return the reason in words. `names`: the known clients by their port."""
+    """Return the reason why a task waits, in words. `names`: the known clients by their port."""
     if task.runs:
         return Wait("runs", "")
     if task.call in WAITS:
@@ -237,7 +236,8 @@ class Sleep(NamedTuple):
 
 
 def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by its number: that of `before` if it has not run since."""
+    """Return the sleep of each task by number; for a task that has not run since, the sleep in
+    `before`."""
     sleeps = {}
     for task in found:
         sleep = Sleep((task.call, task.arguments, task.ran_ns), now)

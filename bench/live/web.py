@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The page, its events and its buttons: on loopback, for pages that came from here.
+"""The page, its events and its buttons: on loopback, and only for pages of this server.
 
-Three kinds of clients are rejected. Other machines: it listens on 127.0.0.1. A page of another site
-in a browser of this machine: its Origin is not ours. A page whose host name resolves to 127.0.0.1
-(DNS rebinding): its Host is not ours.
+Three kinds of clients are rejected: other machines, because the server listens on 127.0.0.1; a page
+of another site in a browser of this machine, because its Origin is not ours; and a page whose host
+name resolves to 127.0.0.1 (DNS rebinding), because its Host is not ours.
 """
 
 import json
@@ -30,8 +30,8 @@ ADDRESS = "127.0.0.1"
 PAGE = "/live"
 FILES = {"/live.css", "/live.js"}
 PAGES_MOST = 5
-"""The largest number of open pages. Each keeps a connection, and a browser opens six to a host:
-the sixth is for the buttons."""
+"""The largest number of open pages. Each page keeps a connection. A browser opens at most six
+connections to a host, so one is left for the buttons."""
 SILENT_AT_ONCE = 100
 
 ACTIONS: dict[str, Callable[[Clients], None]] = {
@@ -78,7 +78,7 @@ class Live(ThreadingHTTPServer):
         self._all(Clients.close)
 
     def page(self) -> str:
-        """Return its HTML."""
+        """Return the HTML of the page."""
         template = template_of(__file__, "live.html.j2")
         return template.render(servers=self.watch.looks, limits=limits, room=self.room)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The timeline: the system calls of each architecture while it serves eight requests.
+"""The timeline: the system calls of a server of each architecture during eight requests.
 
     strace        reads the output of strace(1): calls and process ends
     story         turns calls into a picture: which task made each call, and what it waited for

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Write a timeline as an HTML page that needs no network, and for trace viewers; read a recorded
-trace."""
+"""Write a timeline as an HTML page that needs no network, and as a file for trace viewers; read a
+recorded trace."""
 
 import json
 from collections.abc import Sequence
@@ -48,13 +48,14 @@ LETTER, AROUND = 5.2, 8.0
 """Pixels of a label's letter on average, and of its margins; the page's script measures them."""
 TICK_MS = 50
 MORE = Markup('<span class="more">Scroll sideways for the rest \u2192</span>')
-"""Shown only if the picture is on a narrow screen, by its style sheet."""
+"""The style sheet of the picture shows this text only on a narrow screen."""
 UPPER = (Kind.RECEIVE, Kind.SEND, Kind.FILE)
 """Kinds in the upper half of a lane; Redis is in the lower half; others have the whole height."""
 
 
 def _drawing(recording: Recording) -> dict[str, object]:
-    """Return the picture's variables: its sentence, and where lanes and calls are, in pixels."""
+    """Return the variables of a picture: the sentence, and the places of lanes and calls in
+    pixels."""
     first = AXIS + ROW * len(recording.requests) + 2 * GAP
     tops = {lane.task: first + at * (LANE + GAP) for at, lane in enumerate(recording.lanes)}
     return {
@@ -67,7 +68,7 @@ def _drawing(recording: Recording) -> dict[str, object]:
 
 
 def _box(bar: Bar, lane: float) -> dict[str, object]:
-    """Return a call's position in its lane, which begins at this height, and its CSS classes."""
+    """Return the position and the CSS classes of a call; its lane begins at the height `lane`."""
     lower = bar.kind is Kind.REDIS
     half = lower or bar.kind in UPPER
     look = "waits" if bar.waits_for else bar.kind.name.lower()
@@ -110,8 +111,8 @@ def _details(recording: Recording) -> list[list[Json]]:
 
 
 def figure(recording: Recording) -> str:
-    """Return the picture alone for another page, which needs `picture_style`. It scrolls if it is
-    too wide, by keyboard too."""
+    """Return the picture alone for another page, which needs `picture_style`. A picture that is too
+    wide scrolls, also by keyboard."""
     picture = template_of(__file__, "picture.html.j2")
     drawing = _drawing(recording)
     axis = _axis(recording.length) | {"scale": FIGURE_PX / recording.length}
@@ -146,8 +147,9 @@ def _sources(recordings: Sequence[Recording]) -> dict[str, list[str]]:
 def viewer_trace(recordings: Sequence[Recording]) -> str:
     """Return the Trace Event Format of Perfetto and speedscope; times in microseconds.
 
-    Perfetto accepts only numbers as the `id` of an arrow. It attaches each end to the call that is
-    open at that time, so an arrow leads to the first call after it.
+    Perfetto accepts only numbers as the `id` of an arrow. Perfetto attaches each end of an arrow to
+    the call that is open at that time. So an arrow ends at the first call that begins after the
+    arrow's start.
     """
     events: list[dict[str, Json]] = []
     for place, recording in enumerate(recordings, 1):

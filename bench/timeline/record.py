@@ -36,8 +36,8 @@ BIG_BYTES = 12_000_000
 """The size of a file that is larger than the socket buffers."""
 SETTLE_SECONDS = 0.3
 """The time until all workers sleep in their first call."""
-# Without --seccomp-bpf strace would stop each mmap, too, and then drop its cache of the program's
-# symbols: 20 ms more for the next call.
+# Without --seccomp-bpf strace would stop at each mmap, too, and then drop its cache of the
+# program's symbols. The next call would take 20 ms more.
 STRACE = (
     *("strace", "-f", "--seccomp-bpf", "-DD", "-ttt", "-T", "-yy", "-k", "-s", "48"),
     *("-e", f"trace={TRACED}"),
@@ -62,8 +62,8 @@ def require_tracing(strace: Sequence[str]) -> None:
 
 
 def traced(subject: Subject, output: Path, site: Path) -> Subject:
-    """Return a server that runs under strace. With -DD strace is not its parent, so that the
-    started process is the server itself."""
+    """Return a server that runs under strace. With -DD strace is not the parent of the server, so
+    that the started process is the server itself."""
 
     def command(place: Place) -> list[str]:
         own = [*subject.command(place), "--root", str(site), *WORKERS]
@@ -128,7 +128,7 @@ def _record_one(
 
 
 def _whole(output: Path, first: int, watch: SignalWatch) -> str:
-    """Return the trace when the end of the first process is in it. Raises UserError."""
+    """Wait until the trace has the end of the first process; return the trace. Raises UserError."""
     end = re.compile(rf"^{first} .*\+\+\+ .* \+\+\+$", re.MULTILINE)
     if watch.until(lambda: end.search(output.read_text(errors="replace")), END_SECONDS, 0.05):
         return output.read_text(errors="replace")
@@ -181,6 +181,7 @@ def _of_the_scenario(text: str, origin: float) -> str:
 
 
 def _end_of(rest: str) -> float:
-    """Return the end time of a line without its task number, or its begin if it has no duration."""
+    """Return the end time of a line without its task number, or its start time if it has no
+    duration."""
     took = re.search(r" <([0-9.]+)>$", rest)
     return float(rest.split(maxsplit=1)[0]) + (float(took[1]) if took else 0.0)

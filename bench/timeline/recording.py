@@ -36,7 +36,7 @@ class Request(BaseModel):
     number: int
     """Counted from 1."""
     port: int
-    """The client's port, which identifies it in the trace."""
+    """The client's port, which identifies the request in the trace."""
     what: str
     """The method and the path, for example "GET /guestbook"."""
     begin: float
@@ -74,13 +74,13 @@ class Bar(BaseModel):
     """The name of the call."""
     kind: Kind
     request: int | None
-    """The number of the request that it serves; None if it serves no request, or several."""
+    """The number of the request that the call serves; None for no request, or several."""
     waits_for: str
-    """The event for which the call waits, in words; empty if it did not sleep."""
+    """The event for which the call waits, in words; empty if the call did not sleep."""
     text: str
     """The call as strace prints it."""
     returned: int | None
-    """Its result; None if it never returned."""
+    """The result of the call; None if the call never returned."""
     stack: list[tuple[str, int, str]]
     """File, line and function, innermost first."""
 

@@ -34,10 +34,10 @@ class Step(BaseModel):
     at_ms: float
     path: str
     stalls_ms: float = 0
-    """The pause in the middle of its request head."""
+    """The pause in the middle of the client's request head."""
     reads_slowly: bool = False
-    """It reads its response in small portions, with pauses. Its file is larger than the socket
-    buffers."""
+    """Whether the client reads its response in small portions, with pauses. The requested file is
+    larger than the socket buffers."""
 
     @property
     def what(self) -> str:
@@ -49,7 +49,7 @@ class Step(BaseModel):
 
 
 def _kill_a_child(server: int, _redis: int) -> None:
-    """Kill the first child that the server has, if it has any."""
+    """Kill the first child of the server, if there is any."""
     with contextlib.suppress(psutil.Error):
         for child in psutil.Process(server).children()[:1]:
             child.kill()
@@ -82,7 +82,7 @@ class Scenario(BaseModel):
     title: str
     shows: str
     steps: tuple[Step, ...] = Field((), validate_default=True)
-    """The eight clients; the file has only the special ones."""
+    """The eight clients; the file has only those that differ from the usual ones."""
     incidents: tuple[Disturbance, ...] = ()
 
     @field_validator("steps")

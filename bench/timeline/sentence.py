@@ -99,14 +99,15 @@ def _replies(recording: Recording) -> Iterator[float]:
 
 
 def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each client waited for others of these clients, or (None) for replies of
-    Redis to others; clients that did not wait are left out."""
+    """Return how long each client waited for other `clients`, or (None) for replies of Redis to
+    other clients; clients that did not wait are left out."""
     times = [_wait(recording, request, clients) for request in recording.requests]
     return [ms for ms in times if ms >= WAITED_MS]
 
 
 def _wait(recording: Recording, request: Request, clients: set[int] | None) -> float:
-    """Return how long the tasks that serve a client were in calls for others during its life."""
+    """Return how long, during a request, the tasks that serve its client were in calls for other
+    `clients`, or (None) in calls to Redis for others."""
 
     def for_others(bar: Bar) -> bool:
         if clients is None:

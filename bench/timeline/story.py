@@ -2,8 +2,8 @@
 """Turn a trace into a picture: the request and the wait of each call.
 
 The client's port, which strace prints with each socket, identifies a request. All calls of a task
-between accept and close of a client belong to that client, also those to Redis. An event loop
-shares one connection to Redis, so its calls to Redis belong to no single client.
+between accept and close of a client belong to that client, also those to Redis. All clients of an
+event loop share one connection to Redis, so calls to Redis belong to no single client there.
 """
 
 import re
@@ -27,7 +27,7 @@ _CONNECT = re.compile(r"sin6?_port=htons\((\d+)\)")
 _FUTEX = re.compile(r"(0x[0-9a-f]+), FUTEX_(WAIT|WAKE)")
 
 LOOPS = ("epoll_wait", "epoll_pwait", "io_uring_enter")
-"""The calls in which an event loop waits for all its clients."""
+"""Calls that only event loops use. 06 waits in poll; other servers call poll for one descriptor."""
 LOOP_CALLS = (*LOOPS, "poll", "ppoll")
 KINDS: dict[str, Kind] = {
     **dict.fromkeys(("accept4", "accept"), Kind.ACCEPT),
@@ -52,7 +52,7 @@ class _Task:
     bars: list[Bar] = field(default_factory=list)
     serving: int | None = None
     loops: bool = False
-    """It is an event loop: it serves many clients at once."""
+    """Whether the task is an event loop, which serves many clients at once."""
     created: float = 0.0
     ended: float | None = None
     how: str = ""
@@ -201,7 +201,7 @@ def _port_of(text: str) -> int:
 
 
 def _kind(call: Call) -> Kind:
-    """Return the purpose of a call. A client sends nothing to the `read` of a file."""
+    """Return the purpose of a call. A `read` of a file receives nothing from a client."""
     reads_file = call.name == "read" and "</" in call.arguments
     return Kind.FILE if reads_file else KINDS.get(call.name, Kind.OTHER)
 
@@ -273,5 +273,5 @@ def name_lanes(recording: Recording, first: int) -> None:
 
 
 def _shares(recording: Recording) -> bool:
-    """Return whether its tasks are threads: only threads use futexes here."""
+    """Return whether the tasks of the recording are threads: only threads use futexes here."""
     return any(bar.kind is Kind.LOCK for _, bar in recording.calls)

@@ -3,12 +3,13 @@
 
 A line begins with the number of the process or thread and the time. strace prints a call that
 sleeps in two parts ("<unfinished ...>", "<... resumed>"), which are joined here. The lines of a
-call's stack follow it. The lines of the project's own sources are kept, with the text of the line:
+call's stack follow the call. The lines of the project's own sources are kept, with the text of the
+line:
 
     ` > lib/net/blocking.c:70 receive| recv(conn->client->socket, room, size, 0);`
 
-`with_sources` makes these lines from strace's addresses and the traced program. The text identifies
-the line after a change of the source (`today`).
+`with_sources` makes these lines from strace's addresses and the traced program. If the source has
+changed since, `today` finds the line by its text.
 """
 
 import re
@@ -82,7 +83,7 @@ Event = Call | TaskEnd
 
 
 def parse(text: str) -> list[Event]:
-    """Return all events in order of their start; lines that are not of strace are ignored."""
+    """Return all events in order of their start; lines that strace has not printed are ignored."""
     return sorted(
         _events(text.splitlines()), key=lambda one: one.begin if isinstance(one, Call) else one.time
     )
@@ -180,7 +181,7 @@ def _look_up(addresses: list[str], executable: Path) -> dict[str, list[Source]]:
     found: dict[str, list[Source]] = {}
     current: list[Source] = []
     lines = iter(said)
-    for first in lines:  # an address, or the name of a function with its place on the next line
+    for first in lines:  # an address, or the name of a function, whose place is on the next line
         if first.startswith("0x"):
             current = found.setdefault(f"{int(first, 16) + 1:#x}", [])
             continue

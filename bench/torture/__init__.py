@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The robustness test: each server attacked by clients, or without Redis, processes or other
-resources.
+"""The robustness test: clients attack each server, or Redis, processes or other resources are taken
+away.
 
 The command is `zerohttpd torture`. Each configuration (one server, one attack) starts the server
 again. Well-behaved visitors send requests at a moderate rate before, during and after the attack.
 Their responses show what was lost. The modules:
 
     attacks           the table of attacks; the server, Redis and clients of an attack
-    ground, options   what all configurations share, with the slow line; the command line
-    cell, command     one configuration; all in turn, and the terminal output
+    ground, options   the resources that all configurations share; the command line
+    cell, command     one configuration; all configurations in turn, and the terminal output
 
 Visitors and attackers are processes of `bench.load.crowd`; the Redis with false replies is
 `bench.services.redis_proxy`.

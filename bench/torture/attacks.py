@@ -121,7 +121,8 @@ class AttackScene:
         self._gone = True
 
     def died(self) -> Ending | None:
-        """Return how the server ended by itself, and end its other processes; None if it runs."""
+        """Return how the server ended by itself, and end its other processes; None if it still
+        runs."""
         if self.server.running():
             return None
         self._gone = True
@@ -141,7 +142,7 @@ class AttackScene:
         pause: float = 0.0,
         rounds: int = 0,
     ) -> Iterator[None]:
-        """Run a crowd; its tally is in `crowd_seen` afterwards. `pause`, `rounds`: see
+        """Run a crowd; afterwards `crowd_seen` has the tally of the crowd. `pause`, `rounds`: see
         `CrowdOrder`. Raises HelperError if the crowd failed."""
         order = CrowdOrder(kind, self.host, self.port, count, (of,), pause, rounds)
         inside = self.ground.far_end if self.attack.far else ()
@@ -169,13 +170,14 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads, before the attack and with some clients. Tasks that the
-        server always has are not left over, even if it has created them late."""
+        """Count processes and threads before the attack, while some clients are served. The least
+        count is kept: these tasks are not left over, even if the server has created them late."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
-        """Return the server's resources that it did not have at first, at the latest after
-        QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage them."""
+        """Return the resources that the server has in excess of those at the start, at the latest
+        after QUIET_SECONDS. Threads of reference servers do not count: their runtimes manage
+        them."""
         usual = max(self._at_first, self._at_least or self._at_first)
         found = LeftOver()
 
@@ -291,7 +293,7 @@ class Attack(AttackFacts):
 
     @contextlib.contextmanager
     def run(self, scene: AttackScene) -> Iterator[Again]:
-        """Attack as long as the `with` block; yield a function to be called repeatedly."""
+        """Attack during the `with` block; yield a function that the caller must call repeatedly."""
         with contextlib.ExitStack() as stack:
             again = stack.enter_context(DURING[self.during](scene)) if self.during else nothing
             if who := self.crowd:
@@ -301,11 +303,11 @@ class Attack(AttackFacts):
 
 
 def nothing() -> None:
-    """Do nothing: an attack yields this if it has nothing to repeat."""
+    """Do nothing: an attack that has nothing to repeat yields this function."""
 
 
 def every(seconds: float, act: Again) -> Again:
-    """Return a function that calls `act`, but at most once in so many seconds."""
+    """Return a function that calls `act`, but at most once in `seconds`."""
     due = 0.0
 
     def again() -> None:
@@ -336,8 +338,8 @@ def until_over(begin: Callable[[AttackScene], None], end: Callable[[AttackScene]
 
 @contextlib.contextmanager
 def large_pages(scene: AttackScene) -> Iterator[Again]:
-    """Fill the guestbook with the longest remarks. Repeat this, because the page shows only the
-    newest remarks, and visitors add some."""
+    """Fill the guestbook with the longest remarks. Fill it repeatedly, because the page shows only
+    the newest remarks, and visitors add some."""
     refill = every(REFILL_SECONDS, scene.redis.fill_page)
     refill()
     try:

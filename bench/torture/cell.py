@@ -44,7 +44,7 @@ def good(answers: Iterable[Exchange], pages: Iterable[str] | None = None) -> lis
 
 
 def rate(slices: Sequence[int]) -> float:
-    """Return responses per second, the median of the intervals; 0 if there is none."""
+    """Return responses per second, the median of the intervals; 0 without an interval."""
     return statistics.median(slices) / SLICE if slices else 0.0
 
 
@@ -66,8 +66,8 @@ def phase(answers: Sequence[Exchange], begin: float, end: float, rated: Iterable
 def back_after(
     answers: Sequence[Exchange], usual: dict[str, float], since: float, now: float
 ) -> float | None:
-    """Return the seconds after which the server was back, or None if it is not. `usual`: the rate
-    of each page before the attack."""
+    """Return the seconds after which the server was back, or None if it is not back. `usual`: the
+    rate of each page before the attack."""
     answers = [answer for answer in answers if answer.ended >= since]
     by_page = {page: per_slice(good(answers, [page]), since, now) for page in usual}
     bad = per_slice([a for a in answers if a.outcome != "good"], since, now)
@@ -86,8 +86,8 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time of the first responses, which do not count: in it the server opens files and connects to
-Redis."""
+"""The time of the first responses, which do not count: during this time the server opens files and
+connects to Redis."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85
@@ -106,11 +106,11 @@ class CellTimes:
     before: float
     attack: float
     over: float
-    """The end of the attack began."""
+    """The attack began to end."""
     gone: float
     """The attack had ended."""
     back: float
-    """The part "after" begins; it takes CALM_SECONDS."""
+    """The part "after" began, which takes CALM_SECONDS."""
     starved: float
     """The seconds before the attack for which the server waited for a CPU."""
 
@@ -155,7 +155,7 @@ def attack_it(scene: AttackScene, seconds: float, cell: TortureCell) -> None:
 
 
 class Visitors(RunningCrowd):
-    """The running process of the well-behaved visitors, and what they have reported."""
+    """The running process of the well-behaved visitors, and the reports of these visitors."""
 
     def __init__(self, scene: AttackScene, pages: list[str], mark: str) -> None:
         self.pages = pages
@@ -167,7 +167,7 @@ class Visitors(RunningCrowd):
         super().__init__(order, scene.ground.placement.load, scene.watch)
 
     def read(self) -> None:
-        """Read what they have reported since the last call."""
+        """Read what the visitors have reported since the last call."""
         for one in exchanges_of(self.next_lines(OUTPUT)):
             if isinstance(one, Exchange):
                 self.answers.append(one)
@@ -175,7 +175,7 @@ class Visitors(RunningCrowd):
                 self._late.append(one)
 
     def late(self, begin: float, end: float) -> float:
-        """Return the seconds between `begin` and `end` in which they got no CPU time."""
+        """Return the seconds between `begin` and `end` in which the visitors got no CPU time."""
         spans = self._late
         return sum(max(0.0, min(one.until, end) - max(one.since, begin)) for one in spans)
 
@@ -185,7 +185,7 @@ class Visitors(RunningCrowd):
         return {name: rate(per_slice(good(since, [name]), begin, end)) for name in self.pages}
 
     def check(self) -> None:
-        """Raise CannotTakePart if their process has ended."""
+        """Raise CannotTakePart if the visitors' process has ended."""
         if not self.running():
             raise CannotTakePart(f"its visitors failed: {last_line(self.stderr)}")
 
@@ -199,7 +199,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Not during the attack: then the kernel's work for its packets (ksoftirqd) delays the server.
+    # Without the time of the attack: then ksoftirqd handles its packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:
@@ -232,7 +232,7 @@ def await_calm(scene: AttackScene, visitors: Visitors) -> None:
 
 
 def wanted(rated: list[str], pages: list[str]) -> float:
-    """Return the rate of the pages `rated` if responses took no time."""
+    """Return the rate at which visitors would get the pages `rated` if responses took no time."""
     theirs = sum(pages[number % len(pages)] in rated for number in range(VISITORS))
     return theirs / THINK_SECONDS
 
@@ -240,7 +240,7 @@ def wanted(rated: list[str], pages: list[str]) -> float:
 def await_back(
     scene: AttackScene, visitors: Visitors, usual: dict[str, float], gone: float
 ) -> float:
-    """Wait until the server is back, ends, or BACK_SECONDS are over; return the time."""
+    """Wait until the server is back or has ended, at most BACK_SECONDS; return the time."""
     while scene.server.running():
         now = time.monotonic() - LATE_SECONDS
         visitors.read()

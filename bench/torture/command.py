@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd torture`: all configurations, one after another because two servers would
-disturb each other, and their results."""
+"""The command `zerohttpd torture`: all configurations, one after another, because two servers would
+disturb each other; and the results."""
 
 import shutil
 import time
@@ -28,8 +28,8 @@ from bench.torture.options import empty_record, parse
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the test. Exit status: 0 all promises kept, 1 one broken, 128 + n after signal n. Raises
-    UserError, and Interrupted before the first configuration."""
+    """Run the test. Exit status: 0 if all promises are kept, 1 if a promise is broken, 128 + n
+    after signal n. Raises UserError, and Interrupted before the first configuration."""
     options = parse(arguments)
     enter_own_network(["-m", "bench", "torture", *arguments])
     with SignalWatch() as watch:

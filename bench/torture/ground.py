@@ -2,8 +2,8 @@
 """The resources that all configurations share: Redis, CPUs, and the network.
 
 If started as root, the test runs in its own network namespace, which no other program uses and
-which ends with its last process. The slow line connects it with a second namespace. It limits the
-data from the server to SPEED, with a short queue (tc-tbf(8)).
+which ends with its last process. The slow line connects this namespace with a second namespace. The
+line limits the data from the server to SPEED, with a short queue (tc-tbf(8)).
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class Ground:
     groups: Path | None = None
     """The folder for the servers' cgroups; None: no cgroups."""
     far_end: Sequence[str] = ()
-    """The command words that start a program at the far end of the slow line."""
+    """The words before a command that is to run in the namespace of the slow line's clients."""
     why_no_line: str = ""
     """The reason if there is no slow line."""
 
@@ -101,8 +101,8 @@ def enter_own_network(arguments: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
-    """Make the line; yield the command words that start a program at its far end, from which NEAR
-    is reachable. Raises NoLine or Interrupted."""
+    """Make the slow line; yield the words before a command that is to run in its second namespace.
+    There the address NEAR leads to the first namespace. Raises NoLine or Interrupted."""
     keeper = Child(["unshare", "--net", "--", "sleep", "infinity"])
     try:
         inside = ["nsenter", f"--net=/proc/{keeper.pid}/ns/net", "--"]

@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
     output = (options.into or folder.with_name(f"{folder.name}-grades")).resolve()
     found = _submissions(folder, output)
     if options.moodle:
-        worksheet(_text_of(options.moodle), [])  # an error now, not after the grading
+        worksheet(_text_of(options.moodle), [])  # report an error now, not after the grading
     AB.require()
     require_limits()
     command = shlex.join(["zerohttpd", "grade-all", *words])

@@ -19,7 +19,7 @@ COLUMNS = ("id", "points", "of", "faults", "seconds", "state", "reason")
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """Beginnings of a text that a spreadsheet takes for a formula (OWASP, CSV injection)."""
 STEPS = tuple(range(0, 101, 10))
-"""Lower limits of the classes of the distribution, in per cent; the last has only 100."""
+"""Lower limits of the classes of the distribution, in per cent; the last class has only 100."""
 
 
 def write(
@@ -30,7 +30,7 @@ def write(
     replace(record.folder / "grades.csv", table(grades).encode("utf-8-sig"))
     pages = record.folder / "students"
     pages.mkdir(exist_ok=True)
-    for one in grades:  # a page that names no other student
+    for one in grades:  # each page names no other student
         page = template_of(__file__, "student.html.j2").render(
             title=one.student, latest=one, history=list(record.history(one.student)), **look([])
         )
@@ -78,7 +78,7 @@ def safe(text: str) -> str:
 
 
 def worksheet(text: str, grades: Sequence[Graded]) -> str:
-    """Return Moodle's grading worksheet (a CSV) with all grades that there are, scaled to the
+    """Return Moodle's grading worksheet (a CSV) with all grades of this class, scaled to the
     maximum grade. Moodle's importer finds a participant by the number at the end of `Identifier`;
     the name of a downloaded submission ends with the same number. Raises UserError."""
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -118,6 +118,6 @@ def faults(grades: Sequence[Graded]) -> list[tuple[FaultFound, list[str]]]:
 
 
 def distribution(grades: Sequence[Graded]) -> dict[str, int]:
-    """Return how many students have how many per cent of the points."""
+    """Return the number of students by range of percentages, e.g. "0 to 9"."""
     counts = Counter(one.percent // 10 * 10 for one in grades if one.percent is not None)
     return {f"{low} to {low + 9}" if low < STEPS[-1] else str(low): counts[low] for low in STEPS}

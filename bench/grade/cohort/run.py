@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Grade a class: one submission after another, each by `zerohttpd grade` in a process of its own.
-The record, a folder, has the runs of a class and each grade that a student has had.
+The record is a folder with the runs of a class and all grades of each student.
 
-A submission that cannot be graded has a line with its reason and stops nothing. Submissions that
-have not changed since their last grade are not graded again. Grades are appended to a file, one
-line each, so that a run that is killed loses only the grade that it was working on. `runs.json` is
+If a submission cannot be graded, its line says why, and the run continues. Submissions that have
+not changed since their last grade are not graded again. Grades are appended to a file, one line
+each, so that a run that is killed loses only the grade that it was working on. `runs.json` is
 replaced as a whole.
 """
 
@@ -35,9 +35,9 @@ from bench.records.store import alone, record, replace
 
 GRADED = "graded"
 MOST_SECONDS = 170.0
-"""The time limit of a grading: its own limit is 55 s, and that of each of its compilers 30 s."""
+"""The time limit of a grading: the checks may take 55 s, and each compilation 30 s."""
 USUAL_SECONDS = 25.0
-"""The expected duration until one submission has been graded."""
+"""The estimate for a submission, used until the first submission has been graded."""
 PREFIX = "zerohttpd-class-"
 
 
@@ -53,7 +53,7 @@ class ClassRun(BaseModel):
     seed: int
     started: datetime
     finished: datetime | None = None
-    """None: it was interrupted, and the next run continues it."""
+    """None: the run was interrupted, and the next command continues it."""
 
 
 class ClassRuns(BaseModel):
@@ -64,14 +64,15 @@ class ClassRuns(BaseModel):
 
 
 class Graded(BaseModel):
-    """The grade of a student in one run, or the reason why there is none."""
+    """The grade of a student in one run, or the reason why the student has none."""
 
     student: str
     run: int
     seed: int
     when: datetime = Field(default_factory=now)
     key: str = ""
-    """A hash of the submission, the grader and the selected stages; empty: it has no server."""
+    """A hash of the submission, the grader and the selected stages; empty: the submission has no
+    server."""
     state: str = GRADED
     """`graded`, or the reason for no grade in a word or two."""
     reason: str = ""
@@ -85,7 +86,7 @@ class Graded(BaseModel):
 
     @property
     def findings(self) -> list[FaultFound]:
-        """Return the findings that are not a consequence of another, one for each fault."""
+        """Return the findings that are not a consequence of another fault, one for each fault."""
         checks = (
             [check for stage in self.grade.stages for check in stage.checks] if self.grade else []
         )
@@ -94,7 +95,7 @@ class Graded(BaseModel):
 
     @property
     def percent(self) -> int | None:
-        """Return the points as a percentage of those that this machine can give."""
+        """Return the points in per cent of the points that are possible on this machine."""
         return round(100 * self.grade.points / self.grade.of) if self.grade else None
 
 
@@ -106,7 +107,7 @@ def open_record(folder: Path) -> Iterator["ClassRecord"]:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             stack.enter_context(alone(folder))
-        except OSError as error:  # e.g. the folder of an earlier run as root
+        except OSError as error:  # e.g. the folder belongs to root after an earlier run
             raise UserError(f"cannot write results: {error}; --into names a folder") from error
         yield ClassRecord(folder)
 
@@ -146,7 +147,7 @@ class ClassRecord:
         self._save_runs()
 
     def add(self, graded: Graded) -> None:
-        """Append a grade; it is on the disk when this returns."""
+        """Append a grade; the grade is on the disk when this method returns."""
         self.students[graded.student].append(graded)
         with self._lines.open("ab") as file:
             # A line of a run that was killed may have no end.
@@ -155,7 +156,7 @@ class ClassRecord:
             os.fsync(file.fileno())
 
     def latest(self, students: Sequence[str]) -> list[Graded]:
-        """Return the last grade of each of these students who has one."""
+        """Return the last grade of each of these students, without students who have no grade."""
         return [self.students[name][-1] for name in students if self.students.get(name)]
 
     def history(self, student: str) -> Iterator[Graded]:
@@ -178,7 +179,7 @@ class ClassGrading:
     say: Callable[[str], None]
     only: Sequence[str] = ()
     again: bool = False
-    """Grade also what has not changed since an earlier run."""
+    """Also grade submissions that have not changed since an earlier run."""
     _seconds: list[float] = field(default_factory=list)
 
     def prepare(self, submissions: Sequence[Submission]) -> list[Graded]:
@@ -200,7 +201,8 @@ class ClassGrading:
         return found
 
     def grade(self, submissions: Sequence[Graded]) -> None:
-        """Grade what is missing or changed. Raises Interrupted; all earlier grades are recorded."""
+        """Grade the submissions that are new or have changed. Raises Interrupted; all earlier
+        grades are recorded."""
         todo = [one for one in submissions if not self._is_done(one)]
         if len(todo) < len(submissions):
             self.say(f"{len(submissions) - len(todo)} have not changed since their last grade")
@@ -211,7 +213,7 @@ class ClassGrading:
             self.say(f"[{number:>3}/{len(todo)}] {_line(one)}{self._left(len(left))}")
 
     def _is_done(self, one: Graded) -> bool:
-        """Return whether the last grade of this student is for these files."""
+        """Return whether the last grade of this student is for the files of this submission."""
         last = next(iter(self.record.latest([one.student])), None)
         if last is None or (self.again and last.run != self.run.number):
             return False
@@ -220,7 +222,7 @@ class ClassGrading:
         return last.state == GRADED and last.key == one.key
 
     def _grade(self, one: Graded) -> None:
-        """Fill in the grade, which is the same for the same files."""
+        """Fill in the grade. Submissions with the same files get the same grade."""
         one.when = now()
         every = (grades[-1] for grades in self.record.students.values() if grades)
         same_files = (g for g in every if g.key == one.key and g.run == self.run.number)
@@ -236,7 +238,7 @@ class ClassGrading:
         self._seconds.append(one.seconds)
 
     def _grade_in_child(self, one: Graded, server: Path) -> None:
-        """Run `zerohttpd grade` and fill in what it determines."""
+        """Run `zerohttpd grade` and fill in its results."""
         words = ["-m", "bench", "grade", str(server), "--json", "--seed", str(self.run.seed)]
         only = ["--only", *self.only] if self.only else []
         # Other users may pass through this folder, as the graded program does.
@@ -263,7 +265,7 @@ class ClassGrading:
         one.state, one.reason = "not graded", reason or f"exit status {child.exit_status}"
 
     def _left(self, count: int) -> str:
-        """Return the words for the time that this many submissions still take."""
+        """Return the words for the time that the grading of this many submissions will take."""
         seconds = count * (statistics.mean(self._seconds) if self._seconds else USUAL_SECONDS)
         if not count:
             return ""
@@ -281,8 +283,8 @@ def _line(graded: Graded) -> str:
 
 @contextlib.contextmanager
 def work_folder(output: Path) -> Iterator[Path]:
-    """Return a temporary folder. It first removes the folder of a killed run, whose path is in the
-    output folder."""
+    """Yield a temporary folder. Before, remove the folder that a killed run has left; a file in the
+    output folder has its path."""
     note = output / ".temporary"
     if note.is_file() and not note.is_symlink():
         old = Path(note.read_text().strip())

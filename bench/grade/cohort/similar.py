@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Find submissions that share code, with copydetect (winnowing, as in MOSS): names of variables and
-layout do not count. The project's own code does not count either.
+"""Find submissions that share code, with copydetect (winnowing, as in MOSS): the layout and the
+names of variables do not count. The project's own code does not count either.
 
 Run as a program, this module compares the files of a folder and prints JSON. Because the files are
-untrusted, it then has a time limit, and Landlock limits the files that it may open.
+untrusted, the program has a time limit, and Landlock limits the files that it may open.
 """
 
 import json
@@ -26,8 +26,8 @@ NEARLY_ALL = 0.9
 LITTLE = 0.2
 """The share below which a submission has little code of its own."""
 NOISE, GUARANTEED = 25, 30
-"""Characters of code with names replaced by a letter. Shorter matches are ignored; one of
-GUARANTEED is always found. These are copydetect's defaults."""
+"""Characters of code with names replaced by a letter. Matches shorter than NOISE are ignored; a
+match of GUARANTEED characters is always found. Both are copydetect's defaults."""
 SECONDS = 120.0
 NAMES = "names.json"
 MOST_BYTES = 200_000
@@ -42,7 +42,7 @@ class SimilarPair(BaseModel):
     one: str
     other: str
     share_of_one: int
-    """Per cent of the first that is also in the other, without the project's own code."""
+    """Per cent of the first submission that is also in the other, without the project's code."""
     share_of_other: int
 
     @property
@@ -52,11 +52,12 @@ class SimilarPair(BaseModel):
 
 
 class Similarity(BaseModel):
-    """The pairs above the threshold, and a sentence on how they were found, or why not."""
+    """The pairs above the threshold, and a sentence that says how they were found, or why none
+    could be."""
 
     pairs: list[SimilarPair] = []
     little: dict[str, int] = {}
-    """The submissions with little code of their own: its share in per cent, by student."""
+    """Submissions with little code of their own: the share of this code in per cent, by student."""
     about: str = (
         f"At least {THRESHOLD:.0%} of one submission is also in the other, without the code of the "
         "skeleton and of the project's servers. Names and layout do not count. A high share is a "
@@ -65,8 +66,8 @@ class Similarity(BaseModel):
 
     @property
     def groups(self) -> list[list[str]]:
-        """Return the submissions that share nearly all of their code with another of the group,
-        for three or more, the largest group first."""
+        """Return the groups of three or more submissions, the largest group first. Each submission
+        shares nearly all of its code with another one of its group."""
         groups: list[set[str]] = []
         for pair in self.pairs:
             if min(pair.shares) >= 100 * NEARLY_ALL:
@@ -77,7 +78,7 @@ class Similarity(BaseModel):
 
     @property
     def others(self) -> list[SimilarPair]:
-        """Return the pairs that are not both in one group."""
+        """Return the pairs whose submissions are not both in one group."""
         groups = [{*group} for group in self.groups]
         return [p for p in self.pairs if not any({p.one, p.other} <= group for group in groups)]
 
@@ -106,7 +107,7 @@ def compare(servers: Mapping[str, Path], folder: Path, watch: SignalWatch) -> Si
 
 
 def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
-    """Write the sources of each server as one file with a number, the names by number, and the
+    """Write the sources of each server into one numbered file, the list of the names, and the
     project's sources. Return the names of the servers that are too long."""
     (folder / "own").mkdir()
     (folder / "class").mkdir()
@@ -115,7 +116,7 @@ def _write_files(servers: Mapping[str, Path], folder: Path) -> list[str]:
     names: list[str] = []
     left_out: list[str] = []
     sources = {name: sorted(server.rglob("*.[ch]")) for name, server in servers.items()}
-    if (ROOT / SOLUTION).exists():  # a copy for students is without it
+    if (ROOT / SOLUTION).exists():  # a copy for students does not have this file
         sources["the solution of the course"] = [ROOT / SOLUTION]
     for name, files in sources.items():
         content = b"\n".join(file.read_bytes() for file in files if file.is_file())

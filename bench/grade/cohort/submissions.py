@@ -37,13 +37,13 @@ SKIPPED = {".git", ".venv", "build", "node_modules", "__MACOSX"}
 NO_SUBMISSION = (".csv", ".json", ".html")
 """Endings of files that a lecturer may keep next to the submissions."""
 MOST_UNPACKED = 64 << 20
-"""Bytes of a submission, unpacked: it may be the whole project."""
+"""The most bytes of a submission, unpacked: it may contain the whole project."""
 MOST_PACKED = 16 << 20
-"""Bytes of an archive: its table of contents is read into memory."""
+"""The most bytes of an archive: its table of contents is read into memory."""
 MOST_FILES = 5000
 CHUNK = 1 << 16
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors that a lack of this machine causes, not a submission."""
+"""Errors of a machine without free disk space; the submission is not the cause."""
 
 
 class NotGraded(Exception):
@@ -78,7 +78,7 @@ class Allowance:
     files: int = MOST_FILES
 
     def take(self, size: int, files: int = 0) -> None:
-        """Subtract these. Raise NotGraded if too little is left."""
+        """Subtract bytes and files. Raise NotGraded if too little is left."""
         self.content -= size
         self.files -= files
         if self.content < 0:
@@ -143,7 +143,7 @@ def _student(path: Path) -> str:
 
 
 def collect(submission: Submission, into: Path) -> Path:
-    """Copy the server of a submission to the folder `into`/SERVER and return that. Raises
+    """Copy the server of a submission to the folder `into`/SERVER and return this path. Raises
     NotGraded."""
     work = into / "parts"
     work.mkdir(parents=True)
@@ -243,13 +243,14 @@ def _members(archive: Path, allowance: Allowance) -> Iterator[tuple[str, Readabl
         limited = cast(IO[bytes], Limited(file, allowance))
         with tarfile.open(fileobj=limited, mode="r|") as opened:
             for member in opened:
-                if member.issparse():  # its zeros are not in the stream, which is limited
+                if member.issparse():  # its zeros are not in the stream, so nothing limits them
                     raise NotGraded("refused", "its archive has a sparse file")
                 yield member.name, opened.extractfile(member) if member.isreg() else None
 
 
 def _inside(folder: Path, name: str) -> Path:
-    """Return the path of a member of an archive. Raise NotGraded if it is outside of the folder."""
+    """Return the path of a member of an archive. Raise NotGraded if the path is outside of the
+    folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
         raise NotGraded("refused", f"its archive has a path out of its folder: {printable(name)}")
@@ -269,8 +270,8 @@ def _files(folder: Path, endings: Sequence[str]) -> list[Path]:
 
 
 def _server_in(folder: Path) -> Path | None:
-    """Return the folder with main.c: the one called SERVER, or the one next to the top. Raise
-    NotGraded if there are several."""
+    """Return the folder with main.c: the folder named SERVER, or else the folder nearest to the
+    top. Raise NotGraded if there are several."""
     found = [file.parent for file in _files(folder, ("main.c",)) if file.name == "main.c"]
     found = [one for one in found if one.name == SERVER] or found
     top = min((len(one.parts) for one in found), default=0)
@@ -283,7 +284,8 @@ def _server_in(folder: Path) -> Path | None:
 
 
 def _only_file(folder: Path) -> Path:
-    """Return a new folder whose main.c is the only C file. Raise NotGraded if there is not one."""
+    """Return a new folder whose main.c is the only C file. Raise NotGraded if there are several C
+    files or none."""
     sources = _files(folder, (".c",))
     if len(sources) != 1:
         names = [printable(file.name) for file in sources or _files(folder, ("",))]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The server answers requests: for files and pages, in pieces, several in a packet, and invalid
-ones; clients leave."""
+requests; and it notices clients that leave."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ RESETS, LEAVE_SECONDS = 12, 0.03
 LEAVERS = 3
 FRUITLESS = r"(?:recv|read).* = 0 "
 MANY = 30
-"""FRUITLESS calls of recv above which the server ignores the end of a connection."""
+"""A server that makes more FRUITLESS calls of recv ignores the end of a connection."""
 FEW, UNREAD = 30, 300
 
 
@@ -54,7 +54,8 @@ def announced(scene: Scene, path: str) -> None:
 
 
 def closes(scene: Scene) -> None:
-    """The server closes the connection after a response that announces it, and with HTTP/1.0."""
+    """The server closes the connection after a response that announces the end, and with
+    HTTP/1.0."""
     path = scene.dice.choice(list(scene.site.small))
     for data, what in (
         (request("GET", path, CLOSE), f"the response for {path} was complete"),
@@ -85,7 +86,7 @@ def closes(scene: Scene) -> None:
 def children_end(scene: Scene) -> None:
     """Raise Failed if child processes that have served a client wait in accept."""
     before: set[int] = set()
-    while before != (now := set(scene.pids())):  # until all first processes have started
+    while before != (now := set(scene.pids())):  # until the server starts no more processes
         before = now
         scene.watch.sleep(SOON_SECONDS)
     for _ in range(CHILDREN):
@@ -164,8 +165,9 @@ def pipelined(scene: Scene) -> str | None:
 
 
 def unread(scene: Scene) -> None:
-    """A client sends many requests and reads their responses later: more than the socket buffers
-    can hold, so that the server waits in the middle of a response with requests in its buffer."""
+    """A client sends many requests and reads the responses later. The responses are more than the
+    socket buffers can hold, so the server waits in the middle of a response with requests in its
+    buffer."""
     paths = scene.dice.choices([*scene.site.small, scene.site.big[0]], [1, 1, 1, 0.02], k=UNREAD)
     batch = [scene.site.file(path) for path in (*paths, scene.site.big[0], *paths[:FEW])]
     with scene.client(SMALL_BUFFER) as client:
@@ -204,7 +206,7 @@ def resets(scene: Scene) -> None:
     scene.watch.sleep(0.2)
     before = scene.pids()
     for number in range(RESETS):
-        # A process that dies resets its clients; the code below looks for it.
+        # A process that ends resets its clients; the code below checks whether one has ended.
         with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
             client.send(request("GET", path))
             client.socket.recv(100)

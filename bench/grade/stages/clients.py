@@ -27,7 +27,8 @@ from bench.load.client import Client, Response, request
 from bench.services.redis_server import connect
 
 CLIENTS, REQUESTS, BATCH = 6, 40, 5
-"""The number of requests of each client; it sends at most BATCH of them before it reads."""
+"""The number of clients, and of the requests of each; a client sends at most BATCH of its requests
+before it reads."""
 PIECE_SECONDS, CUT_SECONDS = 0.002, 0.03
 LOCKSTEP_SHARE = 0.5
 LONG = 950
@@ -41,20 +42,21 @@ INJECTED = (
     f"fork,vfork,clone,clone3:error=EAGAIN:when={3 * WORKERS}+3",
     "accept,accept4:error=EMFILE:when=3+5",
 )
-"""The calls that fail, and how: the first that fails, and the step to the next, for each thread."""
+"""The calls that fail, with the error. `when` has, for each thread, the number of the first call
+that fails, and the step to the next such call."""
 FEW, ALONE = 15, 30
-"""The number of requests of each client, and of those with a connection of their own."""
+"""The number of requests of each client, and of requests on connections of their own."""
 VISITOR = re.compile(rb"visitor number ([0-9,]+)")
 SETTLE_SECONDS, FULL_SECONDS = 0.3, 0.3
 LEAVING = 4
-"""The first and each fourth client after it leaves before its request is complete."""
+"""One in four clients, beginning with the first, leaves before its request is complete."""
 MANY_CLIENTS = 1100
 """More than the usual table sizes (64, 100, 256, 1024)."""
 WATCHED_SECONDS = 0.6
 TOGETHER = 80
 IN_ORDER, ORDER_SECONDS = 5, 0.03
 GREEDY, TRIES = 300, 3
-"""The requests of a client that sends them all at once, and how often this is tried."""
+"""The number of requests that a greedy client sends at once, and how often this is tried."""
 
 
 Faults = tuple[FaultName, FaultName]
@@ -72,13 +74,13 @@ def exchange(
     lockstep: bool = False,
 ) -> list[Response]:
     """Send requests at once and return the responses, up to the first that closes the connection.
-    Raises Failed unless they are right. `cuts`: the offsets of the pieces that are sent after a
+    Raises Failed if a response is wrong. `cuts`: the offsets of the pieces that are sent after a
     pause. In `lockstep` the client reads each response before it sends the next piece."""
     data = b"".join(one.data for one in batch)
     ends = list(accumulate(len(one.data) for one in batch))
     answers: list[Response] = []
     for start, end in pairwise((0, *cuts, len(data))):
-        with contextlib.suppress(OSError):  # it has closed, and its responses are read below
+        with contextlib.suppress(OSError):  # the server has closed; its responses are read below
             client.send(data[start:end])
         is_last = end == len(data)
         if not is_last:
@@ -93,7 +95,7 @@ def exchange(
 def _next(
     scene: Scene, client: Client, batch: Sequence[Expected], number: int, faults: Faults
 ) -> Response:
-    """Return the response to this request of the batch. Raises Failed unless it is right."""
+    """Return the response to request `number` of the batch. Raises Failed if it is wrong."""
     one = batch[number]
     before = ", ".join(each.name for each in batch[:number])
     named = replace(one, name=f"{one.name} after {before} in one packet") if before else one
@@ -113,7 +115,8 @@ def ask(scene: Scene, one: Expected, faults: Faults = USUAL, cuts: Sequence[int]
 
 
 def leave(scene: Scene, *sent: bytes, pause: float = 0, buffer: int = 0) -> None:
-    """Let a client send each of these bytes, wait and reset its connection, one after another."""
+    """For each element of `sent`, one after another, let a new client send it, wait for `pause`
+    seconds, and reset the connection."""
     for data in sent:
         with scene.client(buffer) as client:
             client.send(data)
@@ -133,9 +136,9 @@ def mixture(
     also: int = HTTPStatus.SERVICE_UNAVAILABLE,
     requests: int = REQUESTS,
 ) -> None:
-    """Each client gets the right response to each request, and each remark is saved once. `cuts`:
-    called again and again meanwhile; then the status `also` is right, too, for pages with data from
-    Redis. Raises Failed."""
+    """Each client gets the right response to each request, and each remark is saved once. `cuts` is
+    called repeatedly meanwhile; then pages with data from Redis may also be answered with the
+    status `also`. Raises Failed."""
     drawn = partial(_visit, scene, also=also if cuts else 0, requests=requests)
     dice = [Random(scene.dice.random()) for _ in range(CLIENTS if scene.several else 1)]
     with meanwhile(cuts, CUT_SECONDS) if cuts else nullcontext():
@@ -151,7 +154,8 @@ def mixture(
 
 def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[Expected, Response]]:
     """Send random requests, some of them in one packet or in pieces, on as few connections as the
-    server allows. Return them with their responses. Raises Failed unless these are right."""
+    server allows. Return the requests with their responses. Raises Failed if a response is
+    wrong."""
     todo = []
     for _ in range(requests):
         one = dice.choice(MAKERS)(scene.site, dice)
@@ -176,13 +180,13 @@ def _visit(scene: Scene, dice: Random, also: int, requests: int) -> list[tuple[E
 def require_saved(
     scene: Scene, posted: Mapping[str, int], fault: FaultName = "wrong-answer"
 ) -> None:
-    """Raise Failed unless each remark that was answered 303 is in Redis once, and no other is there
-    twice. `posted`: the status that was answered to each remark."""
+    """Raise Failed unless each remark that was answered 303 is in Redis once, and no remark is
+    there twice. `posted`: the status that was answered to each remark."""
     with connect(scene.redis.url) as redis:
         saved = redis.lrange("guestbook_remarks", 0, -1)
     there = Counter(remark.decode(errors="replace") for remark in saved)
     for remark, status in posted.items():
-        # If the connection was cut after it was saved, it is there, though 503 was answered.
+        # If the connection was cut after the remark was saved, it is there despite status 503.
         if there[remark] > 1 or (status == HTTPStatus.SEE_OTHER and not there[remark]):
             raise Failed(
                 fault,
@@ -217,7 +221,7 @@ def _file(site: SeededSite, dice: Random) -> Expected:
 
 
 def _remark(dice: Random) -> tuple[str, bytes]:
-    """Return the text of a remark in Redis, and the form that sends it."""
+    """Return the text of a remark in Redis, and the form that sends this remark."""
     sizes = 12, dice.choice((60, LONG))
     name, text = (word(dice) + "".join(dice.choices(CHARACTERS, k=n)) + "." for n in sizes)
     form = f"guest-name={quote_plus(name)}&guest-remarks={quote_plus(text)}"
@@ -232,7 +236,7 @@ def new_remark(_: SeededSite, dice: Random) -> Expected:
 
 
 def chunks(_: SeededSite, dice: Random) -> Expected:
-    """Return a remark that comes in chunks."""
+    """Return a form with a random remark, sent in chunks."""
     remark, form = _remark(dice)
     data = request("POST", "/guestbook", FORM, CHUNKED)
     while form:
@@ -243,7 +247,7 @@ def chunks(_: SeededSite, dice: Random) -> Expected:
 
 
 def _too_large() -> Expected:
-    """A body beyond the limit in small chunks, after which the server closes the connection."""
+    """Return a request whose body in small chunks exceeds the limit; then the server closes."""
     head = request("POST", "/guestbook", FORM, CHUNKED)
     chunk = b"%x\r\n%b\r\n" % (4000, b"a" * 4000)
     return Expected("too many chunks", head + chunk * (BODY_LIMIT // 4000 + 1), 413)
@@ -260,7 +264,7 @@ class Half(NamedTuple):
     one: Expected
     rest: bytes
     since: float = math.inf
-    """The time when it sent the first part (time.monotonic), if it may be late."""
+    """The time when the client sent the first part (time.monotonic), if a late rest is possible."""
 
 
 def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = None) -> list[Half]:
@@ -273,15 +277,15 @@ def hold(scene: Scene, stack: ExitStack, count: int, page: Expected | None = Non
         client = stack.enter_context(scene.client())
         held.append(Half(client, one, one.data[size:], time.monotonic()))
         held[-1].client.send(one.data[:size])
-    scene.watch.sleep(SETTLE_SECONDS)  # so that the server accepts them first
+    scene.watch.sleep(SETTLE_SECONDS)  # so that these clients are accepted first
     return held
 
 
 def finish(
     scene: Scene, held: Sequence[Half], fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
-    """Let clients send the rest, and close. Raises Failed unless each is answered;
-    `seen`: what has happened before, `wrong`: the fault if a response is wrong."""
+    """Let clients send the rest of their requests, and close. Raises Failed unless each is
+    answered; `seen`: what has happened before, `wrong`: the fault if a response is wrong."""
     for number, half in enumerate(held, 1):
         what = f"{seen}; number {number} of {len(held)} clients got no complete response"
         complete(scene, half, fault, what, wrong)
@@ -291,11 +295,11 @@ def finish(
 def complete(
     scene: Scene, half: Half, fault: FaultName, seen: str, wrong: FaultName | None = None
 ) -> None:
-    """Let a client send the rest. The arguments are those of `finish`."""
+    """Let a client send the rest of its request. The arguments are those of `finish`."""
     client, one, rest, since = half
     with scene.unanswered(fault, seen, client.port, sure=False if wrong else None):
         answer = scene.talk(client, rest)
-    # On a busy machine the rest may come after the client's time, but a file never needs Redis.
+    # On a busy machine the rest may come too late: then 408 is right. A file needs no 503.
     if answer.status != HTTPStatus.REQUEST_TIMEOUT or time.monotonic() - since < TIMEOUT:
         refused = answer.status == HTTPStatus.SERVICE_UNAVAILABLE and one.path in scene.site.small
         sure = not wrong or refused
@@ -351,11 +355,11 @@ def others(scene: Scene) -> str | None:
 
 
 def monopolises(scene: Scene) -> bool:
-    """Return whether a client whose many requests came in one packet gets all its responses before
-    another client gets one."""
+    """Send many requests of a client in one packet. Return whether this client gets all responses
+    before another client gets a response."""
     expensive = request("HEAD", "/sorted")
     with scene.clients(2) as (greedy, other):
-        scene.talk(greedy, expensive, "HEAD")  # the server has accepted it
+        scene.talk(greedy, expensive, "HEAD")  # now the server has accepted this client
         greedy.send(expensive * GREEDY)
         scene.require(one := scene.site.file(scene.site.first), scene.talk(other, one.data))
         received = b""
@@ -386,7 +390,7 @@ def crowd(
 def burst(scene: Scene) -> None:
     """Clients connect while the server is stopped; later it answers each of them."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
-    scene.watch.sleep(WATCHED_SECONDS)  # until all its workers wait
+    scene.watch.sleep(WATCHED_SECONDS)  # until all workers wait
     with ExitStack() as stack:
         with scene.suspended(scene.pids()):
             clients = stack.enter_context(scene.clients(TOGETHER, one.data))
@@ -420,7 +424,7 @@ def in_order(scene: Scene) -> None:
         for _ in range(IN_ORDER):
             waiting += stack.enter_context(scene.clients(1, data))
             scene.watch.sleep(ORDER_SECONDS)
-        # If some are answered already, there are enough workers, and the order is the scheduler's.
+        # If a client is answered already, there are enough workers; the scheduler sets the order.
         if select.select([client.socket for client in waiting], [], [], 0)[0]:
             return
         finish(scene, held[:1], "no-answer", "all workers were occupied")

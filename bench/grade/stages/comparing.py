@@ -29,23 +29,25 @@ DATE = re.compile(rb"\r\nDate: [^\r]*GMT")
 KEPT = re.compile(rb"\r\nConnection: (?:close|keep-alive)")
 LENGTH = b"Content-Length: "
 SHOWN, SHOWN_BEFORE = 80, 30
-"""The bytes of a response that a finding shows, and how many of them are before the difference."""
+"""The number of bytes of a response that a finding shows, and how many precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
 """The number of requests with random defects, the longest request that gets one, the number of
-requests on one connection, and of clients at the same time."""
+requests on one connection, and the number of clients at the same time."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
-"""A request that is as short as possible, and the requests of a connection (KEEP_ALIVE_REQUESTS in
-lib/config.h)."""
+"""A request that is as short as possible, and the limit of requests on a connection
+(KEEP_ALIVE_REQUESTS in lib/config.h)."""
 DELAY_SECONDS, DELAY_RATIO = 0.03, 5
-"""A delayed ACK takes 40 ms; on a busy machine both servers are slow."""
+"""A response is late if it takes longer than DELAY_SECONDS (a delayed ACK takes 40 ms) plus
+DELAY_RATIO times the time of the reference server, which is slow, too, on a busy machine."""
 CUTS, PIECE_SECONDS, NEXT_SECONDS = 2, 0.001, 0.003
 """The number of cuts in a request, and the pauses after a piece and after a response."""
 ANSWER_SECONDS, ANSWER_BYTES = 0.5, 1 << 20
-"""The longest wait for a response before the next request, and the bytes of it that are read."""
+"""The longest wait for a response before the next request, and the most bytes of a response that
+are read."""
 BUSY_SECONDS = 0.3
 MOST_FIELDS, NEWER = 4, 0.8
-"""The limit of additional fields of a composed request, and the share of HTTP/1.1."""
+"""The most additional fields of a composed request, and the share of requests with HTTP/1.1."""
 REPLACED = [*(bytes([one]) for one in range(256)), b"", b"\r\n", b"close", b"chunked", b"\r\nX: y"]
 """What may replace a part of a request."""
 EDGES = b"\0\t\n\r !\"#%&'()*+,-./09:;<=>?@AFGZ[\\]^_`afgz{|}~\x7f\x80\xff"
@@ -70,16 +72,17 @@ class Sent(NamedTuple):
     """The offsets of the pieces that are sent to the graded server after a pause. The reference
     server gets all in one piece."""
     fault: FaultName | None = None
-    """The fault if the responses differ only if the requests are sent so; None: see `cause`."""
+    """The fault if the responses differ only when the requests are sent in this way; None: see
+    `cause`."""
 
     @property
     def data(self) -> bytes:
-        """Return all bytes."""
+        """Return the bytes of all requests."""
         return b"".join(self.parts)
 
     @property
     def ends(self) -> list[int]:
-        """Return the offsets at which the requests end, except the last one."""
+        """Return the offset at the end of each request except the last one."""
         return list(accumulate(map(len, self.parts)))[:-1]
 
     def one_by_one(self) -> "Sent":
@@ -87,8 +90,8 @@ class Sent(NamedTuple):
         return Sent(self.parts, self.ends, "state-left")
 
     def simpler(self) -> Iterator["Sent"]:
-        """Yield simpler ways to send a part of these requests, the simplest first, and finally
-        this one."""
+        """Yield simpler ways to send a part of these requests, the simplest first, and finally this
+        object itself."""
         several = len(self.parts) > 1 or self.cuts
         if several:
             yield from (Sent([part]) for part in self.parts)
@@ -104,7 +107,7 @@ class Sent(NamedTuple):
         return difference(str(self), self.fault or cause(self.data, mine, its), mine, its, sure)
 
     def __str__(self) -> str:
-        """Return the words for a finding."""
+        """Return the words that describe these requests in a finding."""
         if len(self.parts) == 1:
             how = f" in pieces, cut at {self.cuts}" if self.cuts else ""
             return f"the request {self.parts[0][:150]!r}{how}"
@@ -118,7 +121,8 @@ class Requests:
     """The requests of requests.txt, with the names that this examination's files have."""
 
     def __init__(self, scene: Scene) -> None:
-        """Request a file of the server: its response has some of the names."""
+        """Request a file from the server: the response has the values of some names, e.g.
+        {etag}."""
         self._dice, self._site = scene.dice, scene.site
         path = scene.site.first
         answer = scene.ask(request("GET", path))
@@ -143,7 +147,7 @@ class Requests:
         }
 
     def in_bytes(self, text: str) -> list[bytes]:
-        """Return the lines of a text in the form of requests.txt."""
+        """Return the lines of a text that is written like requests.txt."""
         for name, value in self._names.items():
             text = text.replace(name, value)
         found = []
@@ -188,7 +192,8 @@ class Pair:
     mine: Scene
     its: Scene
     requests: Requests
-    """If the graded server keeps connections, the field Connection must be the same."""
+    """The requests. If `kept` in them is true, the field Connection of responses must be the
+    same."""
     times: list[tuple[float, float]] = field(default_factory=list)
     """The seconds of both servers for each connection without pauses."""
 
@@ -207,7 +212,7 @@ class Pair:
         if not sent.cuts:
             self.times.append((time.monotonic() - between, between - begun))
         elif len(sent.parts) > 1:
-            # It may have closed before the last request came, and a body may have come late.
+            # A server may close before the last request comes, and a body may come late.
             mine, its = (one.removesuffix(BROKEN).replace(CONTINUE, b"") for one in (mine, its))
         return mine, its
 
@@ -273,8 +278,8 @@ def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int 
 
 
 def of_project(scene: Scene, name: str) -> Scene:
-    """Return a scene of a server of the project. It runs a copy of the program, because its user
-    may have no access to this project's folder."""
+    """Return a scene of a server of the project. The server runs from a copy of the program,
+    because the server's user may have no access to this project's folder."""
     copy = shutil.copy(ROOT / name, scene.folder / f"{name}{scene.lane}")
     return scene.of(server_subject(name, Path(copy)))
 
@@ -314,7 +319,7 @@ def responses(scene: Scene, sent: Sent, ends: bool = True) -> bytes:
                     received += client.socket.recv(ANSWER_BYTES)
                 if end < len(data):
                     time.sleep(NEXT_SECONDS if end in borders else PIECE_SECONDS)
-        except OSError:  # the server has reset the connection, and recv would not report it again
+        except OSError:  # a reset by the server, which recv would not report again
             client.broke = True
         return DATE.sub(b"", received) + rest(client, ends)
 
@@ -336,7 +341,7 @@ def difference(what: str, fault: FaultName, mine: bytes, its: bytes, sure: bool 
     was sent to both."""
     lines = zip(mine.split(b"\r\n"), its.split(b"\r\n"), strict=False)
     differ = [pair for pair in lines if pair[0] != pair[1]] or [(mine[-40:], its[-40:])]
-    # The bytes of a body explain more than its length.
+    # Different bytes of a body explain more than a different Content-Length.
     here, right = next((one for one in differ if LENGTH not in one[0]), differ[0])
     same = takewhile(lambda pair: pair[0] == pair[1], zip(here, right, strict=False))
     begin = max(0, sum(1 for _ in same) - SHOWN_BEFORE)

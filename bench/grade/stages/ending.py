@@ -36,7 +36,7 @@ def finishes(scene: Scene) -> None:
             (kept,) = stack.enter_context(scene.clients(1, one.data[:-2]))
             stack.enter_context(redis_silent(scene))
             (asking,) = stack.enter_context(scene.clients(1, PAGE.data))
-            # All workers are occupied: these are in the backlog, or in the server's queue.
+            # All workers are occupied: these clients are in the backlog, or in the server's queue.
             queued = stack.enter_context(scene.clients(WAITING, closing.data))
             more = [Half(reader, Expected(path, b"", 200, content), b""), Half(asking, PAGE, b"")]
             more += [Half(client, closing, b"") for client in queued]
@@ -63,7 +63,7 @@ def stop(scene: Scene) -> None:
 
 
 def finishes_last(scene: Scene) -> None:
-    """At SIGTERM the only client waits for a page from Redis, and it is served."""
+    """At SIGTERM the only client waits for a page with data from Redis, and gets the page."""
     seen = "the only client waited for a page from Redis when SIGTERM came"
     with (
         scene.of(scene.server).started() as again,
@@ -76,7 +76,7 @@ def finishes_last(scene: Scene) -> None:
 
 def waiting(scene: Scene) -> None:
     """Clients that connected and sent their requests before SIGTERM, but that the server has not
-    accepted yet, are served; and a client whose request was incomplete then."""
+    accepted yet, are served; so is a client whose request was incomplete at SIGTERM."""
     one = scene.site.file(scene.dice.choice(list(scene.site.small)), CLOSE)
     scene.ask(one.data)
     with ExitStack() as stack:
@@ -97,7 +97,8 @@ def waiting(scene: Scene) -> None:
 
 
 def ends(scene: Scene) -> None:
-    """The server ends in time with all its processes and status 0, although clients are there."""
+    """The server ends in time with all its processes and status 0, although clients are
+    connected."""
     scene.get("/guestbook")
     with ExitStack() as stack:
         if scene.several:
@@ -112,7 +113,7 @@ def ends(scene: Scene) -> None:
         for _ in range(END_SECONDS):
             if scene.end_by_itself(1.0):
                 break
-            scene.interrupt()  # an impatient user
+            scene.interrupt()  # as an impatient user would
         else:
             told = f"SIGTERM and more signals came; after {END_SECONDS} s it still runs"
             raise Failed("deaf", told)

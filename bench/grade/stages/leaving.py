@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Leaks after clients have left, and the server with more clients than it may have processes,
-threads or descriptors."""
+"""Checks for leaks after clients have left, and checks with more clients than the server may have
+processes, threads or descriptors."""
 
 import math
 import time
@@ -50,7 +50,7 @@ RESETS, RESET_SECONDS = 50, 0.01
 PAGES = (30, 40)
 """More than the connections to Redis that the server may have."""
 CUTS = 30
-"""How often Redis closes all connections: more often than the server may have connections."""
+"""How often Redis closes all connections: more times than the server may have connections."""
 AT_ONCE, ONES = 6, 3
 """Clients that leave at once, and processes that are killed one after another."""
 UNSENT_FILES = 80
@@ -62,18 +62,20 @@ EACH_WORKER = 4
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
-"""OF_EACH_KIND requests of each kind on one connection, and ALONE on new connections, a round."""
+"""Each round has OF_EACH_KIND requests of each kind on one connection, and then ALONE times a few
+clients with new connections."""
 LEAK_BYTES = 4096
 """Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
 each of its threads has served some clients."""
 QUIET_SECONDS = 0.5
 OUTAGE_PAGES, OUTAGE_SECONDS = 20, 0.05
-"""More than a second: Redis is tried again every 250 ms (REDIS_RETRY)."""
+"""The number of pages, and the pause after each. Together the pauses take a second; the server
+tries Redis again every 250 ms (REDIS_RETRY)."""
 FEW_TASKS = Limits(tasks=40, others=0)
 """The limit of processes and threads: more than the workers, fewer than the clients."""
 CROWD = 70
 ACCEPTED_IN = 1.0
-"""The time in seconds for a server to accept the crowd, or as many as it can."""
+"""The time in seconds for a server to accept the crowd, or as many clients as it can."""
 FEW_DESCRIPTORS, MORE = Limits(descriptors=100), 140
 """The allowed descriptors, and the number of clients."""
 ACCEPTS = 150
@@ -96,7 +98,7 @@ def visit(scene: Scene, count: int) -> None:
 
 def reset(scene: Scene) -> None:
     """Reset connections, half of them in the middle of a head and half in the middle of a body.
-    Raises Failed if their descriptors stay open."""
+    Raises Failed if descriptors of these connections stay open."""
     before = scene.pids()
     leave(scene, *[HALF, HALF_BODY] * (RESETS // 2), pause=RESET_SECONDS)
     seen = f"{RESETS} clients reset their connections in a head or a body"
@@ -146,7 +148,8 @@ def left_open(scene: Scene) -> None:
 
 def unsent_files(scene: Scene) -> None:
     """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
-    the files stay open. On one connection, while the server keeps it: they reach one process."""
+    the files stay open. All requests use one connection while the server keeps it, so that they
+    reach one process."""
     fields = {"HEAD": (), "GET": ("If-None-Match: *",), "GET ": ("Range: bytes=900000-",)}
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
@@ -165,8 +168,8 @@ def unsent_files(scene: Scene) -> None:
 
 
 def redis(scene: Scene) -> None:
-    """Each page returns its Redis connection. If none is returned, the last pages may get no
-    response, because the server waits for a free connection."""
+    """Each page returns its Redis connection. If no connection is returned, the last pages may get
+    no response, because the server waits for a free connection."""
     pages = scene.dice.randint(*PAGES)
     unanswered: Failed | None = None
     read = 0
@@ -234,7 +237,7 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
             f"{rounds}; before the last round the server had {before} processes and threads, now "
             f"it has {scene.tasks()}",
         )
-    # Each thread has a stack and its guard page; the threads' heaps are fewer.
+    # Each thread has mappings for its stack and a guard page; there are fewer heaps.
     if not scene.until(lambda: mappings(scene) < mapped + count, seconds):
         return Failed(
             "not-joined",
@@ -245,7 +248,8 @@ def growth(scene: Scene, count: int, seconds: float) -> Failed | None:
 
 
 def workers_die(scene: Scene) -> None:
-    """Kill all processes but the first: the server reaps them and serves clients again."""
+    """Kill all processes except the first: the server reaps these processes, and serves clients
+    again."""
     for _ in range(ONES):
         one = sorted(set(scene.pids()) - {scene.pid})[:1]
         scene.kill(one)
@@ -287,7 +291,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
     """Raise Failed if memory grows in each of several rounds; `fault`: the fault if no response
     arrives."""
     path = scene.site.first
-    # On one connection, while the server keeps it: they reach one process, whose leaks add up.
+    # All requests use one connection while the server keeps it: leaks of one process add up.
     kept = [
         *(("GET", request("GET", p)) for p in (path, "/guestbook", "/go/nowhere", "/missing")),
         ("HEAD", request("HEAD", path)),
@@ -321,7 +325,8 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
 
 
 def limit(scene: Scene) -> None:
-    """More clients at once than processes and threads are allowed: all are served in the end."""
+    """More clients come at once than processes and threads are allowed: all are served in the
+    end."""
     if user() is None:
         raise NotHere("only root can limit the server's processes without limiting the grader's")
     data = request("GET", scene.site.first, CLOSE)
@@ -338,7 +343,7 @@ def limit(scene: Scene) -> None:
             return "dropped"
 
     with scene.clients(CROWD, data[:-2]) as clients:
-        # Wait until all are accepted: later ones would find free threads and processes.
+        # Wait until all are accepted: later clients would find free threads and processes.
         busy, begun = scene.busy_meter(), time.monotonic()
         scene.until(lambda: accept_queue(scene.address[1]) == 0, ACCEPTED_IN)
         share = busy() if time.monotonic() - begun > ACCEPTED_IN / 2 else 0.0
@@ -357,8 +362,8 @@ def limit(scene: Scene) -> None:
 
 
 def at_descriptor_limit(scene: Scene) -> None:
-    """More clients than descriptors are allowed, each with half a request: the server waits without
-    using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
+    """More clients come than descriptors are allowed, each with half a request: the server waits
+    without using the CPU, and answers all of them. A file and Redis need a descriptor, too."""
     scene.gives_up = "dies-at-limit"
     crowd(scene, MORE, WATCHED_SECONDS, "dies-at-limit", "no-descriptor-left")
     with ExitStack() as stack:
@@ -370,14 +375,14 @@ def at_descriptor_limit(scene: Scene) -> None:
         asked = [Half(half.client, replace(PAGE, name=seen), b"") for half in held]
         finish(scene, asked, "dies-at-limit", seen, "no-descriptor-left")
     scene.file()
-    # Only an event loop: a pool, which may also grow, keeps as many connections as it has workers.
+    # `stay` is for an event loop: a pool keeps one connection for each worker, and may grow.
     if scene.stalled_by == "none" and scene.tasks() == 1:
         stay(scene)
 
 
 def stay(scene: Scene) -> None:
-    """More clients than the server can have send a request each and stay: all are answered soon,
-    because the server keeps no connection while others wait."""
+    """MORE clients, for which the descriptors do not suffice, send a request each and stay. All are
+    answered soon, because the server keeps no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):
@@ -408,8 +413,8 @@ def refused(scene: Scene) -> None:
 
 
 def accepts(scene: Scene) -> None:
-    """Each second accept() returns EAGAIN, as after its receive timeout without a client. All
-    processes go on, and each client is served."""
+    """Every other call of accept() returns EAGAIN, as after its receive timeout without a client.
+    All processes continue, and each client is served."""
     if is_edge_triggered(scene):
         raise NotHere("with EPOLLET accept() returns EAGAIN only if no client waits")
     seen = "each second call of accept() returned EAGAIN, as if no client had come for a while"

@@ -27,13 +27,13 @@ END_SECONDS = 6.0
 REPLACED_SECONDS = 1.0
 """The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
-"""The limit: this many times the CPU time a request of the most expensive of the seven servers."""
+"""The limit of the CPU time a request, relative to the most expensive of the seven servers."""
 
 
 def load(scene: Scene) -> str:
-    """Run ab and compare the CPU time a request with the seven servers; return the result. The
-    comparison comes before the time limit of ab: on a busy machine a server that uses much CPU
-    time also exceeds the limit, and its CPU time is the cause."""
+    """Run ab and compare the CPU time a request with the seven servers; return the result. The CPU
+    time is checked before the time limit of ab: on a busy machine a server that uses much CPU time
+    also exceeds that limit, and the CPU time is the cause."""
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {name: _loaded(of_project(scene, name))[0] for name in seven}

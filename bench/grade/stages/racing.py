@@ -23,10 +23,11 @@ RACERS, ROUNDS, LEAVERS, CLIENTS = 8, 2, 4, 3
 RACE_SECONDS, REPORT_SECONDS = 8.0, 8.0
 SETTLE_SECONDS, ASKED_SECONDS = 0.02, 0.1
 MORE_TIMEOUT = 2
-"""A sanitizer slows the server down. A client still waits less than REQUEST_TIMEOUT: otherwise a
-server that answers with 408 only would use up the time of all checks here."""
+"""The factor for the timeout of clients, because a sanitizer slows the server down. A client still
+waits less than REQUEST_TIMEOUT: otherwise a server whose only answer is 408 would use up the time
+of all checks."""
 LONG_REMARK = 900
-"""The length of a remark; with it a page grows in large steps."""
+"""The length of a remark, so large that a page grows in large steps."""
 _COMMON = "CFLAGS=-O1 -g -fno-omit-frame-pointer -DSANITIZED"
 
 
@@ -39,7 +40,7 @@ class Sanitizer:
     name: str
     flag: str
     summary: re.Pattern[str]
-    """The expression for the summary line of a report; its groups are its details."""
+    """Matches the summary line of a report; the groups are the details in this line."""
 
 
 THREADS = Sanitizer(
@@ -67,14 +68,14 @@ MEMORY = Sanitizer(
 _BEGUN = re.compile(r"ERROR: AddressSanitizer: ")
 STOPS = "-fno-sanitize-recover=all"
 REPORTED = 66
-"""The exit status of a program with a report. It is the same if leaks cannot be found, because
-ptrace(2) is not allowed."""
+"""The exit status of a program after a report. A program that may not call ptrace(2), so that its
+leaks cannot be found, has this status, too."""
 OPTIONS = (f"ASAN_OPTIONS=exitcode={REPORTED}:detect_stack_use_after_return=1",)
 
 
 def sanitized(scene: Scene) -> str:
-    """Run the server under load, built with the thread sanitizer if it has threads, and otherwise
-    with those for addresses and undefined behaviour. Return a note."""
+    """Run the server under load, built with the thread sanitizer if the server has threads, and
+    otherwise with the sanitizers for addresses and undefined behaviour. Return a note."""
     with scene.started(), ExitStack() as stack:
         hold(scene, stack, 3)
         sanitizer = THREADS if scene.tasks() > len(scene.pids()) else MEMORY
@@ -135,7 +136,7 @@ def sanitized(scene: Scene) -> str:
             fault = "memory-leak"
             seen = f"when it ended, {sanitizer.name} reported that {leaked} were never freed"
         raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
-    # If the grader had to kill it, it did not end in time: another check reports this.
+    # If the grader had to kill the server, it did not end in time: another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
         raise Failed(fault, f"built with {sanitizer.name}, it {slow.ended.describe()}")
@@ -176,8 +177,8 @@ def _race(scene: Scene) -> None:
 
 
 def _leave_while_redis_works(scene: Scene) -> None:
-    """Clients leave while their pages wait for Redis, which replies afterwards. Their connections
-    have been used before."""
+    """Clients leave while their pages wait for Redis, which replies afterwards. Each client has
+    already used its connection for a request."""
     with scene.clients(LEAVERS if scene.several else 1) as clients:
         for client in clients:
             scene.talk(client, request("GET", scene.site.first))
@@ -192,7 +193,7 @@ def _leave_while_redis_works(scene: Scene) -> None:
 
 
 def _without_redis(scene: Scene) -> None:
-    """Request pages while Redis replies with an error, and while it is down."""
+    """Request pages while Redis replies with an error, and while Redis is down."""
     if _BEGUN.search(scene.said()):
         return
     spoil_guestbook(scene)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The server while Redis is down or slow, after its return, and with many requests at once."""
+"""Checks while Redis is down or slow, after Redis is back, and with many requests at once."""
 
 import contextlib
 import time
@@ -41,7 +41,7 @@ CROWD, CUTS = 150, 5
 DELAY_MS = 40.0
 """The delay of each reply, so that many requests overlap."""
 UNUSED_SECONDS = 0.1
-"""After this time a connection is checked before it is used again (REDIS_CHECK_AFTER)."""
+"""A connection that was idle this long is checked before it is used again (REDIS_CHECK_AFTER)."""
 ROUNDS = 4
 PARKED, PARKED_SECONDS = 140, 2.0
 """More clients than REDIS_NEW_AT_ONCE in lib/config.h, and the time in which each gets its page."""
@@ -51,7 +51,7 @@ EXECUTED_SECONDS = 0.04
 """The time for a command to reach Redis; its reply comes after SLOW_MS."""
 REJECTED_SECONDS, LATER_SECONDS = 0.3, 0.3
 SERIAL_SHARE = 0.7
-"""The share of the time for serial requests above which they count as serial."""
+"""Requests at once count as serial if they take more than this share of the time of serial ones."""
 
 
 @contextlib.contextmanager
@@ -84,8 +84,8 @@ def spoil_guestbook(scene: Scene) -> None:
 
 
 def rejected(scene: Scene) -> None:
-    """Redis rejects new connections for a moment (maxclients), and has closed the others: pages
-    that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
+    """Redis rejects new connections for a moment (maxclients), and has closed all other
+    connections: pages that are requested meanwhile are answered 200 or 503, and 200 afterwards."""
     name = "the guestbook, requested while Redis rejects connections (maxclients),"
     one = Expected(name, request("GET", "/guestbook", CLOSE), 200, also=503)
     with as_grader(scene) as client:
@@ -95,7 +95,7 @@ def rejected(scene: Scene) -> None:
             scene.watch.sleep(REJECTED_SECONDS)
             client.config_set("maxclients", usual)
 
-        client.config_set("maxclients", 1)  # this connection
+        client.config_set("maxclients", 1)  # only this connection
         client.client_kill_filter(_type="normal", skipme=True)
         scene.together([accept_again, *[lambda: ask(scene, one, STOPS)] * AT_ONCE])
     returns(scene, "rejected connections for a moment")
@@ -143,9 +143,9 @@ def stopped(scene: Scene) -> None:
 
 
 def back(scene: Scene) -> None:
-    """Many clients keep their connection: the guestbook works. Redis closes its idle connections:
-    it works, too. Clients come while Redis rejects connections, is stopped and restarts; soon after
-    each it works again."""
+    """The guestbook works while many clients keep their connection, and after Redis has closed its
+    idle connections. Clients come while Redis rejects connections, is stopped, and restarts; soon
+    after each of these events the guestbook works again."""
     parked(scene)
     for _ in range(CUTS):  # on a busy machine the remark may come too late to show the fault
         remark_after_cut(scene)
@@ -162,12 +162,12 @@ def remark_after_cut(scene: Scene) -> None:
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)
-    # On one connection, so that one worker asks Redis for both.
+    # Send both requests on one connection, so that one worker serves both.
     with scene.client() as client:
         (answer,) = exchange(scene, client, [PAGE], faults)
         cut_redis(scene)
-        # An event loop closes its connection when it sees the end. On a busy machine it may see
-        # the remark at the same time, and may send it on the connection that has ended.
+        # An event loop closes its connection to Redis when it sees the end. On a busy machine
+        # the loop may see a remark at the same time, and send it on the ended connection.
         if scene.stalled_by == "none" and scene.tasks() == 1:
             scene.until(lambda: redis_connections(scene) == 0)
         if not answer.closes:
@@ -177,8 +177,8 @@ def remark_after_cut(scene: Scene) -> None:
 
 
 def lost_reply(scene: Scene) -> None:
-    """Redis executes a command, and its connection ends before the reply: the command is not
-    repeated, because a remark would be saved twice. Raises Failed."""
+    """Redis executes a command, and the connection to Redis ends before the reply: the command is
+    not repeated, because a remark would be saved twice. Raises Failed."""
     one = new_remark(scene.site, scene.dice)
     with scene.client() as client:
         client.send(one.data)
@@ -208,8 +208,8 @@ def _seconds(scene: Scene, clients: int) -> float:
 def at_once(scene: Scene) -> str | None:
     """With a slow Redis, pages for several clients are served in parallel. Returns a note."""
     page(scene)
-    # If the time of one client were too long, a server that serves one after another would pass.
-    # So the quickest of three counts.
+    # If the measured time of one client were too long, a server that serves one client after
+    # another would pass. So the shortest of three times counts.
     alone = min(_seconds(scene, 1) for _ in range(3))
     took = _seconds(scene, AT_ONCE)
     if took > alone * AT_ONCE * SERIAL_SHARE:
@@ -231,9 +231,9 @@ def at_once(scene: Scene) -> str | None:
 
 
 def parked(scene: Scene) -> None:
-    """Many clients have loaded the guestbook and keep their connection: a further client gets it,
-    too, unless it does not even get a file, because no worker is free. The library has fewer
-    connections to Redis for threads."""
+    """Many clients have loaded the guestbook and keep their connection: a further client gets the
+    guestbook, too. If no worker is free for a further client, the check ends without a fault. Fewer
+    threads than these clients may connect to Redis at once (REDIS_NEW_AT_ONCE)."""
     scene = replace(scene, timeout=PARKED_SECONDS)
     file = scene.site.file(scene.site.first).data
     with contextlib.ExitStack() as stack:
@@ -249,8 +249,8 @@ def parked(scene: Scene) -> None:
 
 
 def make_links(scene: Scene) -> dict[str, str]:
-    """Create short links in Redis, and request the first, so that the server is connected. Return
-    their targets by name. Raises Failed."""
+    """Create short links in Redis, and request the first, so that the server connects to Redis.
+    Return their targets by name. Raises Failed."""
     links = {word(scene.dice): f"/{word(scene.dice)}" for _ in range(8)}
     with connect(scene.redis.url) as client:
         for name, target in links.items():
@@ -267,8 +267,8 @@ def connections(scene: Scene) -> int:
 
 
 def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]) -> None:
-    """Redis sends a reply of a wrong type, and later another one. The next clients must not get
-    that: the server has closed the connection."""
+    """Redis sends a reply of a wrong type, and later an unexpected reply. The next clients must not
+    get the later reply: the server must have closed the connection."""
     status = scene.get(f"/go/{MISMATCHED.decode()}").status
     try:
         scene.together([partial(follow, name) for name in names])
@@ -283,8 +283,8 @@ def mismatched(scene: Scene, follow: Callable[[str], None], names: Sequence[str]
 
 
 def false_replies(scene: Scene) -> None:
-    """Redis sends false replies for a moment: of a wrong type, errors, and a reply that breaks
-    off. Then no page is shown and no remark is reported as saved, and later all works."""
+    """Redis sends false replies for a moment: of a wrong type, errors, and a reply that breaks off.
+    Then no page is shown and no remark is reported as saved; later all pages work."""
     assert scene.slow is not None
     site, dice = scene.site, scene.dice
     scene.slow.lie()
@@ -336,7 +336,7 @@ def own_replies(scene: Scene) -> None:
 
     mismatched(scene, follow, list(links))
     false_replies(scene)
-    # These leave before their reply comes.
+    # These clients leave before Redis replies.
     leave(scene, *[request("GET", f"/go/{next(iter(links))}")] * LEAVERS, pause=LEAVE_SECONDS)
     before = connections(scene)
     scene.together([partial(follow, name) for name in links])
@@ -350,8 +350,9 @@ def own_replies(scene: Scene) -> None:
 
 
 def mixed(scene: Scene) -> None:
-    """A random mix of requests, also with small socket buffers, so that the server can send only a
-    part of most responses and of long commands at once, and while Redis closes its connections."""
+    """Send a random mix of requests, then again with small socket buffers, and while Redis closes
+    its connections. With small buffers the server must send most responses, and long commands to
+    Redis, in several parts."""
     mixture(scene)
     with small_buffers():
         cut_redis(scene)  # a new connection has a small buffer, too
@@ -363,7 +364,8 @@ def mixed(scene: Scene) -> None:
 
 
 def crowded(scene: Scene) -> None:
-    """Many clients send a remark while Redis reads nothing: more than its connection can take."""
+    """Many clients send a remark while Redis reads nothing: more data than the connection to Redis
+    can hold."""
     batch = [new_remark(scene.site, scene.dice) for _ in range(CROWD)]
     posted = {}
     with scene.clients(len(batch)) as clients:

@@ -43,8 +43,8 @@ FILE = Path(__file__).parents[1] / "situations.toml"
 KEYS = ("guestbook_remarks", "visitor_count")
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
-"""A line of the access log, of which minutes and seconds are not compared, and the end of a line
-with one of two statuses that are equal here."""
+"""LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
+compared. UNAVAILABLE_LINE matches the end of a line with either status that is right here."""
 END_OF_EACH = "--end--"
 START_EACH = (
     'while read -r words; do timeout 1 "$0" $words </dev/null 2>&1; '
@@ -52,7 +52,7 @@ START_EACH = (
 )
 """A shell script that starts a program with each command line of its standard input."""
 SPECIFIC = ("descriptor-leak", "bad-head", "wrong-length", "state-left")
-"""Faults that name their cause, so they stay in a situation that has a fault of its own."""
+"""Faults that name their cause. The fault of a situation does not replace them."""
 TIMES = re.compile(rb"(\d+) times (.*)", re.DOTALL)
 SHOWN, AGE_SECONDS, MOST_TIMES = 90, 100, 10
 SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
@@ -60,7 +60,8 @@ SEND_BUFFER, SMALL = Path("/proc/sys/net/ipv4/tcp_wmem"), "4096 4096 4096"
 
 
 class Situation(BaseModel):
-    """Steps, and what a difference in one of them proves; situations.toml explains it."""
+    """A situation: its steps, and the fault that a difference proves; situations.toml explains the
+    fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -84,8 +85,8 @@ DECLARED = declaration(SituationFile, FILE)
 
 
 class Actor:
-    """A server in a situation, and its clients. The method `_send` takes the step `send`, and so
-    on: it gets the first word and the others, and returns what a client has received."""
+    """A server in a situation, and its clients. Each step has a method, e.g. `_send` for `send`:
+    the method gets the first word and the other words, and returns what a client has received."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -95,7 +96,7 @@ class Actor:
         self._before = 0
 
     def step(self, verb: str) -> Callable[[bytes, bytes], bytes | None] | None:
-        """Return the method that takes a step; None if the step concerns both servers."""
+        """Return the method that performs a step; None if the step concerns both servers."""
         found: Callable[[bytes, bytes], bytes | None] | None = getattr(self, f"_{verb}", None)
         return found
 
@@ -119,7 +120,7 @@ class Actor:
         self._send(name, data, SMALL_BUFFER)
 
     def _read(self, name: bytes, _: bytes) -> bytes:
-        if name not in self._clients:  # its last response has announced the end
+        if name not in self._clients:  # the last response has announced the end
             return b""
         try:
             answer = self._clients[name].answer(self._methods[name])
@@ -166,7 +167,7 @@ def as_grader(scene: Scene) -> Redis:
 
 
 def cut_redis(scene: Scene) -> None:
-    """Let Redis close all its connections. It does so a little later than it replies."""
+    """Let Redis close all its connections. Redis closes them shortly after its reply."""
     with as_grader(scene) as client:
         before = {one["id"] for one in client.client_list()} - {str(client.client_id())}
         client.client_kill_filter(_type="normal", skipme=True)
@@ -174,8 +175,8 @@ def cut_redis(scene: Scene) -> None:
 
 
 def kill_redis(scene: Scene) -> None:
-    """Kill Redis, which resets its connections. The server may keep these sockets until it uses
-    them."""
+    """Kill Redis, which resets its connections. The server may keep the sockets of these
+    connections until it uses them."""
     with as_grader(scene) as client:
         scene.killed += len(client.client_list()) - 1
     scene.redis.kill()
@@ -195,13 +196,13 @@ def small_buffers() -> Iterator[None]:
 
 
 def age(file: Path, *_: object) -> None:
-    """Make a file look old: the date of a new file in a response depends on the time of it."""
+    """Make a file look old. The responses for a new file may depend on the time of the request."""
     past = time.time() - AGE_SECONDS
     os.utime(file, (past, past))
 
 
 def stage_steps(scene: Scene, name: str, others: bytes) -> dict[bytes, Callable[[], object]]:
-    """Return by verb the steps that concern both servers: with Redis, with files, or a pause."""
+    """Return the steps that concern both servers, by verb: with Redis, with files, or a pause."""
     redis, folder = scene.redis, own_folder(scene)
     file, path = folder / name, f"{folder.name}/{name}"
     return {
@@ -270,7 +271,7 @@ def act(pair: Pair, situation: Situation) -> None:
 
 
 def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
-    """Take a step. Raises Failed if the servers send different bytes."""
+    """Perform a step. Raises Failed if the servers send different bytes."""
     verb, _, words = line.partition(b" ")
     first, _, others = words.partition(b" ")
     its, mine = (actor.step(verb.decode()) for actor in reversed(actors))
@@ -292,7 +293,7 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
 
 
 def data_in_redis(scene: Scene) -> dict[str, str]:
-    """Return by key the data of the guestbook."""
+    """Return the data of the guestbook by key."""
     found = {}
     with connect(scene.redis_url) as client:
         for key in KEYS:
@@ -352,7 +353,7 @@ def require_same_messages(pair: Pair) -> None:
 
 
 def messages(scene: Scene, lines: Sequence[str]) -> list[str]:
-    """Return what the server prints with each of these command lines, and its exit status."""
+    """Return the output and the exit status of the server for each of these command lines."""
     command = ["sh", "-c", START_EACH, str(scene.program)]
     limited = confined(command, scene.limits, [scene.folder, scene.program], lane=scene.lane)
     told = "".join(f"{words}\n" for words in lines)

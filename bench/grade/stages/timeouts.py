@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Silent, slow and idle clients: the others are served, and each is disconnected in time, but not
-earlier."""
+"""Silent, slow and idle clients: other clients are served, and each of these is disconnected in
+time, but not earlier."""
 
 import contextlib
 import itertools
@@ -40,8 +40,8 @@ from bench.services.redis_server import REMARKS_SHOWN, connect
 
 OTHERS_SECONDS = 0.1
 NEXT_SILENT = 3
-"""After so many other clients comes a silent client: a server that looks only at the newest one
-would never end the others."""
+"""After this number of other clients a new silent client comes: a server that checks the timeout of
+only the newest client would never disconnect the first one."""
 HALF_SECONDS = 0.5
 """The pause between two halves of a request, below REQUEST_TIMEOUT / TIME_SCALE."""
 PAUSE_SECONDS = (3.5, 6.5)
@@ -50,7 +50,8 @@ TIME_SCALE = 10
 """Divides the server's timeouts: 10 s become 1 s."""
 QUICKLY = ("--time-scale", str(TIME_SCALE))
 DEFERRED_SECONDS = 2.5
-"""After this time the kernel passes on a silent connection (TCP_DEFER_ACCEPT, scaled)."""
+"""After this time the kernel passes a silent connection to the server (TCP_DEFER_ACCEPT,
+scaled)."""
 CUT_OFF_SECONDS = 7.0
 SLOTS = 60
 """More clients than an event loop serves at once with 100 descriptors."""
@@ -64,8 +65,8 @@ CLOCK_SECONDS = 0.05
 USES, USE_SECONDS = 7, 0.2
 """Together longer than IDLE_TIMEOUT / TIME_SCALE, but each pause is shorter."""
 FIRST_SECONDS = 0.6
-"""The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: it is
-longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
+"""The pause before the first read. A blocking server's send(2) returns EAGAIN meanwhile: the pause
+is longer than SEND_CHECK_INTERVAL / TIME_SCALE."""
 SIPPED = (
     f"with --time-scale {TIME_SCALE} a client may take nothing for 1 s; a client waited "
     f"{FIRST_SECONDS} s, then read {SIP >> 10} KB every {SIP_SECONDS} s"
@@ -73,9 +74,10 @@ SIPPED = (
 LARGE_REMARK = '"' * 15_000
 """Each character becomes six. A page of such remarks is larger than a send buffer."""
 HERD_CLIENTS, HERD_SHARE, HERD_LEAST = 9, 0.5, 4
-"""More than this share of the threads, and more than so many, must not wake up for one client."""
+"""It is a fault if one client wakes more than this share of the threads, and more than
+HERD_LEAST."""
 MANY_WAKE_UPS = 100
-"""Wake-ups of a thread per second above which it counts as busy although nothing happens."""
+"""A thread with more wake-ups per second while nothing happens counts as busy."""
 
 
 def kept(scene: Scene) -> None:
@@ -98,7 +100,7 @@ def seconds_of_each(scene: Scene, client: Client, paths: Sequence[str]) -> list[
     took = []
     for number, path in enumerate(paths):
         begun = time.monotonic()
-        # The first head is longer than the others: its old bytes must not be used again.
+        # The first head is longer than the others: its bytes in the buffer must not be used again.
         fields = () if number else (f"X-Padding: {'a' * 700}",)
         faults: Faults = (fault if number else "no-answer", "wrong-answer")
         (answer,) = exchange(scene, client, [scene.site.file(path, *fields)], faults)
@@ -139,7 +141,7 @@ def released(scene: Scene) -> None:
         with scene.clients(1, one.data) as (further,):
             scene.watch.sleep(SETTLE_SECONDS)
             for client in clients:
-                with contextlib.suppress(OSError):  # it may have been closed for the further client
+                with contextlib.suppress(OSError):  # the server may have closed already
                     client.send(one.data)
             seen = (
                 f"{WORKERS} clients kept their connections open, another one came, and each of the "
@@ -150,8 +152,8 @@ def released(scene: Scene) -> None:
 
 
 def wordless(scene: Scene) -> None:
-    """Clients connect and send nothing. The server gets such a connection only some time later
-    (TCP_DEFER_ACCEPT)."""
+    """Clients connect and send nothing. The kernel passes such a connection to the server only
+    after some time (TCP_DEFER_ACCEPT)."""
     count, paths = scene.dice.randint(7, 9), list(scene.site.small)
     with scene.clients(count) as silent:
         begun = time.monotonic()
@@ -230,8 +232,8 @@ def cut_off(scene: Scene) -> str | None:
 
 
 def idle_alone(scene: Scene) -> None:
-    """The only client is disconnected, although nothing else happens at the server. Another one is
-    disconnected although a client that came later is served all the time."""
+    """The only client is disconnected, although nothing else happens at the server. Another idle
+    client is disconnected although a client that came later is served all the time."""
     one = request("GET", scene.site.first)
     with scene.client() as client:
         scene.talk(client, one)
@@ -255,8 +257,8 @@ def require_let_go(scene: Scene, client: Client, did: str) -> None:
 
 
 def in_use(scene: Scene) -> None:
-    """A connection on which requests come one after another is kept, for longer than an idle one
-    is. Each response has the date of its own request."""
+    """A connection on which requests come one after another is kept for longer than an idle
+    connection. Each response has the date of its own request."""
     with scene.client() as client:
         for number in range(USES):
             # On a busy machine the pause may be longer than the server's timeout.
@@ -302,7 +304,8 @@ def early(scene: Scene) -> None:
 
 
 def time_out_together(scene: Scene) -> None:
-    """More clients than there are slots time out (with few descriptors); then one is served."""
+    """With few descriptors, more clients time out than the server has slots for; then one more
+    client is served."""
     seen = f"{SLOTS} clients sent half a request and were disconnected after their timeout"
     with ExitStack() as stack:
         ports = [half.client.port for half in hold(scene, stack, SLOTS)]
@@ -312,8 +315,8 @@ def time_out_together(scene: Scene) -> None:
 
 
 def drips(scene: Scene) -> str | None:
-    """A head, a body, and bytes after an invalid request that arrive one at a time have the same
-    timeout as any others."""
+    """A head, a body, and the bytes after an invalid request have the same timeout if they arrive
+    byte by byte. Return a note."""
     if scene.several:
         time_out_together(scene)
     form = request("POST", "/guestbook", FORM, body=b"guest-name=" + 200 * b"a")
@@ -374,8 +377,8 @@ def reads_slowly(scene: Scene) -> None:
 
 
 def _sip(scene: Scene, path: str) -> tuple[int, bytes]:
-    """Wait, then read a response, a file slowly but steadily. Return the client's port and all
-    bytes."""
+    """Request a path, wait, and read the response: a file slowly but steadily, a page at once.
+    Return the client's port and all bytes."""
     received, until = bytearray(), SIPPING_SECONDS if path in scene.site.big else 0
     with scene.client(SIP) as client:
         client.send(request("GET", path, CLOSE))
@@ -394,7 +397,7 @@ def sleeps(scene: Scene) -> None:
     """With silent and idle clients only, the server uses no CPU time."""
     with ExitStack() as stack:
         idle = stack.enter_context(scene.client())
-        scene.talk(idle, request("GET", "/guestbook"))  # so that it is connected to Redis
+        scene.talk(idle, request("GET", "/guestbook"))  # so that the server connects to Redis
         held = hold(scene, stack, scene.dice.randint(2, 4))
         woken, begun = wake_ups(scene.pids()), time.monotonic()
         seen = f"all clients were silent for {WATCHED_SECONDS} s"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Draws the helper's observations, twice a second, and posts the actions of the buttons.
+// Draws the observations of the servers, twice a second, and posts the actions of the buttons.
 "use strict";
 
 const at = (id) => document.getElementById(id);
@@ -13,7 +13,7 @@ const STATES = {
   LAST_ACK: "being closed", CLOSING: "being closed",
 };
 const NO_CONTACT = "no contact: has `make serve` ended?";
-const events = []; // what was pressed, and when: [performance.now(), label]
+const events = []; // the buttons that were pressed: [performance.now(), label]
 
 function element(name, text, parent, kind) {
   const made = document.createElement(name);
@@ -208,7 +208,7 @@ function state(text, kind) {
 }
 
 function show({ servers, look, room }) {
-  // If another `make serve` has taken this port, the page needs the panels of its servers.
+  // If another `make serve` uses this port now, the page needs the panels for those servers.
   if (servers.map((seen) => seen.pid).join(" ") !== document.body.dataset.pids) return location.reload();
   const gone = servers.filter((seen) => seen.gone);
   state(gone.length ? `${gone.map((seen) => seen.name).join(", ")}: ended` : "live", gone.length ? "lost" : "live");
@@ -243,7 +243,7 @@ document.addEventListener("keydown", (event) => {
   if (button && !button.disabled) press(button);
 });
 
-// After a lost connection a browser connects again by itself; after a refused request it does not.
+// A browser connects again by itself after a lost connection, but not after a refused request.
 function listen() {
   const source = new EventSource("/live/events");
   source.onmessage = (event) => show(JSON.parse(event.data));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Loads the page again when the lecturer goes on.
+// Loads the page again when the lecturer shows the next step or question.
 "use strict";
 
 setInterval(async () => {

@@ -114,10 +114,10 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the layout with the highest rate on at most `hosts` hosts, and of several layouts the
-    smallest. Each further host goes to the role that limits the rate. `redis_at_most`: the number
-    of Redis hosts that can share the work: 1 if every page increments the same key, None (no limit)
-    if the keys are distributed."""
+    """Return the layout with the highest rate on at most `hosts` hosts; if several layouts have
+    this rate, the smallest. Each further host goes to the role that limits the rate.
+    `redis_at_most`: the number of Redis hosts that can share the work: 1 if every page increments
+    the same key, None (no limit) if the keys are distributed."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
@@ -233,7 +233,8 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
+    """Return a table of the capacity of fleets, with one Redis host and with keys spread over
+    many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     for cost, hosts, (redis_at_most, keys) in product(

@@ -7,8 +7,9 @@ assumed.
 
 A data point is disturbed if other programs, or other virtual machines on the same hardware, used
 the server's CPU: they may have caused or hidden a change. The whole machine may also have become
-slower without any sign of it. A slow period of the machine affects the baseline of the same run as
-much. So if both sweeps have baselines, their ratios to it are compared instead of CPU times.
+slower without any sign of it. A slow period of the machine affects a server and its baseline
+equally. So if both sweeps have baselines, the ratios of server to baseline are compared instead of
+CPU times.
 """
 
 from collections import Counter
@@ -131,7 +132,7 @@ def _shares(quotas: Sequence[str]) -> str:
 
 
 def changes(old: Results, new: Results) -> list[Change]:
-    """Return every data point of either sweep, those of the newer one first."""
+    """Return every data point of either sweep; those of the newer sweep come first."""
     before, after = data_points(old), data_points(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
@@ -149,7 +150,7 @@ def _doubtful(found: Verdict) -> Verdict:
 
 
 def differences(old: Results, new: Results) -> list[str]:
-    """Return other differences, in lines."""
+    """Return the other differences of two sweeps, e.g. in machines and versions, as lines."""
     before, after = old.circumstances(), new.circumstances()
     pairs = [
         *((name, before[name], after[name]) for name in before if name in after),
@@ -185,7 +186,7 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
     found = verdict(before.spread("rate"), after.spread("rate"))
     if found is None:
         return "same" if before.state == after.state else "changed"
-    # The true rate is at least a lower bound, so only some changes are certain.
+    # The true rate may be higher than a lower bound, so only some changes are certain.
     if (found != "worse" and before.lower_bound) or (found != "better" and after.lower_bound):
         return "bound"
     return found
@@ -194,8 +195,8 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
 def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
-    """Return the verdict by the ratios to the baseline if each run of both sweeps has one,
-    otherwise by CPU per request."""
+    """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio,
+    otherwise on CPU per request."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
     over = [ratios(*pair, "cpu_load") for pair in sides]

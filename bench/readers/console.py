@@ -37,7 +37,8 @@ def say(out: Console, text: str, style: str = "") -> None:
 
 
 def paragraphs(text: str) -> str:
-    """Return a text with wrapped paragraphs. Indented ones stay, because readers copy them."""
+    """Return a text with wrapped paragraphs. Indented paragraphs are not wrapped, because readers
+    copy them."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -54,7 +55,8 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A verdict: a page shows the text in its colour, and adds its name if the text lacks it."""
+    """A verdict: a page shows the text in the verdict's colour, and adds the verdict's name if the
+    text lacks it."""
     link: str = ""
     """The anchor on the page to which the text is a link."""
     drawing: str = ""
@@ -95,7 +97,7 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """Return it as a Markdown table."""
+        """Return this table in Markdown."""
         ruler = ["---" if left else "--:" for left in self.left]
         rows = (["<br>".join(map(escaped, lines_of(c))) for c in row] for row in self.rows)
         return "\n".join("| " + " | ".join(line) + " |" for line in (self._heads, ruler, *rows))
@@ -141,7 +143,7 @@ class ProgressTable(Generic[Step]):
             console=out,
         )
         self._task = self._bar.add_task("", total=total, left="?")
-        # Twice a second: drawing costs CPU time on the side of the load.
+        # Only twice a second, because drawing costs CPU time that the load generator needs.
         self._live = Live(console=out, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "ProgressTable[Step]":

@@ -3,7 +3,7 @@
 
 The compared servers were measured alternately. So each run is compared with the other server's run
 of the same number, and the figure is the median of these ratios: a temporary disturbance of the
-machine affects both. Runs that are missing or not valid give no figure.
+machine affects both. If a run is missing or not valid, there is no figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,10 +50,10 @@ class ServerCost:
         stacks = next((run.stacks for run in _probed(key, "sampled", points) if run.stacks), None)
         share = stacks.user_share if stacks else None
         self.user = None if self.cost is None or share is None else self.cost.median * share
-        """Microseconds of it in user space, from samples of perf."""
+        """The part of `cost` in user space, in microseconds, from a profiler's samples."""
 
     def get(self, key: str) -> float | None:
-        """Return another figure of the server; None if it has no cost."""
+        """Return another figure of the server; None if the server's cost is unknown."""
         return self._point.get(key) if self._point and self.cost else None
 
     def words(self) -> tuple[str, str, str]:
@@ -103,12 +103,13 @@ class Flame(NamedTuple):
 
 
 def percent(ratio: Spread) -> str:
-    """Return by how many per cent the first costs more or less than the second."""
+    """Return a ratio of two costs as their difference in per cent: "+5%"."""
     return f"{ratio.median - 1:+.0%}"
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return a line for each server and conditions for which its baseline was measured, too."""
+    """Return the cost of each server under each condition under which its baseline was measured,
+    too."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -170,7 +171,7 @@ OFTEN = 0.05
 """A system call has a row if a server makes it at least this often per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
-"""Prefixes of functions that have the name of their system call."""
+"""The kernel's prefixes of function names; the rest of the name is the system call."""
 WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
@@ -184,7 +185,8 @@ ABOUT = TEXTS["about"]
 
 
 def headline(results: Results) -> str:
-    """Return the cost of the cheapest server under the first conditions, and its baseline's."""
+    """Return a sentence: the costs of the cheapest server under the first conditions and of its
+    baseline."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
@@ -247,7 +249,7 @@ def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[str, list[Shown]]]:
 
 
 WITHOUT_OPS = "without ops/"
-"""The column of the servers without the second storey, if one was measured."""
+"""The column of costs without the second storey; shown if such a cost was measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
     "µs": lambda line: _median(line.cost),
     WITHOUT_OPS: lambda line: _median(line.plain),
@@ -268,7 +270,8 @@ def cost_table(
     found: Sequence[ServerCost],
     name: Callable[[ServerCost], str | Field] = lambda line: line.subject,
 ) -> Table:
-    """Return the table of the servers under the same conditions. `name`: makes the first field."""
+    """Return the table of the servers under the same conditions. `name` returns the first field of
+    a row."""
     without = any(line.plain for line in found)
     shown = {head: cell for head, cell in COST_COLUMNS.items() if without or head != WITHOUT_OPS}
     rows = [(name(line), *(cell(line) for cell in shown.values())) for line in found]
@@ -306,7 +309,7 @@ def _by_name(
 
 
 def difference_table(found: Sequence[Difference]) -> Table:
-    """Return a row for each optimisation or experiment under each of its conditions."""
+    """Return a table: a row for each optimisation or experiment under each of its conditions."""
     heads = ("<change", "<where", "as it is", "changed", "changed it costs", "all runs")
     return Table(*heads, rows=map(_sides, _in_order(found)))
 
@@ -330,7 +333,8 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """Return the optimisations with the largest gain, with a loss, and without significance."""
+    """Return sentences about the optimisation that saves most, those that cost time, and those
+    without a significant difference."""
     seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     clear = [(ratio.median, ratio, d) for d, ratio in seen if d.apart and ratio.median > 1]
     dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
@@ -364,8 +368,8 @@ def _how(stacks: StackFigures) -> str:
 
 
 def places(stacks: StackFigures) -> dict[str, float]:
-    """Return the shares of the server's own code, the C library, and of the kernel by system call
-    or other reason of entry."""
+    """Return the shares of the server's own code, of the C library, and of each system call (or
+    other reason to enter the kernel)."""
     found: dict[str, int] = {}
 
     def add(frame: Frame, where: str) -> None:
@@ -392,7 +396,7 @@ def _place_of(function: str) -> str:
 
 
 def place_table(found: Sequence[Flame]) -> Table:
-    """Return a row for each place with a large share, a column for each server."""
+    """Return a table: a row for each place with a large share, a column for each server."""
     shares = [(flame.subject, places(flame.stacks)) for flame in found]
     return _by_name("<for", shares, SHOWN, OTHER, _share)
 

@@ -78,7 +78,7 @@ def expected_of(results: Results) -> list[Expect]:
 
 
 def comparisons(results: Results, expected: Sequence[Expect]) -> list[Comparison]:
-    """Return everything that the results allow to check."""
+    """Return all comparisons for which the results have data."""
     points = data_points(results)
     found = []
     for expect in expected:
@@ -106,7 +106,7 @@ def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
         for one in expected
         if one.server != expect.server
     ):
-        return False  # an entry for this server replaces one for all
+        return False  # an entry for this server replaces an entry for all servers
     return (
         asked.workload in (expect.workloads or (asked.workload,))
         and expect.level in (None, key.concurrency)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Models of the figures that are measured in a run.
 
-A run may lack each of them (None): it was not measured, or that machine could not provide it.
-Milliseconds and seconds are floats, megabytes are 10^6 bytes.
+A figure is None if it was not measured, or if the machine could not provide it. Milliseconds and
+seconds are floats, megabytes are 10^6 bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,8 +23,8 @@ Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "coun
 """The method that measures a server. closed: a connection sends its next request after the previous
 answer; open: requests are sent at a constant rate; parked: each connection gets one answer and is
 kept; pending: each connection sends one request, and Redis is paused, so that none is answered.
-Under the load of the closed loop: traced: system calls are counted; sampled: a profiler takes
-thousands of samples a second; counted: instructions are counted.
+These modes use the load of the closed loop. traced: system calls are counted; sampled: a profiler
+takes thousands of samples a second; counted: instructions are counted.
 """
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """The modes without a rate, but with other figures."""
@@ -94,11 +94,11 @@ class ProcessFigures(TcpProblems):
     foreign_share: float | None = None
     """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None
-    """Context switches because it had to wait."""
+    """Context switches because the server had to wait."""
     involuntary_switches_per_request: float | None = None
-    """Context switches because the kernel took the CPU away from it."""
+    """Context switches because the kernel took the CPU away from the server."""
     page_faults_per_request: float | None = None
-    """Page faults, copies of pages included; those after a fork count for the child."""
+    """Page faults, copies of pages included; faults after a fork count for the child."""
     pss_peak_mb: float | None = None
     """Proportional set size: a page that n processes share counts 1/n in each of them. So, unlike
     resident sizes, the sizes of all processes can be added."""
@@ -161,8 +161,8 @@ class OpenLoopFigures(BaseModel):
     status_codes: dict[str, int] = {}
     errors: dict[str, int] = {}
     uncorrected: Latency | None = None
-    """Times from when a request was sent. `Run.latency` has times from when it was due: they
-    include the wait in the tool while the server stalled."""
+    """Times since a request was sent. The times in `Run.latency` start when the request was due, so
+    they include the wait in the tool while the server stalled."""
 
 
 class HostFigures(TcpProblems):
@@ -171,9 +171,10 @@ class HostFigures(TcpProblems):
     role: Role
     name: str
     cpu_share: float
-    """CPU time divided by the time that it may use: 1.0 is its limit."""
+    """CPU time divided by the CPU time that the host may use: 1.0 is its limit."""
     throttled_share: float | None = None
-    """The share of its quota's periods in which it was stopped; None: no quota, or unknown."""
+    """The share of the quota's periods in which the host was stopped; None: no quota, or
+    unknown."""
 
 
 class AbFigures(BaseModel):

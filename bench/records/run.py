@@ -62,7 +62,7 @@ class Reason(BaseModel):
 
 
 class Run(BaseModel):
-    """One run of a configuration. If it is not valid it has no rate."""
+    """One run of a configuration. A run that is not valid has no rate."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -114,7 +114,8 @@ class Run(BaseModel):
     bottleneck: Bottleneck | None = None
     """The process that was at its limit; "none" if no process was."""
     bottleneck_host: str | None = None
-    """The host's name; None if everything ran on one machine, or no process was at its limit."""
+    """The name of the host at its limit; None if everything ran on one machine, or no process was
+    at its limit."""
     lower_bound: bool = False
     """The load generator was at its limit, the server was not: the server may be faster."""
     littles_law: LittlesLaw | None = None

@@ -174,7 +174,8 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 # ---- A row for each server, at one level: bars in two parts, and percentiles ----
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
-"""The length of the axis relative to the longest bar: there is text behind the bar."""
+"""The length of the axis relative to the longest bar; the text to the right of the bar needs
+room."""
 
 
 def _two_parts(
@@ -204,7 +205,8 @@ def _two_parts(
 
 
 def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return the room for a text behind a bar that ends at `column`, and the text."""
+    """Return two layers: the space to the right of a bar that ends at `column`, and the text in
+    it."""
     room = rows.transform_calculate(end=f"datum.{column} * {ROOM_FOR_TEXT}")
     words = rows.mark_text(align="left", dx=7).encode(x=f"{column}:Q", text=text)
     return room.mark_point(opacity=0).encode(x="end:Q"), words

@@ -42,7 +42,7 @@ class VerdictLook(NamedTuple):
 
 
 class TortureTexts(BaseModel):
-    """The content of torture.toml, which explains it."""
+    """The content of torture.toml: the texts that explain the report of a robustness test."""
 
     promises: str
     made: str

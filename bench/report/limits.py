@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The limits of the servers, in words: the host at its limit in each configuration, the levels that
-each server passes, and why it fails at a higher one."""
+each server passes, and why it fails at a higher level."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

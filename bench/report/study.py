@@ -104,8 +104,8 @@ class Study:
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:
-        """Return CPU per request as a multiple of that of the baseline with the same architecture,
-        scenario and level; None if one is unknown."""
+        """Return a server's CPU per request divided by that of the baseline with the same
+        architecture, scenario and level; None if one of the two is unknown."""
         if point.kind == "baseline" or not point.architecture:
             return None
         name = BASELINE_PREFIX + point.architecture

@@ -36,7 +36,7 @@ def catalogue(study: Study) -> Catalogue:
 
 
 def _add_hosts(made: Catalogue) -> None:
-    """Add what each host did, and several instances behind nginx."""
+    """Add the charts of the hosts, and of several instances behind nginx."""
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
         chart = kinds.hosts(subjects, limits.names(study))
@@ -54,7 +54,7 @@ def _add_hosts(made: Catalogue) -> None:
 
 
 def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
-    """Add latency, CPU time, context switches and memory."""
+    """Add the charts of latency, CPU time, context switches and memory."""
     subjects, study = made.study.subjects, made.study
     line = partial(kinds.over_levels, subjects, levels)
     if study.has("p99"):

@@ -113,12 +113,12 @@
     made.append(...children);
     return made;
   };
-  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // as long as they are 0
+  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // these are not shown while they are 0
   const cardOf = (cell) => {
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
     const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
-      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show it
+      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show this figure
     const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;

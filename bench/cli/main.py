@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, or `python -m bench COMMAND ...` without installation.
 
-A command is a function of a module. The module is imported only when the command is called:
-a host that only runs servers has no library for charts, and `--help` starts faster.
+A command is a function of a module. The module is imported only when the command is called. So a
+host that only runs servers needs no library for charts, and `--help` starts faster.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run servers, each with its own Redis, to look at them in a browser, and a live
-page that shows what each of their processes, threads and connections waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis, to look at the servers in a browser. A
+live page shows what each process, thread and connection of a server waits for."""
 
 import argparse
 import signal

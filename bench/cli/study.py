@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `measure` and
-`peers` are studies of the project, with their own options."""
+"""`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `zerohttpd
+measure` and `zerohttpd peers` measure studies of the project, and have their own options."""
 
 import argparse
 from collections.abc import Mapping, Sequence

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Computes the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
+"""Compute the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
-It uses the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of
-Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds of CPU time
-on each request cannot serve more than 1/D requests per second. At a rate of X requests per second
-its utilisation is X * D. The slowest host limits the whole system.
+The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
+Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
+of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
+per second its utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LINK_BYTES = 1e9 / 8
 """Bytes per second of a host's network card: 1 Gbit/s."""
 PACKET_BYTES = 640
 """Bytes of a request with its own connection, without the response: request, handshake and end in
-eight packets of about 80 bytes with Ethernet, IP and TCP headers. An estimate, not measured."""
+eight packets of about 80 bytes with Ethernet, IP and TCP headers. This number is an estimate."""
 FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
 """The keys of the figures of `RequestCost`, in the order of its fields."""
 

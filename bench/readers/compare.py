@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares two sweeps: what changed by more than the noise, and what else was different.
+"""Compare two sweeps: what changed by more than the noise, and what else was different.
 
 A data point has changed if the ranges of its runs in the two sweeps do not overlap and the medians
 differ by more than the wider of the two ranges. The noise of a single run is unknown; 10 % is

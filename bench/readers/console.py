@@ -47,7 +47,7 @@ def paragraphs(text: str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table that is more than a text."""
+    """A field of a table, if it has more than a text."""
 
     text: str
     notes: Sequence[str] = ()
@@ -72,7 +72,7 @@ class Table:
 
     def __init__(self, *heads: str | Field, rows: Iterable[Sequence[str | Field]] = ()) -> None:
         """A head that begins with "<" is for text and aligned left; the others are for numbers and
-        aligned right. A note of a head is its unit."""
+        aligned right. The note of a head is the unit of the column."""
         fields = [Field(head) if isinstance(head, str) else head for head in heads]
         self.left = [head.text.startswith("<") for head in fields]
         self.head = [replace(head, text=head.text.removeprefix("<")) for head in fields]
@@ -121,8 +121,8 @@ Step = TypeVar("Step")
 
 
 class ProgressTable(Generic[Step]):
-    """Shows progress: on a terminal a table with a progress bar, elsewhere a line for each step.
-    Use in a `with` block."""
+    """Show progress: on a terminal a table with a progress bar, elsewhere a line for each step. Use
+    this class in a `with` block."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Shows where the CPU time of a request goes.
+"""Show where the CPU time of a request goes.
 
 The compared servers were measured alternately. So each run is compared with the other server's run
 of the same number, and the figure is the median of these ratios: a temporary disturbance of the
@@ -33,7 +33,8 @@ Points = Mapping[CellKey, Point]
 
 
 class ServerCost:
-    """The cost of a request of a server under some conditions; None: not measured."""
+    """The cost of a request to a server under some conditions. A figure is None if it was not
+    measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
         self.subject, self.conditions = key.subject, key.conditions
@@ -75,8 +76,8 @@ class Difference:
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: all runs agree on its sign, and the median
-        is at least LEAST."""
+        """Return whether the difference is significant: there are ENOUGH runs, all of them agree on
+        its sign, and the median of the ratios differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -168,20 +169,21 @@ def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
 UNTRUE = 1.02
 """Above this ratio of baseline to server the page shows a caution."""
 OFTEN = 0.05
-"""A system call has a row if a server makes it at least this often per request."""
+"""A system call has a row if a server makes at least this number of such calls per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
 """The kernel's prefixes of function names; the rest of the name is the system call."""
 WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
-"""A place has a row if it takes at least this share of a server's time."""
+"""A place (own code, a library or a system call) has a row if it takes at least this share of a
+server's time."""
 
 TEXTS = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("cost.toml"))
 )
 ABOUT = TEXTS["about"]
-"""What the tables of each section show."""
+"""The texts that explain the tables of each section."""
 
 
 def headline(results: Results) -> str:
@@ -320,7 +322,7 @@ def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
 
 
 def _in_order(found: Sequence[Difference]) -> list[Difference]:
-    """Sort by the order of the descriptions; unknown names are last."""
+    """Return the differences in the order of their descriptions; unknown names come last."""
     places = {name: place for place, name in enumerate(WHAT)}
     return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 

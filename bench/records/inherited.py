@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cleans the environment that all programs of the project inherit."""
+"""Clean the environment that all programs of the project inherit."""
 
 import fnmatch
 import os

@@ -2,10 +2,10 @@
 """The figures of a run. Each row of metrics.csv has the name and the unit of a figure, and how it
 is read from a run.
 
-`read` is the path of an attribute of the run, or the ratio of two paths. If there are several, the
-first path is used whose first attribute is present in the run. A file of version 1 has no process
-figures and no latency, so the server's final statistics and ab's summary are used. A figure that
-was not measured is None.
+`read` is the path of an attribute of the run, or the ratio of two paths. If a row has several
+paths, the first path is used whose first attribute is present in the run. A file of version 1 has
+no process figures and no latency, so the server's final statistics and ab's summary are used. A
+figure that was not measured is None.
 """
 
 import csv

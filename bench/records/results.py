@@ -54,7 +54,7 @@ class Measured(BaseModel):
 
 
 class StudyWords(BaseModel):
-    """The texts of a study, in its declaration (see bench/studies/now.toml) and results."""
+    """The texts of a study, in the study's file (see bench/studies/now.toml) and in results."""
 
     title: str
     question: str
@@ -109,9 +109,9 @@ class Expect(BaseModel):
     versus: tuple[str, ...] = ()
     """The servers of the other side, or OTHER_SIDES; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()
-    """Empty: each."""
+    """Empty: each workload."""
     level: int | None = None
-    """The number of connections; None: each."""
+    """The number of connections; None: each number."""
     than: dict[str, bool | int | float | str] = {}
     """Conditions, `workload` and `level` of the other side, if they differ."""
     limit: float | None = None
@@ -238,8 +238,9 @@ OUTLIER_RUNS = 3
 
 
 def flag_outliers(runs: Sequence[Run]) -> None:
-    """Mark outliers among the runs of one configuration: their rate differs from the median by more
-    than a tenth and by more than four times the median deviation. Needs at least three runs."""
+    """Mark outliers among the runs of one configuration. The rate of an outlier differs from the
+    median by more than a tenth, and by more than four times the median deviation. If there are
+    fewer than three rates, no run is marked."""
     rates = [run.requests_per_second for run in runs]
     known = [rate for rate in rates if rate is not None]
     if len(known) < OUTLIER_RUNS:

@@ -91,8 +91,8 @@ class Run(BaseModel):
     """Additional seconds of waiting for room in TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """The number of times that the server closed an idle connection during the load; it was opened
-    again."""
+    """The number of times that the server closed an idle connection during the load. The connection
+    was then opened again."""
     ab_command: list[str] = []
     """The load generator's command line, also for other generators than ab."""
     ab: AbFigures | None = None

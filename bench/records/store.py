@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads and writes the files of a sweep, results.json and results.csv, and reads JSON files from
+"""Read and write the files of a sweep, results.json and results.csv, and read JSON files from
 untrusted sources."""
 
 import contextlib
@@ -31,7 +31,7 @@ NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 
 LARGEST = 1e30
-"""Numbers must be smaller, so that their sums and ratios are finite."""
+"""All numbers must be smaller than this number, so that their sums and ratios are finite."""
 OLD_NAMES = {
     re.compile(r'"floor(s?|-\w+)"'): r'"baseline\1"',
     re.compile(r'"stranger(s?)"'): r'"reference\1"',
@@ -231,7 +231,7 @@ def slim(results: Results) -> str:
 
 
 def _plain(run: Run) -> Run:
-    """Return a run without the stacks inside of the kernel."""
+    """Return a run whose stacks end at the first function of the kernel."""
     if run.stacks is None:
         return run
     frames = [_down_to_kernel(frame) for frame in run.stacks.frames]

@@ -300,8 +300,8 @@ def _not_put_away(cell: TortureCell) -> list[str]:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether a file is a record of a robustness test, or a folder has one, by the file's
-    name."""
+    """Return whether `path` is a record of a robustness test, or a folder with such a record. Only
+    the file's name is checked."""
     file = store.file_of(path, FILE)
     return file.name == FILE and file.is_file()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parses words of the command line, and reads TOML files. A function raises UserError if a word is
+"""Parse words of the command line, and read TOML files. A function raises UserError if a word is
 invalid."""
 
 import argparse

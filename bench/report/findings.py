@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The titles of the charts: each states what its chart shows, with the figure. Pure functions.
+"""The titles of the charts: each states what its chart shows, with the figure. All functions are
+pure.
 
-Every function returns a sentence, or an empty text if the results give none.
+A function that makes a title returns a sentence, or an empty text if the results allow none.
 
 The last function recommends servers. A server is excluded if one silent client stops it, if it
 fails at a level that another server passes, or if it needs more than half of the machine's memory.
@@ -143,7 +144,8 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
-    """Return the ratio of the last figure to the first, and the servers equal to the first."""
+    """Return the ratio of the last figure to the first, and the servers that do not differ
+    significantly from the first."""
     equal, rest = equal_and_others(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
     significant = order[-1] in rest and ratio >= NEAR
@@ -290,7 +292,7 @@ def _disturbed(loud: list[Point], cells: int) -> str:
 
 
 def ranking_title(study: Study, scenario: Conditions) -> str:
-    """Return the first and the last of the ranking; empty if there is no ranking."""
+    """Return the first and the last servers of the ranking; empty if there is no ranking."""
     found = ranking.order(study.results, scenario)
     if found is None:
         return ""

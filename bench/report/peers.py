@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Compares reference servers with their published results, and with the seven servers. All
-functions are pure.
+"""Compare reference servers with their published results, and with the seven servers. All functions
+are pure.
 
 Rates of other machines and years cannot be compared, but ratios can: a ratio divides a server's
 figure by the figure of one reference server under the same load. A ratio of today's rates is valid

@@ -124,7 +124,8 @@ def _why(name: str, fetched: Iterable[str]) -> str:
 
 
 def _name(package: str) -> str:
-    """Return the package's name without its version; of alternatives the first that apt knows."""
+    """Return the package's name without its version; if there are alternatives, the first that apt
+    knows."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]
@@ -138,7 +139,8 @@ def on_terminal() -> Callable[[str], str] | None:
 def _sizes(
     wanted: Mapping[str, Sequence[str]], say: Callable[[str], None]
 ) -> dict[str, int | None]:
-    """Return the bytes by name. Update apt's package lists if a package is unknown."""
+    """Return the bytes to fetch for each name in `wanted`; None if a package is unknown. If one is
+    unknown, update apt's package lists first."""
     found = {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
     if None not in found.values() or shutil.which("apt-get") is None:
         return found

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report and the functions that write their titles. Their places on the page are in
-`bench/report/page/template/page.html.j2`."""
+"""All charts of a report and the functions that write their titles. The places of the charts on the
+page are in `bench/report/page/template/page.html.j2`."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial

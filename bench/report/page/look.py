@@ -31,7 +31,8 @@ TEMPLATES = Path(__file__).parent / "template"
 def look(
     subjects: Sequence[StudySubject], colours: Mapping[str, tuple[str, str]] | None = None
 ) -> dict[str, str]:
-    """Return the style sheet and the two themes. `colours` (light, dark) are only on this page."""
+    """Return the style sheet and the two themes. `colours`: further colours of this page, as
+    (light, dark) by name."""
     own = colours or {}
 
     def declared(theme: int) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of a robustness test. The console shows its words, signs and tables, too."""
+"""The report of a robustness test. The console shows the report's words, signs and tables, too."""
 
 from collections import Counter
 from pathlib import Path

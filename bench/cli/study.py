@@ -169,7 +169,7 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
 
 
 def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install what the studies need. Return the servers that the user refused to build, with
+    """Install what the studies need. Return the servers whose build was not allowed, with
     reasons."""
     subjects = dict.fromkeys(x for one in studies for x in one.subjects)
     tools = installing.PROFILER if any(one.profiles for one in studies) else {}

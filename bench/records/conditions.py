@@ -46,7 +46,7 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"
-    """The cores of the host on which the server may run."""
+    """The cores on which the server may run: one, or all of its host."""
     generator: Generator = "ab"
     """The load generator of the closed loop."""
     without: str = ""

@@ -4,8 +4,8 @@ are pure.
 
 Rates of other machines and years cannot be compared, but ratios can: a ratio divides a server's
 figure by the figure of one reference server under the same load. A ratio of today's rates is valid
-only if the load generator was the bottleneck for neither server. A ratio of capacities of a core, 1
-/ CPU per request, is always valid.
+only if the load generator was the bottleneck for neither server. A ratio of core capacities (1 /
+CPU per request) is always valid.
 """
 
 import math

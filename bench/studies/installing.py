@@ -71,8 +71,8 @@ def install(
 ) -> dict[str, str]:
     """Install what is missing, and report what is not available. `ask` asks the user a question
     (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
-    further programs, by program name. Return the servers that will not be built, because the user
-    refused the download: a reason for each server, by name."""
+    further programs, by program name. Return the servers that will not be built, because their
+    download was not allowed: a reason for each server, by name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}

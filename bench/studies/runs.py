@@ -84,14 +84,14 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """Return the number of requests of a run: at least the level, because ab rejects fewer. In the
-    open loop the number is the rate times the duration. `share`: the share of the usual number, see
-    `Workload`."""
+    """Return the number of requests of a run: at least the level, because ab rejects a smaller
+    number. In the open loop the number is the rate times the duration. `share`: the share of the
+    usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
     if conditions.asks_once:
-        return level  # each connection asks once
+        return level  # each connection sends one request
     if plan.requests is not None:
         return max(plan.requests, level)
     if plan.full:

@@ -142,7 +142,8 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default numbers of slow probes: strace, and callgrind, which is fifty times slower."""
+"""The default numbers of probes. strace slows a server down; callgrind makes it fifty times
+slower."""
 
 
 class Measure(Size):
@@ -174,13 +175,14 @@ class Measure(Size):
         return self if self.part else self.model_copy(update={"workloads": (part,)})
 
     def closed(self) -> "Measure":
-        """Return the entry without probes."""
+        """Return the entry with the closed loop in place of its own modes."""
         return Measure.model_validate({**self.model_dump(), "mode": "closed"})
 
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
         """Return the servers of the entry, each once. `chosen`: servers of the project; empty: the
         default. Other servers of the project are left out, except in an ablation or an experiment.
-        If the entry names servers of the project and all of them are left out, it has no server."""
+        If the entry names servers of the project and all of them are left out, no server is
+        returned."""
         ours, project = server_names(chosen), {*discover()}
         named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
         every = tuple(dict.fromkeys(x for x in named if x not in self.but))
@@ -263,7 +265,7 @@ class DeclaredStudy(StudyWords, Size):
     def narrowed(
         self, only: Sequence[str], servers: Sequence[str]
     ) -> tuple["DeclaredStudy", list[str]]:
-        """Return the study with only these parts and these servers of the project (none: all), and
+        """Return the study with only these parts and these servers of the project (empty: all), and
         the reason for each part that has no server left."""
         entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
         if only:

@@ -43,8 +43,8 @@
     return typeof said === "string" ? said : (said[state.level] ?? "");
   };
 
-  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize
-     that it warns about if a chart has a row for each server, so `fitted` sets Vega's autosize. */
+  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize,
+     and Vega-Lite warns about this if a chart has a row for each server. So `fitted` sets Vega's autosize. */
   const PICTURE = 820;
   const fitted = (compiled) => ({ ...compiled, autosize: { type: "fit-x", contains: "padding" } });
   const roomOf = (figure) => figure.querySelector(".chart").clientWidth || PICTURE;

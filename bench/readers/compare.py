@@ -42,10 +42,11 @@ class Change:
     before: Point | None
     after: Point | None
     rate: Verdict
-    """The comparison of the requests per second, or of the figure that replaces them. `bound`: the
-    load generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
+    """The comparison of the requests per second, or of the figure of a probe. `bound`: the load
+    generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """The comparison of the CPU time per request; None: a baseline, or not measured in both."""
+    """The comparison of the CPU time per request. None: a baseline, or a time that was not measured
+    in both sweeps."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:

@@ -3,9 +3,9 @@
 
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
-rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
-is a computed value; it includes neither waiting nor other work of the core. This value also
-replaces the measured rates if other programs used a part of the server's CPU.
+rate is unknown. Then all servers are ranked by what a full core could serve: 1 / CPU time per
+request. This is a computed value; it includes neither waiting nor other work of the core. This
+value also replaces the measured rates if other programs used a part of the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -74,9 +74,9 @@ def orders(results: Results) -> list[Order]:
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate. The
-    level is the one with most valid servers; if there are several, the one with most runs, then the
-    highest."""
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It is
+    made at the level with most valid servers; if there are several such levels, at the level with
+    most runs, then at the highest."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]

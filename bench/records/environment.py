@@ -12,7 +12,8 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. None: not in older files, or unknown to the kernel."""
+    """The machine that the sweep ran on. A value is None if an older file lacks it, or if the
+    kernel does not know it."""
 
     system: str | None = None
     kernel: str | None = None

@@ -125,7 +125,7 @@ class Point:
     @property
     def disturbed(self) -> bool:
         """Return whether other programs used much of the server's CPU, in the median of the runs.
-        False for a server that got all of its quota."""
+        False if the server used up its CPU quota."""
         found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
         known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"

@@ -151,8 +151,8 @@ class Run(BaseModel):
 
     @property
     def disturbed_by(self) -> float | None:
-        """Return the share of the server's CPU that other processes used. None: it is unknown, or
-        the server got all of its quota and so was not disturbed."""
+        """Return the share of the server's CPU that other processes used. None: the share is
+        unknown, or the server used up its quota and so was not disturbed."""
         if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
             return None
         return self.process.foreign_share

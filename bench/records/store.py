@@ -60,8 +60,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
     """Return a record of this program from a file. `what` names the record in errors; `head` has
-    fields that the record must have. Raises UserError if the file is another one, or newer than
-    version `newest`."""
+    fields that the record must have. Raises UserError if the file is not such a record, or is newer
+    than version `newest`."""
     content = read(path)
     if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
         raise UserError(f"{path} is not a {what}")

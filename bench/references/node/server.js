@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // The reference server in JavaScript: the content of the seven servers, with Node's http module and the
-// npm package redis. One thread runs the whole program. While a request waits for Redis, the
-// thread serves other requests.
+// npm package redis. One thread runs the whole program. While a request waits for Redis, the thread
+// serves other requests.
 
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';

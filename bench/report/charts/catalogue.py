@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report and the functions that write their titles. The places of the charts on the
+"""All charts of a report, and the functions that make the titles. The places of the charts on the
 page are in `bench/report/page/template/page.html.j2`."""
 
 from collections.abc import Iterator, Sequence

@@ -81,7 +81,7 @@ def _parser(wanted: DeclaredStudy) -> argparse.ArgumentParser:
 
 
 def experiment(words: Sequence[str]) -> int:
-    """Run `zerohttpd experiment`. Return the exit status as `run`. Raises UserError."""
+    """Run `zerohttpd experiment`. Return the exit status, as `run` does. Raises UserError."""
     options = _experiment_parser().parse_args(words)
     out = console()
     if options.name is None:

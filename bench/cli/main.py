@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The command line: `zerohttpd COMMAND ...`, or `python -m bench COMMAND ...` without installation.
 
-A command is a function of a module. The module is imported only when the command is called:
-a host that only runs servers has no library for charts, and `--help` starts faster.
+A command is a function of a module. The module is imported only when the command is called. So a
+host that only runs servers needs no library for charts, and `--help` starts faster.
 """
 
 import argparse
@@ -27,12 +27,12 @@ INTERRUPTED = 128 + signal.SIGINT
 READER_LEFT = 128 + signal.SIGPIPE
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 MADE_AS = {"sweep": "bench", "hosts": "bench"}
-"""The make target that runs a command, if it has another name."""
+"""The make targets whose names differ from the names of their commands."""
 DISTRIBUTION = "zerohttpd-seven"
 
 
 class Command(NamedTuple):
-    """A command: the module whose function takes its arguments, and its line in the help."""
+    """A command: its module, its line in the help, and the function that takes its arguments."""
 
     module: str
     what: str
@@ -77,7 +77,7 @@ class Renamed(NamedTuple):
     command: str
     option: str
     former: str = ""
-    """The former option whose value the new one takes."""
+    """The former option; its value becomes the value of the new option."""
     default: str = ""
 
 
@@ -88,8 +88,8 @@ RENAMED = {
     "targets": Renamed("report", "--targets"),
 }
 OLD_BASELINES = re.compile(r"(^|,|^--|^1-)floor(?=s$|-|$)")
-"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. They work until the next
-version."""
+"""The words of version 1.0 for baselines: --floors, floor-epoll, 1-floor. These words work until
+the next version."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = USAGE_ERROR
         else:
             raise
-        # Otherwise Python tries to write the rest when it ends.
+        # Without this line, Python would try to write the rest of the output at its own end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return status
 
@@ -145,7 +145,7 @@ def _todays(*words: str) -> list[str]:
 
 def _begin_in_utf8() -> None:
     """Start Python again in UTF-8 mode (PEP 540) if the locale has another encoding: all texts here
-    are UTF-8. With the locale C Python uses UTF-8 anyway."""
+    are UTF-8. In the C locale, Python uses UTF-8 anyway."""
     utf8 = codecs.lookup(locale.getpreferredencoding(False)).name == "utf-8"
     if sys.flags.utf8_mode or not utf8:
         os.environ["PYTHONUTF8"] = "1"  # for child processes

@@ -31,7 +31,7 @@ FLEETS = "4,40,400"
 
 def run(words: Sequence[str]) -> int:
     """Make a report, or print tables; return the exit status. Raises UserError if the results
-    cannot be read or the page not written."""
+    cannot be read, or the page cannot be written."""
     parser = argparse.ArgumentParser(
         prog="zerohttpd report",
         description="Make one HTML page of stored results, and SVG, PNG, JSON, CSV and Markdown "
@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
     if chosen.capacity is not None:
         hosts = [value_of("--capacity", n, positive, FLEETS) for n in words_of([chosen.capacity])]
         return capacity.show(chosen.results, hosts, console())
-    from bench.report.page.build import build  # noqa: PLC0415 - its charts take half a second
+    from bench.report.page.build import build  # noqa: PLC0415 - this import takes half a second
 
     print(f"Making a page of {chosen.results}; the charts take most of the time.", flush=True)
     page, *others = build(chosen.results, chosen.output)

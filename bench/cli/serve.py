@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd serve`: run servers, each with its own Redis, to look at them in a browser, and a live
-page that shows what each of their processes, threads and connections waits for."""
+"""`zerohttpd serve`: run servers, each with its own Redis, to look at the servers in a browser. A
+live page shows what each process, thread and connection of a server waits for."""
 
 import argparse
 import signal
@@ -33,7 +33,8 @@ LOOK_SECONDS = 0.1
 def run(words: Sequence[str]) -> int:
     """Serve until Ctrl-C. Return the exit status: 0 after Ctrl-C, 1 if a server ended before.
 
-    Raises UserError if a server is unknown or not built, a port in use, or Redis missing.
+    Raises UserError if a server is unknown or not built, if a port is in use, or if Redis is
+    missing.
     """
     options = _parser().parse_args(words)
     servers = select(server_names(options.server))
@@ -68,8 +69,8 @@ def run(words: Sequence[str]) -> int:
 def _started(
     server: Subject, port: int, options: argparse.Namespace, watch: SignalWatch, stack: ExitStack
 ) -> tuple[Look, RunningServer]:
-    """Start a server and its Redis; both end with the stack. Return the server with its observer
-    for the live page. May raise UserError, NoFigure or Interrupted."""
+    """Start a server and its Redis; both end when `stack` is closed. Return the server's `Look` for
+    the live page, and the running server. May raise UserError, NoFigure or Interrupted."""
     redis = ExistingRedis(options.redis) if options.redis else PrivateRedis((), watch)
     own = stack.enter_context(redis)
     own.prepare()
@@ -166,7 +167,7 @@ def require_free(port: int) -> None:
 
 
 def _listener(port: int) -> str:
-    """Return the name of the process that listens on a port, if we may see it."""
+    """Return " by NAME" for the process that listens on a port; empty if it is not visible."""
     for one in psutil.net_connections("tcp"):
         listens = one.status == psutil.CONN_LISTEN and one.laddr and one.laddr.port == port
         if listens and one.pid:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `measure` and
-`peers` are studies of the project, with their own options."""
+"""`zerohttpd run FILE`: make the measurements of a study, and check its expectations. `zerohttpd
+measure` and `zerohttpd peers` measure studies of the project, and have their own options."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -97,7 +97,8 @@ def perform(
     command: Sequence[str],
     not_wanted: Mapping[str, str] = {},
 ) -> int:
-    """Measure studies, and show what they expect. Return the exit status. Raises UserError."""
+    """Measure studies, and show whether their expectations are met. Return the exit status. Raises
+    UserError."""
     found, gone = narrowed(studies, chosen)
     done = measured(found, chosen, command, not_wanted)
     expected = [each for one in found for each in one.expect]
@@ -109,8 +110,8 @@ def perform(
 def narrowed(
     studies: Sequence[DeclaredStudy], chosen: argparse.Namespace
 ) -> tuple[list[DeclaredStudy], bool]:
-    """Return the studies with the chosen sizes, parts and servers, and whether some parts have no
-    server left, which is printed. Raises UserError."""
+    """Return the studies with the chosen sizes, parts and servers, and whether a part has no server
+    left. Print each such part. Raises UserError."""
     given = vars(chosen)
     only, servers = words_of(given.get("only")), words_of(given.get("servers"))
     known = [name for one in studies for name in one.part_names()]
@@ -132,7 +133,7 @@ def measured(
     not_wanted: Mapping[str, str] = {},
     concludes: bool = True,
 ) -> sweep.Done:
-    """Make all remaining measurements of the studies, as one sweep. Raises UserError."""
+    """Make all measurements of the studies, as one sweep. Raises UserError."""
     given = vars(chosen)
     wanted, reason = profiled(studies, given.get("stacks", "auto"))
     if reason:
@@ -155,8 +156,8 @@ def measured(
 
 
 def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = False) -> int:
-    """Show whether the expectations of a sweep are met (none: as recorded). Return the exit
-    status. `every`: as in `targets.show`."""
+    """Show whether a sweep meets `expected` (empty: the expectations in its record). Return the
+    exit status. `every`: as in `targets.show`."""
     if done.folder is None or done.interrupted:
         return done.status
     results = store.load(done.folder)
@@ -168,7 +169,8 @@ def finish(done: sweep.Done, expected: Sequence[Expect] = (), every: bool = Fals
 
 
 def _install(studies: Sequence[DeclaredStudy], agreed: bool) -> dict[str, str]:
-    """Install what the studies need. Return the servers that are not wanted, with reasons."""
+    """Install what the studies need. Return the servers whose build was not allowed, with
+    reasons."""
     subjects = dict.fromkeys(x for one in studies for x in one.subjects)
     tools = installing.PROFILER if any(one.profiles for one in studies) else {}
     ask = installing.on_terminal()

@@ -1,3 +1,3 @@
 # SPDX-License-Identifier: MIT
-"""Evaluates results: tables, rankings, comparisons, limits, costs, capacity. Imports only the
-records."""
+"""Evaluate results: tables, rankings, comparisons, limits, costs, capacity. This package imports
+only `bench.records`."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Computes the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
+"""Compute the capacity of several hosts from a sweep, as docs/explanation/capacity.md explains.
 
-It uses the utilisation law of operational analysis (Denning and Buzen, "The Operational Analysis of
-Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds of CPU time
-on each request cannot serve more than 1/D requests per second. At a rate of X requests per second
-its utilisation is X * D. The slowest host limits the whole system.
+The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
+Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
+of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
+per second its utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ LINK_BYTES = 1e9 / 8
 """Bytes per second of a host's network card: 1 Gbit/s."""
 PACKET_BYTES = 640
 """Bytes of a request with its own connection, without the response: request, handshake and end in
-eight packets of about 80 bytes with Ethernet, IP and TCP headers. An estimate, not measured."""
+eight packets of about 80 bytes with Ethernet, IP and TCP headers. This number is an estimate."""
 FIGURES = ("cpu_load", "redis_cpu", "nginx_cpu", "load_cpu", "bytes")
 """The keys of the figures of `RequestCost`, in the order of its fields."""
 
@@ -114,10 +114,10 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
 
 
 def best_layout(demand: RequestCost, hosts: int, redis_at_most: int | None = 1) -> Capacity:
-    """Return the layout with the highest rate on at most `hosts` hosts, and of several layouts the
-    smallest. Each further host goes to the role that limits the rate. `redis_at_most`: the number
-    of Redis hosts that can share the work: 1 if every page increments the same key, None (no limit)
-    if the keys are distributed."""
+    """Return the layout with the highest rate on at most `hosts` hosts; if several layouts have
+    this rate, the smallest. Each further host goes to the role that limits the rate.
+    `redis_at_most`: the number of Redis hosts that can share the work: 1 if every page increments
+    the same key, None (no limit) if the keys are distributed."""
     best = found = capacity(demand, Layout(1, 1, 1 if demand.redis else 0))
     if sum(found.layout) > hosts:
         raise UserError(f"{hosts} hosts are too few: nginx, a server and Redis need one each")
@@ -233,7 +233,8 @@ def demand_table(costs: Sequence[RequestCost]) -> Table:
 
 
 def fleet_table(costs: Sequence[RequestCost], fleets: Sequence[int]) -> Table:
-    """Return a table of the capacity of fleets with one Redis, and with keys spread over many."""
+    """Return a table of the capacity of fleets, with one Redis host and with keys spread over
+    many."""
     heads = ("<server", "hosts", "<keys", "nginx", "servers", "Redis", "requests/s", "<limit")
     table = Table(*heads)
     for cost, hosts, (redis_at_most, keys) in product(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Compares two sweeps: what changed by more than the noise, and what else was different.
+"""Compare two sweeps: what changed by more than the noise, and what else was different.
 
 A data point has changed if the ranges of its runs in the two sweeps do not overlap and the medians
 differ by more than the wider of the two ranges. The noise of a single run is unknown; 10 % is
@@ -7,8 +7,9 @@ assumed.
 
 A data point is disturbed if other programs, or other virtual machines on the same hardware, used
 the server's CPU: they may have caused or hidden a change. The whole machine may also have become
-slower without any sign of it. A slow period of the machine affects the baseline of the same run as
-much. So if both sweeps have baselines, their ratios to it are compared instead of CPU times.
+slower without any sign of it. A slow period of the machine affects a server and its baseline
+equally. So if both sweeps have baselines, the ratios of server to baseline are compared instead of
+CPU times.
 """
 
 from collections import Counter
@@ -41,10 +42,11 @@ class Change:
     before: Point | None
     after: Point | None
     rate: Verdict
-    """The comparison of the requests per second, or of the figure that replaces them. `bound`: the
-    load generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
+    """The comparison of the requests per second, or of the figure of a probe. `bound`: the load
+    generator's limit hides a change; `changed`: from a figure to a failure, or the reverse."""
     cpu: Verdict | None
-    """The comparison of the CPU time per request; None: a baseline, or not measured in both."""
+    """The comparison of the CPU time per request. None: a baseline, or a time that was not measured
+    in both sweeps."""
 
 
 def compare(before: Path, after: Path, out: Console) -> int:
@@ -131,7 +133,7 @@ def _shares(quotas: Sequence[str]) -> str:
 
 
 def changes(old: Results, new: Results) -> list[Change]:
-    """Return every data point of either sweep, those of the newer one first."""
+    """Return every data point of either sweep; those of the newer sweep come first."""
     before, after = data_points(old), data_points(new)
     found = []
     for key in dict.fromkeys([*after, *before]):
@@ -149,7 +151,7 @@ def _doubtful(found: Verdict) -> Verdict:
 
 
 def differences(old: Results, new: Results) -> list[str]:
-    """Return other differences, in lines."""
+    """Return the other differences of two sweeps, e.g. in machines and versions, as lines."""
     before, after = old.circumstances(), new.circumstances()
     pairs = [
         *((name, before[name], after[name]) for name in before if name in after),
@@ -185,7 +187,7 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
     found = verdict(before.spread("rate"), after.spread("rate"))
     if found is None:
         return "same" if before.state == after.state else "changed"
-    # The true rate is at least a lower bound, so only some changes are certain.
+    # The true rate may be higher than a lower bound, so only some changes are certain.
     if (found != "worse" and before.lower_bound) or (found != "better" and after.lower_bound):
         return "bound"
     return found
@@ -194,8 +196,8 @@ def _rate_verdict(before: Point | None, after: Point | None) -> Verdict:
 def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
-    """Return the verdict by the ratios to the baseline if each run of both sweeps has one,
-    otherwise by CPU per request."""
+    """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio,
+    otherwise on CPU per request."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
     over = [ratios(*pair, "cpu_load") for pair in sides]

@@ -37,7 +37,8 @@ def say(out: Console, text: str, style: str = "") -> None:
 
 
 def paragraphs(text: str) -> str:
-    """Return a text with wrapped paragraphs. Indented ones stay, because readers copy them."""
+    """Return a text with wrapped paragraphs. Indented paragraphs are not wrapped, because readers
+    copy them."""
     return "\n\n".join(
         one if one.startswith("    ") else textwrap.fill(" ".join(one.split()), TEXT_WIDTH)
         for one in text.strip("\n").split("\n\n")
@@ -46,7 +47,7 @@ def paragraphs(text: str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a table that is more than a text."""
+    """A field of a table, if it has more than a text."""
 
     text: str
     notes: Sequence[str] = ()
@@ -54,7 +55,8 @@ class Field:
     style: str = ""
     """A style of rich, for a terminal."""
     kind: str = ""
-    """A verdict: a page shows the text in its colour, and adds its name if the text lacks it."""
+    """A verdict: a page shows the text in the verdict's colour, and adds the verdict's name if the
+    text lacks it."""
     link: str = ""
     """The anchor on the page to which the text is a link."""
     drawing: str = ""
@@ -70,7 +72,7 @@ class Table:
 
     def __init__(self, *heads: str | Field, rows: Iterable[Sequence[str | Field]] = ()) -> None:
         """A head that begins with "<" is for text and aligned left; the others are for numbers and
-        aligned right. A note of a head is its unit."""
+        aligned right. The note of a head is the unit of the column."""
         fields = [Field(head) if isinstance(head, str) else head for head in heads]
         self.left = [head.text.startswith("<") for head in fields]
         self.head = [replace(head, text=head.text.removeprefix("<")) for head in fields]
@@ -95,7 +97,7 @@ class Table:
         return table
 
     def markdown(self) -> str:
-        """Return it as a Markdown table."""
+        """Return this table in Markdown."""
         ruler = ["---" if left else "--:" for left in self.left]
         rows = (["<br>".join(map(escaped, lines_of(c))) for c in row] for row in self.rows)
         return "\n".join("| " + " | ".join(line) + " |" for line in (self._heads, ruler, *rows))
@@ -119,8 +121,8 @@ Step = TypeVar("Step")
 
 
 class ProgressTable(Generic[Step]):
-    """Shows progress: on a terminal a table with a progress bar, elsewhere a line for each step.
-    Use in a `with` block."""
+    """Show progress: on a terminal a table with a progress bar, elsewhere a line for each step. Use
+    this class in a `with` block."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class ProgressTable(Generic[Step]):
             console=out,
         )
         self._task = self._bar.add_task("", total=total, left="?")
-        # Twice a second: drawing costs CPU time on the side of the load.
+        # Only twice a second, because drawing costs CPU time that the load generator needs.
         self._live = Live(console=out, refresh_per_second=2, transient=True)
 
     def __enter__(self) -> "ProgressTable[Step]":

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Shows where the CPU time of a request goes.
+"""Show where the CPU time of a request goes.
 
 The compared servers were measured alternately. So each run is compared with the other server's run
 of the same number, and the figure is the median of these ratios: a temporary disturbance of the
-machine affects both. Runs that are missing or not valid give no figure.
+machine affects both. If a run is missing or not valid, there is no figure.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,8 @@ Points = Mapping[CellKey, Point]
 
 
 class ServerCost:
-    """The cost of a request of a server under some conditions; None: not measured."""
+    """The cost of a request to a server under some conditions. A figure is None if it was not
+    measured."""
 
     def __init__(self, key: CellKey, points: Points) -> None:
         self.subject, self.conditions = key.subject, key.conditions
@@ -50,10 +51,10 @@ class ServerCost:
         stacks = next((run.stacks for run in _probed(key, "sampled", points) if run.stacks), None)
         share = stacks.user_share if stacks else None
         self.user = None if self.cost is None or share is None else self.cost.median * share
-        """Microseconds of it in user space, from samples of perf."""
+        """The part of `cost` in user space, in microseconds, from a profiler's samples."""
 
     def get(self, key: str) -> float | None:
-        """Return another figure of the server; None if it has no cost."""
+        """Return another figure of the server; None if the server's cost is unknown."""
         return self._point.get(key) if self._point and self.cost else None
 
     def words(self) -> tuple[str, str, str]:
@@ -75,8 +76,8 @@ class Difference:
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: all runs agree on its sign, and the median
-        is at least LEAST."""
+        """Return whether the difference is significant: there are ENOUGH runs, all of them agree on
+        its sign, and the median of the ratios differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False
@@ -103,12 +104,13 @@ class Flame(NamedTuple):
 
 
 def percent(ratio: Spread) -> str:
-    """Return by how many per cent the first costs more or less than the second."""
+    """Return a ratio of two costs as their difference in per cent: "+5%"."""
     return f"{ratio.median - 1:+.0%}"
 
 
 def lines(results: Results) -> list[ServerCost]:
-    """Return a line for each server and conditions for which its baseline was measured, too."""
+    """Return the cost of each server under each condition under which its baseline was measured,
+    too."""
     points = data_points(results)
     keys = [key for key in points if key.conditions.rated and key.baseline in points]
     keys = [key for key in keys if not key.conditions.without and not key.conditions.change]
@@ -167,24 +169,26 @@ def _probed(key: CellKey, mode: Mode, points: Points) -> Iterator[Run]:
 UNTRUE = 1.02
 """Above this ratio of baseline to server the page shows a caution."""
 OFTEN = 0.05
-"""A system call has a row if a server makes it at least this often per request."""
+"""A system call has a row if a server makes at least this number of such calls per request."""
 OWN, LIBRARY, OTHER = "its own code", "C library", "other"
 _CALLS = ("__x64_sys_", "__arm64_sys_", "__do_sys_", "__sys_", "ksys_")
-"""Prefixes of functions that have the name of their system call."""
+"""The kernel's prefixes of function names; the rest of the name is the system call."""
 WHAT = OPTIMISATIONS | CHANGES
 """A line about each optimisation and each experiment."""
 SHOWN = 0.03
-"""A place has a row if it takes at least this share of a server's time."""
+"""A place (own code, a library or a system call) has a row if it takes at least this share of a
+server's time."""
 
 TEXTS = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("cost.toml"))
 )
 ABOUT = TEXTS["about"]
-"""What the tables of each section show."""
+"""The texts that explain the tables of each section."""
 
 
 def headline(results: Results) -> str:
-    """Return the cost of the cheapest server under the first conditions, and its baseline's."""
+    """Return a sentence: the costs of the cheapest server under the first conditions and of its
+    baseline."""
     found = [line for line in lines(results) if line.cost]
     first = [line for line in found if line.conditions == found[0].conditions]
     if not first:
@@ -247,7 +251,7 @@ def by_conditions(found: Sequence[Shown]) -> Iterator[tuple[str, list[Shown]]]:
 
 
 WITHOUT_OPS = "without ops/"
-"""The column of the servers without the second storey, if one was measured."""
+"""The column of costs without the second storey; shown if such a cost was measured."""
 COST_COLUMNS: dict[str, Callable[[ServerCost], str]] = {
     "µs": lambda line: _median(line.cost),
     WITHOUT_OPS: lambda line: _median(line.plain),
@@ -268,7 +272,8 @@ def cost_table(
     found: Sequence[ServerCost],
     name: Callable[[ServerCost], str | Field] = lambda line: line.subject,
 ) -> Table:
-    """Return the table of the servers under the same conditions. `name`: makes the first field."""
+    """Return the table of the servers under the same conditions. `name` returns the first field of
+    a row."""
     without = any(line.plain for line in found)
     shown = {head: cell for head, cell in COST_COLUMNS.items() if without or head != WITHOUT_OPS}
     rows = [(name(line), *(cell(line) for cell in shown.values())) for line in found]
@@ -306,7 +311,7 @@ def _by_name(
 
 
 def difference_table(found: Sequence[Difference]) -> Table:
-    """Return a row for each optimisation or experiment under each of its conditions."""
+    """Return a table: a row for each optimisation or experiment under each of its conditions."""
     heads = ("<change", "<where", "as it is", "changed", "changed it costs", "all runs")
     return Table(*heads, rows=map(_sides, _in_order(found)))
 
@@ -317,7 +322,7 @@ def explained(found: Sequence[Difference]) -> list[tuple[str, str]]:
 
 
 def _in_order(found: Sequence[Difference]) -> list[Difference]:
-    """Sort by the order of the descriptions; unknown names are last."""
+    """Return the differences in the order of their descriptions; unknown names come last."""
     places = {name: place for place, name in enumerate(WHAT)}
     return sorted(found, key=lambda d: (places.get(d.name, len(WHAT)), d.name))
 
@@ -330,7 +335,8 @@ def _sides(found: Difference) -> tuple[str, ...]:
 
 
 def brought(found: Sequence[Difference]) -> str:
-    """Return the optimisations with the largest gain, with a loss, and without significance."""
+    """Return sentences about the optimisation that saves most, those that cost time, and those
+    without a significant difference."""
     seen = [(d, d.ratio) for d in found if d.ratio and d.ratio.runs >= ENOUGH]
     clear = [(ratio.median, ratio, d) for d, ratio in seen if d.apart and ratio.median > 1]
     dear = [d for d, ratio in seen if d.apart and ratio.median < 1]
@@ -364,8 +370,8 @@ def _how(stacks: StackFigures) -> str:
 
 
 def places(stacks: StackFigures) -> dict[str, float]:
-    """Return the shares of the server's own code, the C library, and of the kernel by system call
-    or other reason of entry."""
+    """Return the shares of the server's own code, of the C library, and of each system call (or
+    other reason to enter the kernel)."""
     found: dict[str, int] = {}
 
     def add(frame: Frame, where: str) -> None:
@@ -392,7 +398,7 @@ def _place_of(function: str) -> str:
 
 
 def place_table(found: Sequence[Flame]) -> Table:
-    """Return a row for each place with a large share, a column for each server."""
+    """Return a table: a row for each place with a large share, a column for each server."""
     shares = [(flame.subject, places(flame.stacks)) for flame in found]
     return _by_name("<for", shares, SHOWN, OTHER, _share)
 

@@ -3,9 +3,9 @@
 
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
-rate is unknown. Then all are ranked by what a full core could serve: 1 / CPU time per request. This
-is a computed value; it includes neither waiting nor other work of the core. It also replaces the
-measured rates if other programs used the server's CPU, because the server had only a part of it.
+rate is unknown. Then all servers are ranked by what a full core could serve: 1 / CPU time per
+request. This is a computed value; it includes neither waiting nor other work of the core. This
+value also replaces the measured rates if other programs used a part of the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -41,8 +41,8 @@ class Ranked:
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks from which it does not differ significantly. The relation is not
-    transitive, so they need not share a rank."""
+    """Servers of better ranks from which this server does not differ significantly. This relation
+    is not transitive, so such servers can have different ranks."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Order:
     why: str
     """The reason for this kind of ranking, in a sentence."""
     without: list[str]
-    """Servers that have no figure there."""
+    """Servers without a figure under these conditions."""
 
     @property
     def title(self) -> str:
@@ -74,8 +74,9 @@ def orders(results: Results) -> list[Order]:
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate. It uses
-    the level with most valid servers; of several the one with most runs, then the highest."""
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It is
+    made at the level with most valid servers; if there are several such levels, at the level with
+    most runs, then at the highest."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]
@@ -104,22 +105,23 @@ def order(results: Results, conditions: Conditions) -> Order | None:
 
 
 def _at_limit(runs: Sequence[Run]) -> list[Run]:
-    """Return the undisturbed runs in which the server was the limit; with a slower Redis, also
-    those without a limit."""
+    """Return the runs in which the server was the limit and was not disturbed; with a delay of
+    Redis, also the runs without a bottleneck."""
     limits = ("server", "none") if runs[0].conditions.redis_delay_ms else ("server",)
     return [run for run in runs if _limit_of(run) in limits]
 
 
 def _limit_of(run: Run) -> str:
-    """Return the bottleneck of a run: "others" if the server's CPU was busy, but also with other
-    programs. If Redis is slower, waits count, not the CPU."""
+    """Return the bottleneck of a run: "others" if other programs also used the busy CPU of the
+    server. With a delay of Redis, other programs are ignored, because the server mostly waits."""
     found = "load" if run.lower_bound else run.bottleneck or "unknown"
     shared = not run.conditions.redis_delay_ms and run.disturbed
     return "others" if found == "server" and shared else found
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return the limit of most runs: "server" if more than half, otherwise the most frequent."""
+    """Return the limit of most runs: "server" if it was the limit of more than half, otherwise the
+    most frequent other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))

@@ -18,12 +18,14 @@ HEAD_LINES = 5
 """Lines of the title, the head and the rules."""
 NOTES_LIVE = 3
 SERVERS_ACROSS = 8
-"""The largest number of columns of a table at the end; more do not fit into a terminal."""
+"""The largest number of servers in a table at the end of a sweep; more do not fit into a
+terminal."""
 STYLE = {"failed": "red", "skipped": "yellow"}
 
 
 Notes: TypeAlias = dict[str, list[Point]]
-"""The data points without a result by their reasons. A reason's number is its place, from 1."""
+"""The data points without a result, by the text of the reason. Reasons are numbered from 1 in this
+order."""
 
 
 def _lines(notes: Notes) -> list[Text]:
@@ -50,8 +52,8 @@ def result_table(
     missing results below them.
 
     `current`: the run in progress. If `lines` is given, only the current conditions, the levels
-    around the current one and the last NOTES_LIVE notes are shown. At the end empty rows are left
-    out, and many servers are split into several tables.
+    around the current one and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
+    are left out, and many servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]
     if current and current.conditions not in at_hand:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Checks the expectations of a study: limits for figures, or for their ratios to those of other
-servers.
+"""Check the expectations of a study: limits for figures, or for ratios of two servers' figures.
 
 An expectation is checked if its data were measured. The ratio of the baseline is shown, too. If
 even the baseline misses a limit, the limit is out of reach on this machine.
@@ -24,7 +23,7 @@ STANDARD = Path(__file__).parents[1] / "studies" / "measure.toml"
 MANY = 10_000
 """Data points with at least this many connections are in the table "Many connections at once"."""
 USUAL = {"idle": 0, "without": "", "change": ""}
-"""An expectation applies only under these conditions, if it does not name others."""
+"""An expectation applies only under these conditions, unless it names other values."""
 Points = Mapping[CellKey, Point]
 
 
@@ -41,7 +40,7 @@ class Comparison:
 
     @property
     def value(self) -> float | None:
-        """Return the figure, or the ratio of both; None if one is missing."""
+        """Return the figure, or the ratio of the two figures; None if a figure is missing."""
         if self.against:
             return ratio(self.what, self.against, self.expect.figure)
         found = self.what.of_all(self.expect.figure)
@@ -49,7 +48,8 @@ class Comparison:
 
     @property
     def judged(self) -> bool:
-        """Return whether the comparison counts: it has a limit, or it has no figure."""
+        """Return whether the comparison counts as met or missed: it has a limit, or a figure is
+        missing."""
         return self.expect.limit is not None or self.value is None
 
     @property
@@ -71,14 +71,15 @@ def _within(value: float, expect: Expect) -> bool:
 
 
 def expected_of(results: Results) -> list[Expect]:
-    """Return the expectations in a record; if it has none, those of measure.toml."""
+    """Return the expectations in a record; if the record has none, the expectations of
+    measure.toml."""
     said = toml_of(STANDARD)["expect"]
     standard = [Expect.model_validate(one) for one in said] if isinstance(said, list) else []
     return results.expect or standard
 
 
 def comparisons(results: Results, expected: Sequence[Expect]) -> list[Comparison]:
-    """Return everything that the results allow to check."""
+    """Return all comparisons for which the results have data."""
     points = data_points(results)
     found = []
     for expect in expected:
@@ -106,7 +107,7 @@ def _applies(expect: Expect, key: CellKey, expected: Sequence[Expect]) -> bool:
         for one in expected
         if one.server != expect.server
     ):
-        return False  # an entry for this server replaces one for all
+        return False  # an entry for this server replaces an entry for all servers
     return (
         asked.workload in (expect.workloads or (asked.workload,))
         and expect.level in (None, key.concurrency)
@@ -208,7 +209,7 @@ def _figure_row(point: Point, key: str, level: bool) -> Iterator[str]:
 
 
 def _figure_table(points: Iterable[tuple[Point, str]], keys: Sequence[str]) -> Table:
-    """Return a table of medians. `points`: each with the text of its last column."""
+    """Return a table of medians. `points`: data points, each with the text of its last column."""
     heads = (", ".join(filter(None, (BY_KEY[key].label, BY_KEY[key].unit))) for key in keys)
     table = Table("<conditions", "<server", "connections", *heads, "<")
     for point, text in points:

@@ -46,7 +46,7 @@ class Conditions(NamedTuple):
     quota: float = 0.0
     """CPU quota of each server process and its children: 0.2 is a fifth of a core. 0: no quota."""
     cores: Cores = "one"
-    """The cores of its host on which a server may run."""
+    """The cores on which the server may run: one, or all of its host."""
     generator: Generator = "ab"
     """The load generator of the closed loop."""
     without: str = ""
@@ -127,7 +127,7 @@ SWITCHES = TypeAdapter(dict[str, dict[str, str]]).validate_python(
     toml_of(Path(__file__).with_name("switches.toml"))
 )
 OPTIMISATIONS, CHANGES = SWITCHES["optimisations"], SWITCHES["changes"]
-"""The optimisations that can be switched off, and the experiments, with their effects by name."""
+"""The effects of the optimisations that can be switched off, and of the experiments, by name."""
 
 
 class Aspect(BaseModel):
@@ -150,7 +150,7 @@ class Aspect(BaseModel):
     """The text in a file's name; {}: the word."""
     metavar: str = "N"
     typed: str = ""
-    """The name of the option, if it is not that of the field."""
+    """The name of the option, if it differs from the name of the field."""
 
     @property
     def option(self) -> str:
@@ -159,7 +159,7 @@ class Aspect(BaseModel):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the words of an option that is not read by a function. The mode "open" is left
+        """Return the valid words of an option without a function in `read`. The mode "open" is left
         out, because --rate sets it."""
         if switches := {"without": OPTIMISATIONS, "change": CHANGES}.get(self.name):
             return tuple(switches)

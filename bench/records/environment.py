@@ -12,7 +12,8 @@ from bench.records.words import plural
 
 
 class Machine(BaseModel):
-    """The machine that the sweep ran on. None: not in older files, or unknown to the kernel."""
+    """The machine that the sweep ran on. A value is None if an older file lacks it, or if the
+    kernel does not know it."""
 
     system: str | None = None
     kernel: str | None = None
@@ -38,7 +39,7 @@ class Checkout(BaseModel):
 
     commit: str
     changed_files: int = 0
-    """The number of files that differ from it."""
+    """The number of files that differ from this commit."""
 
 
 class SubjectVersions(BaseModel):
@@ -74,9 +75,9 @@ class HostInfo(BaseModel):
     kernel: str = ""
     cpu_model: str = ""
     cpus: int = 1
-    """The number of CPUs that it may use."""
+    """The number of CPUs that the host may use."""
     cpu_limit: float | None = None
-    """Its CPU quota: 1.0 is one CPU. None: no quota."""
+    """The host's CPU quota: 1.0 is one CPU. None: no quota."""
     limited_by: str = ""
     """The mechanism of the quota: "cgroup v1", "cgroup v2"."""
     memory_mb: int = 0
@@ -149,7 +150,7 @@ class Finding(BaseModel):
     consequence: str
     """The effect of the limit, in half a sentence."""
     fix: str
-    """The command that fixes it, or another fix."""
+    """The command that raises the limit, or other advice."""
 
     def describe(self) -> str:
         """Return the finding in one sentence, without its fix."""
@@ -157,9 +158,9 @@ class Finding(BaseModel):
 
 
 class Head(BaseModel):
-    """The head of the record of a sweep or a robustness test: its schema; when, by which command,
-    where and with which versions it was made. (Subclasses also name BaseModel as a base class,
-    because ruff checks each file alone.)"""
+    """The head of the record of a sweep or a robustness test: schema, start, command, machine,
+    versions and CPU placement. (Subclasses also name BaseModel as a base class, because ruff checks
+    each file alone.)"""
 
     schema_name: str
     schema_version: int
@@ -186,7 +187,7 @@ class DoctorLine(BaseModel):
     """The value that the chosen runs need."""
     state: State = "well"
     fix: str = ""
-    """The command that fixes it; empty if all is well or there is no fix."""
+    """The command that fixes the problem; empty if all is well or there is no fix."""
 
     def in_words(self) -> tuple[str, str, str, str]:
         """Return state, topic, found value and needed value."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Models of the figures that are measured in a run.
 
-A run may lack each of them (None): it was not measured, or that machine could not provide it.
-Milliseconds and seconds are floats, megabytes are 10^6 bytes.
+A figure is None if it was not measured, or if the machine could not provide it. Milliseconds and
+seconds are floats, megabytes are 10^6 bytes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,17 @@ Generator = Literal["ab", "wrk", "wrk-pipelined"]
 """The load generator of the closed loop: ab with HTTP/1.0, or wrk with HTTP/1.1, which may send
 several requests at once."""
 Cores = Literal["one", "all"]
-"""The cores of a server: one of its own, or all of its host, shared with other processes."""
+"""The cores of a server: a core of its own, or all cores of the host, shared with other
+processes."""
 Balancer = Literal["none", "close", "keep"]
 Role = Literal["load", "nginx", "server", "redis"]
 Kind = Literal["server", "baseline", "reference"]
 Mode = Literal["closed", "open", "parked", "pending", "traced", "sampled", "counted"]
 """The method that measures a server. closed: a connection sends its next request after the previous
 answer; open: requests are sent at a constant rate; parked: each connection gets one answer and is
-kept; pending: each connection sends one request, and Redis is paused, so that none is answered.
-Under the load of the closed loop: traced: system calls are counted; sampled: a profiler takes
-thousands of samples a second; counted: instructions are counted.
+kept; pending: each connection sends one request, and Redis is paused, so that none is answered. The
+other modes use the load of the closed loop. traced: system calls are counted; sampled: a profiler
+takes thousands of samples a second; counted: instructions are counted.
 """
 PROBES: tuple[Mode, ...] = ("parked", "pending", "traced", "sampled", "counted")
 """The modes without a rate, but with other figures."""
@@ -76,8 +77,9 @@ class TcpProblems(BaseModel):
 
 
 class ProcessFigures(TcpProblems):
-    """The figures of the server under load: all its processes and threads, ended ones included;
-    for several instances the sum. The TCP problems are those of its hosts."""
+    """The figures of the server under load: all its processes and threads, ended ones included.
+    With several instances, figures are their sums. The TCP problems are those of the server's
+    hosts."""
 
     cpu_user_s: float
     cpu_system_s: float
@@ -87,18 +89,18 @@ class ProcessFigures(TcpProblems):
     cpu_share: float | None = None
     """CPU time divided by the time of the load: 1.0 is one core, busy all the time."""
     quota_used: float | None = None
-    """CPU time divided by what the quota allowed during the load: 1.0 is the whole quota. The
-    maximum of several instances. None: no quota."""
+    """CPU time divided by what the quota allowed during the load: 1.0 is the whole quota. With
+    several instances, their maximum. None: no quota."""
     throttled_share: float | None = None
     """The share of the quota's periods in which the server used up the quota and was stopped."""
     foreign_share: float | None = None
     """The share of the server's CPU that other processes used. Above QUIET, rates are too low."""
     voluntary_switches_per_request: float | None = None
-    """Context switches because it had to wait."""
+    """Context switches because the server had to wait."""
     involuntary_switches_per_request: float | None = None
-    """Context switches because the kernel took the CPU away from it."""
+    """Context switches because the kernel took the CPU away from the server."""
     page_faults_per_request: float | None = None
-    """Page faults, copies of pages included; those after a fork count for the child."""
+    """Page faults, copies of pages included; faults after a fork count for the child."""
     pss_peak_mb: float | None = None
     """Proportional set size: a page that n processes share counts 1/n in each of them. So, unlike
     resident sizes, the sizes of all processes can be added."""
@@ -161,8 +163,8 @@ class OpenLoopFigures(BaseModel):
     status_codes: dict[str, int] = {}
     errors: dict[str, int] = {}
     uncorrected: Latency | None = None
-    """Times from when a request was sent. `Run.latency` has times from when it was due: they
-    include the wait in the tool while the server stalled."""
+    """Times since a request was sent. The times in `Run.latency` start when the request was due, so
+    they include the wait in the tool while the server stalled."""
 
 
 class HostFigures(TcpProblems):
@@ -171,9 +173,10 @@ class HostFigures(TcpProblems):
     role: Role
     name: str
     cpu_share: float
-    """CPU time divided by the time that it may use: 1.0 is its limit."""
+    """CPU time divided by the CPU time that the host may use: 1.0 is its limit."""
     throttled_share: float | None = None
-    """The share of its quota's periods in which it was stopped; None: no quota, or unknown."""
+    """The share of the quota's periods in which the host was stopped; None: no quota, or
+    unknown."""
 
 
 class AbFigures(BaseModel):
@@ -228,7 +231,7 @@ class WrkFigures(BaseModel):
 
 
 class ServerStatistics(BaseModel):
-    """The server's own counts, printed when it ends. None: not printed."""
+    """The server's own counts, which it prints at its end. None: not printed."""
 
     requests: int | None = None
     responses: dict[str, int] = {}
@@ -291,7 +294,7 @@ class CallFigures(BaseModel):
     per_request: dict[str, float]
     """System calls per request by name, the most frequent first."""
     writes: float
-    """Writes to clients per request; it should be 1."""
+    """Writes to clients per request; the number should be 1."""
 
     @property
     def total(self) -> float:
@@ -325,8 +328,8 @@ class StackFigures(BaseModel):
     """The function stacks of a server under load."""
 
     how: Literal["perf", "pprof", "callgrind"]
-    """perf: samples of its CPU time, in the kernel too if that was allowed; pprof: samples by Go's
-    runtime; callgrind: instructions, of user space alone."""
+    """perf: samples of the server's CPU time, in the kernel too if that was allowed; pprof: samples
+    by Go's runtime; callgrind: instructions, of user space alone."""
     kernel: bool
     """Whether functions of the kernel are included."""
     user_share: float | None = None

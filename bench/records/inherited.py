@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Cleans the environment that all programs of the project inherit."""
+"""Clean the environment that all programs of the project inherit."""
 
 import fnmatch
 import os
@@ -7,12 +7,12 @@ import pwd
 from pathlib import Path
 
 FOREIGN = Path(__file__).resolve().parents[2] / "scripts" / "foreign-variables"
-"""Names and patterns of variables, one a line; the Makefile and the scripts read it too."""
+"""Names and patterns of variables, one a line; the Makefile and the scripts read this file, too."""
 
 
 def forget_foreign_variables() -> None:
     """Remove the variables of `scripts/foreign-variables` from this process' environment, and set
-    HOME where it is missing."""
+    HOME if it is missing."""
     lines = FOREIGN.read_text(encoding="utf-8").splitlines()
     for pattern in (line for line in lines if line[:1].isupper()):
         for name in fnmatch.filter(list(os.environ), pattern):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""The figures of a run: name, unit, and how each is read from a run, the rows of metrics.csv.
+"""The figures of a run. Each row of metrics.csv has the name and the unit of a figure, and how it
+is read from a run.
 
-`read` is the path of an attribute of the run, or the ratio of two paths. Of several paths the first
-is used whose first name is a part of this run. A file of version 1 has no process figures and no
-latency, so the server's final statistics and ab's summary are used. A figure that was not measured
-is None.
+`read` is the path of an attribute of the run, or the ratio of two paths. If a row has several
+paths, the first path is used whose first attribute is present in the run. A file of version 1 has
+no process figures and no latency, so the server's final statistics and ab's summary are used. A
+figure that was not measured is None.
 """
 
 import csv
@@ -26,7 +27,7 @@ class Metric(NamedTuple):
     better: str
     """Whether "more" or "less" is better."""
     exported: str
-    """Whether the exports have it: "yes" or "no"."""
+    """Whether the exports have this figure: "yes" or "no"."""
     about: str
     """The description for the schema of the exports."""
 

@@ -15,7 +15,7 @@ Varied = Mapping[str, tuple[Value, ...]]
 
 @dataclass(frozen=True)
 class Plan:
-    """A part of a sweep: what is measured, and how. None: the default of the ladder."""
+    """A part of a sweep: what is measured, and how. None: the default of `bench.studies.runs`."""
 
     full: bool = False
     levels: tuple[int, ...] | None = None

@@ -35,7 +35,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread":
-        """Return the spread of the figures of all runs, of at least one run."""
+        """Return the spread of the values of all runs; there must be at least one."""
         return cls(statistics.median(values), min(values), max(values), len(values))
 
     @property
@@ -114,7 +114,7 @@ class Point:
 
     @property
     def held(self) -> bool:
-        """Return whether it is valid and has a rate."""
+        """Return whether the data point is valid and has a rate."""
         return self.spread("rate") is not None
 
     @property
@@ -125,7 +125,7 @@ class Point:
     @property
     def disturbed(self) -> bool:
         """Return whether other programs used much of the server's CPU, in the median of the runs.
-        False for a server that got all of its quota."""
+        False if the server used up its CPU quota."""
         found = (BY_KEY["foreign_share"].read(run) for run in self.runs)
         known = [share for share in found if share is not None]
         sliced = self.conditions.quota and self.bottleneck == "server"
@@ -166,8 +166,8 @@ class Point:
 
     @property
     def bottleneck(self) -> str | None:
-        """Return the host or program that was at its limit; None if the point is not valid, or it
-        is unknown."""
+        """Return the host or program that was at its limit; None if the point is not valid, or the
+        bottleneck is unknown."""
         return self._decisive.bottleneck if self._decisive else None
 
     @property
@@ -198,8 +198,8 @@ def data_points(results: Results) -> dict[CellKey, Point]:
 
 
 def best_level(points: Iterable[Point]) -> int:
-    """Return the level at which servers are compared: the level with most valid points; of several
-    levels that with most runs; of these the highest. 0 without points."""
+    """Return the level at which servers are compared: the level with most valid points; if there
+    are several, the level with most runs, then the highest. 0 without points."""
     levels: dict[int, list[int]] = {}
     for point in points:
         levels.setdefault(point.level, []).extend([len(point.runs)] if point.held else [])
@@ -208,7 +208,7 @@ def best_level(points: Iterable[Point]) -> int:
 
 def ratios(above: Point | None, below: Point | None, key: str) -> dict[int, float]:
     """Return the ratios of two data points by the number of the run; empty unless all runs of both
-    have the figure. A disturbance of the machine affects both runs of a number equally."""
+    have the figure. A disturbance of the machine affects two runs with the same number equally."""
     over, under = (point.by_run(key) if point else {} for point in (above, below))
     return {number: over[number] / under[number] for number in over if under.get(number)}
 

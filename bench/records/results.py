@@ -39,7 +39,7 @@ class Published(BaseModel):
     concurrency: int
     """The published level."""
     at: int
-    """The level of today that it is compared with."""
+    """Today's level that this row is compared with."""
     requests_per_second: float | None = None
     """None: not completed, or not printed."""
     note: str = ""
@@ -54,7 +54,7 @@ class Measured(BaseModel):
 
 
 class StudyWords(BaseModel):
-    """The texts of a study, in its declaration (see bench/studies/now.toml) and results."""
+    """The texts of a study, in the study's file (see bench/studies/now.toml) and in results."""
 
     title: str
     question: str
@@ -105,13 +105,13 @@ class Expect(BaseModel):
     figure: str = "cpu_load"
     """A key of bench.records.metrics."""
     server: str = ""
-    """Empty: each server, unless an entry with its name replaces this one."""
+    """Empty: each server that has no entry with its own name."""
     versus: tuple[str, ...] = ()
     """The servers of the other side, or OTHER_SIDES; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()
-    """Empty: each."""
+    """Empty: each workload."""
     level: int | None = None
-    """The number of connections; None: each."""
+    """The number of connections; None: each number."""
     than: dict[str, bool | int | float | str] = {}
     """Conditions, `workload` and `level` of the other side, if they differ."""
     limit: float | None = None
@@ -120,7 +120,7 @@ class Expect(BaseModel):
 
     @property
     def conditions(self) -> dict[str, object]:
-        """Return the conditions to which it applies."""
+        """Return the conditions to which the expectation applies."""
         return self.model_extra or {}
 
 
@@ -131,7 +131,7 @@ class Peer(BaseModel):
     language: str
     origin: str
     how: str
-    """The call with which it waits for events."""
+    """The system call with which the server waits for events."""
     resembles: list[str]
     """The servers of this project that have a similar architecture."""
     settings: list[str]
@@ -151,7 +151,7 @@ class KeptOptions(BaseModel):
     model_config = ConfigDict(frozen=True, revalidate_instances="subclass-instances")
 
     parts: tuple[Plan, ...] = ()
-    """Empty: from an older version, which stored them in another form."""
+    """Empty in the record of an older version, which stored the parts in another form."""
     redis: str | None = None
     hosts: Path | None = None
     """The file that names the hosts; None: everything on this machine."""
@@ -175,11 +175,11 @@ class Settings(BaseModel):
     runs: int = 1
     timeout_s: float | None = None
     redis: str | None = None
-    """Its URL without a password, or "private"."""
+    """The URL of Redis without a password, or "private"."""
     redis_settings: dict[str, str | int | None] = {}
     options: KeptOptions | None = None
     resumed: list[str] = []
-    """The times at which it was resumed."""
+    """The times at which the sweep was resumed."""
 
 
 class Results(Head, BaseModel):
@@ -238,8 +238,9 @@ OUTLIER_RUNS = 3
 
 
 def flag_outliers(runs: Sequence[Run]) -> None:
-    """Mark outliers among the runs of one configuration: their rate differs from the median by more
-    than a tenth and by more than four times the median deviation. Needs at least three runs."""
+    """Mark outliers among the runs of one configuration. The rate of an outlier differs from the
+    median by more than a tenth, and by more than four times the median deviation. If there are
+    fewer than three rates, no run is marked."""
     rates = [run.requests_per_second for run in runs]
     known = [rate for rate in rates if rate is not None]
     if len(known) < OUTLIER_RUNS:

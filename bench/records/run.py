@@ -62,7 +62,7 @@ class Reason(BaseModel):
 
 
 class Run(BaseModel):
-    """One run of a configuration. If it is not valid it has no rate."""
+    """One run of a configuration. A run that is not valid has no rate."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -91,8 +91,8 @@ class Run(BaseModel):
     """Additional seconds of waiting for room in TIME_WAIT, see `bench.host.kernel`."""
     probe_status: int | None = None
     idle_reopened: int | None = None
-    """The number of times that the server closed an idle connection during the load; it was opened
-    again."""
+    """The number of times that the server closed an idle connection during the load. The connection
+    was then opened again."""
     ab_command: list[str] = []
     """The load generator's command line, also for other generators than ab."""
     ab: AbFigures | None = None
@@ -114,7 +114,8 @@ class Run(BaseModel):
     bottleneck: Bottleneck | None = None
     """The process that was at its limit; "none" if no process was."""
     bottleneck_host: str | None = None
-    """The host's name; None if everything ran on one machine, or no process was at its limit."""
+    """The name of the host at its limit; None if everything ran on one machine, or no process was
+    at its limit."""
     lower_bound: bool = False
     """The load generator was at its limit, the server was not: the server may be faster."""
     littles_law: LittlesLaw | None = None
@@ -150,8 +151,8 @@ class Run(BaseModel):
 
     @property
     def disturbed_by(self) -> float | None:
-        """Return the share of the server's CPU that other processes used. None: it is unknown, or
-        the server got all of its quota and so was not disturbed."""
+        """Return the share of the server's CPU that other processes used. None: the share is
+        unknown, or the server used up its quota and so was not disturbed."""
         if self.process is None or (self.conditions.quota and self.bottleneck == "server"):
             return None
         return self.process.foreign_share

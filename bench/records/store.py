@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads and writes the files of a sweep, results.json and results.csv, and reads JSON files from
+"""Read and write the files of a sweep, results.json and results.csv, and read JSON files from
 untrusted sources."""
 
 import contextlib
@@ -31,7 +31,7 @@ NOT_FOR_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff
 
 
 LARGEST = 1e30
-"""Numbers must be smaller, so that their sums and ratios are finite."""
+"""All numbers must be smaller than this number, so that their sums and ratios are finite."""
 OLD_NAMES = {
     re.compile(r'"floor(s?|-\w+)"'): r'"baseline\1"',
     re.compile(r'"stranger(s?)"'): r'"reference\1"',
@@ -59,8 +59,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def record(model: type[Model], path: Path, what: str, newest: int, **head: str) -> Model:
-    """Return a record of this program from a file. `what`: its name in errors; `head`: fields that
-    it must have. Raises UserError if it is another file or newer than version `newest`."""
+    """Return a record of this program from a file. `what` names the record in errors; `head` has
+    fields that the record must have. Raises UserError if the file is not such a record, or is newer
+    than version `newest`."""
     content = read(path)
     if not isinstance(content, dict) or any(content.get(key) != head[key] for key in head):
         raise UserError(f"{path} is not a {what}")
@@ -97,7 +98,7 @@ def _printable(value: Json) -> Json:
 
 
 CALLED = {"rate": "rate_asked"}
-"""Conditions whose name is also that of a figure, with the names of their columns."""
+"""The columns of conditions whose names are also names of figures."""
 NAMED = (
     *("subject", "kind", "architecture"),
     *(CALLED.get(name, name) for name in Conditions._fields),
@@ -185,13 +186,13 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def file_of(path: Path, name: str = "results.json") -> Path:
-    """Return the file `name` in a folder; for a file the file itself."""
+    """Return the file `name` of the folder `path`; if `path` is a file, return `path`."""
     return path / name if path.is_dir() else path
 
 
 def load(path: Path) -> Results:
-    """Read a results.json, or the one in a folder. Raises UserError if it is not one or has a newer
-    version."""
+    """Read a results.json, or the results.json of a folder. Raises UserError if the file is not a
+    result of a sweep, or has a newer version."""
     words = "result of a sweep"
     return record(Results, file_of(path), words, SCHEMA_VERSION, schema=SCHEMA)
 
@@ -217,8 +218,8 @@ SLIM_HEAD = {
 
 
 def slim(results: Results) -> str:
-    """Return results as JSON to be stored with a document that was made of them: a run a line,
-    without the fields that the document does not show."""
+    """Return results as JSON, with one line for each run. The JSON is stored with a document, so it
+    lacks the fields that the document does not show."""
     head = results.model_dump(mode="json", include=SLIM_HEAD, exclude_none=True)
     runs = [
         _plain(run).model_dump(mode="json", exclude=SLIM_WITHOUT, exclude_defaults=True)
@@ -230,7 +231,7 @@ def slim(results: Results) -> str:
 
 
 def _plain(run: Run) -> Run:
-    """Return a run without the stacks inside of the kernel."""
+    """Return a run whose stacks end at the first function of the kernel."""
     if run.stacks is None:
         return run
     frames = [_down_to_kernel(frame) for frame in run.stacks.frames]

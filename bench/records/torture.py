@@ -34,7 +34,8 @@ STARVED_SHARE = 0.2
 """A test is disturbed if server or visitors wait for a CPU for more than this share of the time
 until the attack ends."""
 BACK_SECONDS = 15.0
-"""The time limit of a server's recovery: longer than the 10 s for which a client can block it."""
+"""The time limit of a server's recovery: longer than the 10 s for which a client can block the
+server."""
 
 SLICE = 0.1
 """The length of the intervals of `TortureCell.course`, in seconds."""
@@ -53,7 +54,8 @@ class AttackFacts(BaseModel):
     excused: Sequence[str] = []
     """Outcomes that are correct in this attack, e.g. a 503 without Redis."""
     crowd_counts: bool = False
-    """Whether the crowd is well-behaved, too, so that its missing responses count as lost."""
+    """Whether the crowd's clients are well-behaved, too; then their missing responses count as
+    lost."""
     crowd_promised: bool = False
     """Whether each client of the crowd must get a response."""
 
@@ -84,7 +86,7 @@ class Ending(BaseModel):
     """The end of a server: its exit status or signal."""
 
     obeyed: bool
-    """False if it did not end by itself after SIGTERM and had to be killed."""
+    """False if the server did not end after SIGTERM and had to be killed."""
     well: bool
     """Whether the exit status was 0."""
     words: str
@@ -118,14 +120,14 @@ class TortureCell(BaseModel):
     reason: str | None = None
     """The reason why there are no figures."""
     reached: bool = True
-    """False: the time limit of the whole test passed before."""
+    """False: the time limit for all tests passed before this test."""
     before: Phase | None = None
     during: Phase | None = None
     settling: Phase | None = None
     """The phase from the end of the attack until the server has recovered."""
     after: Phase | None = None
     back_after_s: float | None = None
-    """The time to recover; None: it did not recover in time."""
+    """The seconds until the server recovered; None: it did not recover in time."""
     course: list[int] = []
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
@@ -134,8 +136,8 @@ class TortureCell(BaseModel):
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0
-    """The time for which the server before the attack, or the visitors until its end, were runnable
-    and did not run."""
+    """The seconds for which the server (before the attack) and the visitors (until the attack ends)
+    were runnable and did not run."""
     crowd: CrowdTally | None = None
     killed: int = 0
     """The number of killed children."""
@@ -206,7 +208,7 @@ def disturbed(cell: TortureCell) -> bool:
 
 
 def share(cell: TortureCell) -> float | None:
-    """Return the rate during the attack divided by that before it; None without figures."""
+    """Return the rate during the attack divided by the rate before it; None without figures."""
     if cell.before is None or cell.during is None or not cell.before.rate:
         return None
     return cell.during.rate / cell.before.rate
@@ -298,7 +300,8 @@ def _not_put_away(cell: TortureCell) -> list[str]:
 
 
 def is_record(path: Path) -> bool:
-    """Return whether a folder or file is a record of a robustness test, by its name."""
+    """Return whether `path` is a record of a robustness test, or a folder with such a record. Only
+    the file's name is checked."""
     file = store.file_of(path, FILE)
     return file.name == FILE and file.is_file()
 
@@ -309,8 +312,8 @@ def save(record: Record, folder: Path) -> None:
 
 
 def load(path: Path) -> Record:
-    """Read a torture.json, or the one in a folder. Raises UserError if it is not one or has a newer
-    version."""
+    """Read a torture.json, or the torture.json of a folder. Raises UserError if the file is no
+    record of a robustness test, or has a newer version."""
     words = "record of a robustness test"
     file = store.file_of(path, FILE)
     return store.record(Record, file, words, SCHEMA_VERSION, schema_name=SCHEMA)

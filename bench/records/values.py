@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Parses words of the command line, and reads TOML files. A function raises UserError if a word is
+"""Parse words of the command line, and read TOML files. A function raises UserError if a word is
 invalid."""
 
 import argparse
@@ -27,7 +27,7 @@ LEAST_QUOTA = 10
 
 
 def toml_of(file: Path) -> dict[str, object]:
-    """Return the content of a TOML file; empty if it does not exist."""
+    """Return the content of a TOML file; empty if the file does not exist."""
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
@@ -35,8 +35,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def tables_of(model: type[Model], file: Path) -> dict[str, Model]:
-    """Return the tables of a TOML file of the project by name, each as a model that has the name,
-    too."""
+    """Return the tables of a TOML file of the project by name, each as a model. The field `name` of
+    the model is the name of the table."""
     tables = TypeAdapter(dict[str, dict[str, object]]).validate_python(toml_of(file))
     return {name: model.model_validate({"name": name, **said}) for name, said in tables.items()}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Formats figures and lists for readers."""
+"""Format figures and lists for readers."""
 
 from collections.abc import Sequence
 

@@ -10,17 +10,17 @@ from bench.records.values import each_of, tables_of
 
 
 class Workload(BaseModel):
-    """One kind of request, and the effect that each of them must have."""
+    """One kind of request, and the effect that each such request must have."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     title: str
     called: str = ""
-    """Its name in titles, if it differs from `name`."""
+    """The workload's name in titles, if it differs from `name`."""
     path: str
     status: int | None = None
-    """The expected status. None: that of the first response, which must be no error."""
+    """The expected status. None: the status of the first response, which must not be an error."""
     form: str | None = None
     """The body of a POST; None: a GET."""
     waits: int = 0
@@ -30,7 +30,7 @@ class Workload(BaseModel):
     remarks: int = 0
     """The number of remarks that each request adds to the guestbook in Redis."""
     share: float = 1.0
-    """The share of the usual number of requests, less for expensive requests."""
+    """The share of the usual number of requests that is sent; below 1 for expensive requests."""
     leads: str | None = None
     """The target of a redirect: a path; the response may have the whole URL."""
     file: str | None = None
@@ -38,11 +38,11 @@ class Workload(BaseModel):
     contains: str = ""
     """A text that the body contains."""
     may_grow: bool = False
-    """Whether its page may become longer between requests, because it shows a count."""
+    """Whether the page may become longer between requests, because it shows a count."""
 
     @property
     def private_only(self) -> bool:
-        """Return whether it writes data, or needs data, that must not be written to a user's
+        """Return whether the workload writes or needs data that must not be written to a user's
         Redis."""
         return self.remarks > 0 or self.name == "link"
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The report: one HTML page that is made from stored results, with pictures and exports.
 
-`zerohttpd report RESULTS_DIR [--output FILE]` writes it. The modules are listed from the stored
-results to the page; each uses only those above it:
+`zerohttpd report RESULTS_DIR [--output FILE]` writes the report. The modules are listed from the
+stored results to the page; each uses only modules above it:
 
     study                     servers under test, scenarios, and their data points
     limits                    the host at its limit; the levels that each server passes

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Comparisons across scenarios, with the titles of their charts. Pure; see `findings`.
+"""Comparisons across scenarios, with the titles of their charts. All functions are pure, as in
+`findings`.
 
 One condition changes: the workload (how often a request waits for Redis), the delay of Redis'
 replies, or the number of idle connections during the load. Other functions compare the closed and
@@ -43,11 +44,12 @@ class ContrastKind(NamedTuple):
     """The name of the condition."""
     axis: str
     metrics: Sequence[str]
-    """The figures that may be compared: the first that all have; if there is none, the last."""
+    """The figures that may be compared. The first figure that all conditions have is used; if there
+    is none, the last."""
     label: Callable[[Conditions], str]
     """The label of a value, with | between its lines."""
     words: str
-    """The text about the last value, and about the value that it replaces."""
+    """The format of a text: the last value, and the value that the last value replaces."""
 
 
 def _workload_label(scenario: Conditions) -> str:
@@ -125,7 +127,7 @@ class Contrast:
         return {name: (first[name], last[name]) for name in first if name in last}
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
-        """Return what the last condition has that the first has not."""
+        """Return in words what the last condition has and the first condition lacks."""
         before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
         instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
         return self.kind.words.format(after, instead)
@@ -148,7 +150,8 @@ def contrasts(study: Study) -> Iterator[Contrast]:
 
 
 def _alike(study: Study, *names: str) -> dict[Conditions, list[Conditions]]:
-    """Group the scenarios that differ in these conditions only. The key has their defaults."""
+    """Group the scenarios that differ in these conditions only. In a group's key these conditions
+    have their defaults."""
     usual = {name: Conditions._field_defaults[name] for name in names}
     return grouped((scenario._replace(**usual), scenario) for scenario in study.scenarios)
 
@@ -222,7 +225,7 @@ class LoopRow(NamedTuple):
     """Latency percentiles of one kind of loop, in milliseconds."""
 
     s: str
-    """The key of the scenario for which the page shows it."""
+    """The key of the scenario for which the page shows this row."""
     subject: str
     asked: str
     """The rate of the open loop."""
@@ -235,8 +238,8 @@ class LoopRow(NamedTuple):
 def loop_rows(study: Study) -> list[LoopRow]:
     """Return percentiles of the open loop and of the closed loop at the nearest level.
 
-    If an open loop ran with several limits of connections, the highest is used: it restricts the
-    rate least.
+    If an open loop ran with several limits of connections, the highest limit is used, because it
+    restricts the rate least.
     """
     highest: dict[tuple[str, Conditions], Point] = {}
     for point in sorted(study.points, key=lambda p: p.level):
@@ -312,8 +315,8 @@ def families(study: Study) -> dict[Conditions, list[Conditions]]:
 
 
 def family_row(study: Study, point: Point) -> Row:
-    """Return further columns for a valid data point of a family. They name all scenarios of the
-    family, because the page shows the whole family for each of them."""
+    """Return further columns for a valid data point of a family. The column `family` has all
+    scenarios of the family, because the page shows the whole family for each of its scenarios."""
     family = families(study).get(family_of(point.conditions))
     if family is None or not point.held:
         return {}
@@ -329,7 +332,8 @@ def family_row(study: Study, point: Point) -> Row:
 
 
 def one_instance(study: Study, point: Point) -> Point | None:
-    """Return the point of one instance with the same balancer and level; None if it is invalid."""
+    """Return the point of one instance with the same balancer and level; None if this point is not
+    valid."""
     alone = point.conditions._replace(instances=1)
     found = study.find(point.subject, alone, point.level)
     return found if found and found.held else None

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
-"""The titles of the charts: each states what its chart shows, with the figure. Pure functions.
+"""The titles of the charts: each states what its chart shows, with the figure. All functions are
+pure.
 
-Every function returns a sentence, or an empty text if the results give none.
+A function that makes a title returns a sentence, or an empty text if the results allow none.
 
 The last function recommends servers. A server is excluded if one silent client stops it, if it
 fails at a level that another server passes, or if it needs more than half of the machine's memory.
-Of the others, those of the best rank are recommended.
+Of the remaining servers, those with the best rank are recommended.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,7 +84,7 @@ def rates(study: Study, scenario: Conditions) -> str:
     words = f"{least}{figure(rate)} requests per second at {connections(first.level)}"
     if len(best) == 1:
         return f"{first.subject} served {words}"
-    # A server may have its best rate at the only level at which the load generator limited it.
+    # If the load generator limited a server at any level, the server's best rate is unknown.
     held_back = {p.subject for p in points if p.lower_bound}
     known = [p for p in best if p.subject not in held_back]
     if not known:
@@ -143,7 +144,8 @@ def latency(study: Study, scenario: Conditions, level: int) -> str:
 
 
 def _as_much(order: Sequence[Point], key: str, sign: str, as_what: str) -> str:
-    """Return the ratio of the last figure to the first, and the servers equal to the first."""
+    """Return the ratio of the last figure to the first, and the servers that do not differ
+    significantly from the first."""
     equal, rest = equal_and_others(order, key)
     ratio = order[-1][key] / max(order[0][key], 1e-9)
     significant = order[-1] in rest and ratio >= NEAR
@@ -161,8 +163,8 @@ def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """Return the p99 at the lowest and the highest level of the server with the lowest p99 there,
-    and whether the p99 of all servers grew."""
+    """Return whether the p99 of all servers grew, and an example: the p99 at the lowest and the
+    highest level of the server with the lowest p99 at the highest level."""
     growth = [(first, last) for first, *_, last in _over_levels(study, scenario, "p99")]
     if not growth:
         return ""
@@ -176,7 +178,8 @@ def latency_growth(study: Study, scenario: Conditions) -> str:
 
 
 def cpu(study: Study, scenario: Conditions, level: int) -> str:
-    """Return the least and the most CPU per request, and the cheapest's ratio to its baseline."""
+    """Return the least and the most CPU per request, and the ratio of the cheapest server to its
+    baseline."""
     order = ranked(study.contenders(scenario, level), "cpu")
     if not order:
         return ""
@@ -289,7 +292,7 @@ def _disturbed(loud: list[Point], cells: int) -> str:
 
 
 def ranking_title(study: Study, scenario: Conditions) -> str:
-    """Return the first and the last of the ranking; empty if there is no ranking."""
+    """Return the first and the last servers of the ranking; empty if there is no ranking."""
     found = ranking.order(study.results, scenario)
     if found is None:
         return ""

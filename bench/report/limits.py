@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The limits of the servers, in words: the host at its limit in each configuration, the levels that
-each server passes, and why it fails at a higher one."""
+each server passes, and why it fails at a higher level."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,8 @@ def _size(host: HostInfo) -> str:
 
 
 def limit_of(point: Point) -> HostFigures | None:
-    """Return the host that was the limit of a data point; None if no host was, or if unknown."""
+    """Return the host that was the limit of a data point; None if no host was the limit, or if the
+    limit is unknown."""
     return next(
         (
             host
@@ -194,7 +195,8 @@ class Holding:
     subject: str
     kind: str
     highest: int | None
-    """The highest level up to which every level is passed; None if the lowest is not."""
+    """The highest level up to which every level is passed; None if the lowest level is not
+    passed."""
     broken_at: int | None
     """The lowest level at which the server failed. A skipped level is no failure."""
     words: str

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Compares reference servers with their published results, and with the seven servers. Pure.
+"""Compare reference servers with their published results, and with the seven servers. All functions
+are pure.
 
-Rates of other machines and years cannot be compared, but ratios can: a ratio divides a figure by
-that of one reference under the same load. A ratio of today's rates is valid only if the load
-generator was the bottleneck for neither. The capacity of a core, 1 / CPU per request, always is.
+Rates of other machines and years cannot be compared, but ratios can: a ratio divides a server's
+figure by the figure of one reference server under the same load. A ratio of today's rates is valid
+only if the load generator was the bottleneck for neither server. A ratio of core capacities (1 /
+CPU per request) is always valid.
 """
 
 import math
@@ -173,9 +175,9 @@ def dots(study: Study) -> list[Point]:
 
 
 def _places(found: Iterable[Point]) -> dict[str, float]:
-    """Return by server the mean logarithm of its cost relative to the common server under the same
-    load. The common server is the server with the most loads, because not all servers have all
-    loads. Under a load that it lacks, costs are relative to their median."""
+    """Return for each server the mean logarithm of its cost relative to the common server under the
+    same load. The common server is the server with the most loads, because not all servers have all
+    loads. Under a load without the common server, costs are relative to their median."""
     found = list(found)
     served = Counter(dot.subject for dot in found)
     common = max(served, key=lambda name: (served[name], name == "epoll"), default="")

@@ -33,7 +33,7 @@ class Study:
     def __init__(self, results: Results) -> None:
         self.results = results
         self.index = data_points(results)
-        """All data points, those without a rate too."""
+        """All data points, also those without a rate."""
         self.points = [point for point in self.index.values() if point.conditions.rated]
         found = {p.subject: StudySubject(p.subject, p.kind, p.architecture) for p in self.points}
         order = [name for name in results.servers if name in found]
@@ -47,7 +47,7 @@ class Study:
         """Return the scenarios in the page's menu: those of the closed loop, or all if there are
         none.
 
-        The first is a guestbook with the fewest special conditions and the most points."""
+        The first scenario is a guestbook with the fewest special conditions and the most points."""
         closed = [s for s in self.all_scenarios if s.mode == "closed"] or self.all_scenarios
         usual = Conditions("")
         plain = {s: [a == b for a, b in zip(s[1:], usual[1:], strict=True)] for s in closed}
@@ -60,7 +60,8 @@ class Study:
 
     @cached_property
     def keys(self) -> dict[Conditions, str]:
-        """Return a short name for each scenario: s0, s1, ...; those in the page's menu first."""
+        """Return a short name for each scenario: s0, s1, ...; scenarios in the page's menu come
+        first."""
         rest = [s for s in self.all_scenarios if s not in self.scenarios]
         return {scenario: f"s{i}" for i, scenario in enumerate([*self.scenarios, *rest])}
 
@@ -94,7 +95,7 @@ class Study:
         )
 
     def has(self, key: str, scenario: Conditions | None = None) -> bool:
-        """Return whether a kind of figure was measured (in that scenario)."""
+        """Return whether a kind of figure was measured (in `scenario`, if given)."""
         points = self.points if scenario is None else self.of(scenario)
         return any(p.spread(key) for p in points)
 
@@ -104,8 +105,8 @@ class Study:
         return any(p.typical and p.typical.process for p in self.points)
 
     def baseline_ratio(self, point: Point) -> float | None:
-        """Return CPU per request as a multiple of that of the baseline with the same architecture,
-        scenario and level; None if one is unknown."""
+        """Return a server's CPU per request divided by that of the baseline with the same
+        architecture, scenario and level; None if one of the two is unknown."""
         if point.kind == "baseline" or not point.architecture:
             return None
         name = BASELINE_PREFIX + point.architecture

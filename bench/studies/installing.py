@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Find and install the packages that the servers of a study need, and report their size and how
-much their builds will download from the registries of their languages.
+"""Find and install the packages that the servers of a study need. Report the size of the packages,
+and how much the builds of the servers will download from the registries of their languages.
 
-scripts/setup.sh installs them. It starts no service, now or at the next boot.
+scripts/setup.sh installs the packages. It starts no service, now or at the next boot.
 """
 
 import os
@@ -25,8 +25,8 @@ WORDS_FOR_YES = frozenset({"y", "yes"})
 
 
 def missing(subjects: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the packages of each reference server that lacks a program, by the server's name. They
-    include installed packages, which apt skips."""
+    """Return the packages of each reference server that lacks a program, by the server's name.
+    Installed packages are included, too; apt skips them."""
     found = _references(subjects)
     return {one.name: one.packages for one in found if one.packages and one.lacks()}
 
@@ -52,7 +52,7 @@ def sum_of_uris(text: str) -> int:
 def builds(subjects: Iterable[str], wanted: Container[str]) -> dict[str, dict[str, float]]:
     """Return the megabytes that the build of each reference server will download, by server and
     item. `wanted`: servers whose packages will be installed. A server that lacks a program and is
-    not among them is not built."""
+    not in `wanted` is not built."""
     able = (one for one in _references(subjects) if one.name in wanted or not one.lacks())
     found = {one.name: one.to_fetch() for one in able if one.fetches}
     return {name: each for name, each in found.items() if each}
@@ -71,8 +71,8 @@ def install(
 ) -> dict[str, str]:
     """Install what is missing, and report what is not available. `ask` asks the user a question
     (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
-    further programs, by program name. Return the servers whose build is not wanted because of its
-    download, with the reason, by name."""
+    further programs, by program name. Return the servers that will not be built, because their
+    download was not allowed: a reason for each server, by name."""
     wanted = missing(subjects)
     wanted |= {name: each for name, each in tools.items() if find_program(name) is None}
     sizes = _sizes(wanted, say) if wanted else {}
@@ -124,7 +124,8 @@ def _why(name: str, fetched: Iterable[str]) -> str:
 
 
 def _name(package: str) -> str:
-    """Return the package's name without its version; of alternatives the first that apt knows."""
+    """Return the package's name without its version; if there are alternatives, the first that apt
+    knows."""
     each = [one.strip() for one in package.split("|")]
     there = next((one for one in each[:-1] if bytes_to_fetch([one]) is not None), each[-1])
     return there.partition(" ")[0]
@@ -138,7 +139,8 @@ def on_terminal() -> Callable[[str], str] | None:
 def _sizes(
     wanted: Mapping[str, Sequence[str]], say: Callable[[str], None]
 ) -> dict[str, int | None]:
-    """Return the bytes by name. Update apt's package lists if a package is unknown."""
+    """Return the bytes to fetch for each name in `wanted`; None if a package is unknown. If one is
+    unknown, update apt's package lists first."""
     found = {name: bytes_to_fetch(packages) for name, packages in wanted.items()}
     if None not in found.values() or shutil.which("apt-get") is None:
         return found

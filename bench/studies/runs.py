@@ -60,8 +60,8 @@ def runs_of(plan: Plan) -> int:
 
 def timeout_of(plan: Plan, conditions: Conditions, waits: int) -> float:
     """Return the seconds after which a run is stopped: few for the default levels, more for others.
-    They include the time that a server needs for `waits` replies of a delayed Redis, one after
-    another."""
+    This limit includes the time that a server needs for `waits` replies of a delayed Redis, one
+    after another."""
     if plan.timeout:
         return plan.timeout
     patient = plan.full or plan.levels or plan.requests
@@ -84,13 +84,14 @@ def answering(plan: Plan, quota: float) -> tuple[Plan, Plan]:
 def requests_of(
     plan: Plan, subject: str, level: int, conditions: Conditions = USUAL, share: float = 1.0
 ) -> int:
-    """Return the number of requests of a run: at least the level, because ab rejects fewer. In the
-    open loop it is the rate times the duration. `share`: of the usual number, see `Workload`."""
+    """Return the number of requests of a run: at least the level, because ab rejects a smaller
+    number. In the open loop the number is the rate times the duration. `share`: the share of the
+    usual number, see `Workload`."""
     if conditions.rate is not None:
         due = round(conditions.rate * (OPEN_SECONDS_FULL if plan.full else OPEN_SECONDS))
         return plan.requests or max(due, level)
     if conditions.asks_once:
-        return level  # each connection asks once
+        return level  # each connection sends one request
     if plan.requests is not None:
         return max(plan.requests, level)
     if plan.full:
@@ -104,9 +105,9 @@ def requests_of(
 def conditions_of(plan: Plan) -> list[Conditions]:
     """Return all conditions, one chart each, in the order in which they are measured.
 
-    Redis is delayed only for workloads that wait for it. The open loop uses the given rates and
-    keep-alive only if requested. Without a balancer clients connect to one server, so there is one
-    instance. If the memory of connections is measured, they are kept.
+    Redis is delayed only for workloads that wait for it. Each closed loop is followed by an open
+    loop at each of the given rates. Without a balancer clients connect to one server, so there is
+    one instance. If the memory of connections is measured, the connections are kept.
     """
     names = [aspect.name for aspect in ASPECTS if aspect.name != "rate"]
     found: list[Conditions] = []
@@ -131,9 +132,11 @@ def runs_in_order(
     subjects: Sequence[str],
     can: Callable[[str, Conditions], bool] = lambda subject, conditions: True,
 ) -> list[RunSpec]:
-    """Return all runs. The servers take turns, so that a drift of the machine does not favour one.
+    """Return all runs. The servers take turns, so that a drift of the machine does not favour one
+    of them.
 
-    `can`: returns whether a server can be measured under some conditions; if not, it has no run.
+    `can` returns whether a server can be measured under some conditions; if not, the server has no
+    run.
     """
     found = []
     for conditions in conditions_of(plan):

@@ -46,7 +46,7 @@ Place = tuple[str | int, ...]
 
 
 class TomlFile:
-    """A TOML file and its values. Raises UserError if it cannot be read."""
+    """A TOML file and its values. Raises UserError if the file cannot be read."""
 
     def __init__(self, file: Path) -> None:
         if not file.exists():
@@ -142,11 +142,13 @@ SIZES = {
     "counted": Size(levels=(4,), requests=100, runs=1),
     "sampled": Size(runs=1),
 }
-"""The default numbers of slow probes: strace, and callgrind, which is fifty times slower."""
+"""The default numbers of probes. strace slows a server down; callgrind makes it fifty times
+slower."""
 
 
 class Measure(Size):
-    """One entry `measure`. Its other keys are conditions, each with one or several values."""
+    """One entry `measure`. Keys that are no fields are conditions, each with one or several
+    values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -159,7 +161,8 @@ class Measure(Size):
 
     @property
     def varied(self) -> dict[str, tuple[Value, ...]]:
-        """Return the values of each condition by its name. Raises UserError if one is not valid."""
+        """Return the values of each condition by its name. Raises UserError if a value is not
+        valid."""
         return {name: values_of(name, said) for name, said in (self.model_extra or {}).items()}
 
     @property
@@ -172,13 +175,14 @@ class Measure(Size):
         return self if self.part else self.model_copy(update={"workloads": (part,)})
 
     def closed(self) -> "Measure":
-        """Return the entry without probes."""
+        """Return the entry with the closed loop in place of its own modes."""
         return Measure.model_validate({**self.model_dump(), "mode": "closed"})
 
     def subjects(self, chosen: Sequence[str]) -> tuple[str, ...]:
-        """Return the servers of the entry, each once. `chosen`: servers of the project; none: the
+        """Return the servers of the entry, each once. `chosen`: servers of the project; empty: the
         default. Other servers of the project are left out, except in an ablation or an experiment.
-        If the entry names servers of the project and all of them are left out, it has no server."""
+        If the entry names servers of the project and all of them are left out, no server is
+        returned."""
         ours, project = server_names(chosen), {*discover()}
         named = [x for name in self.servers for x in (ours if name == SEVEN else [name])]
         every = tuple(dict.fromkeys(x for x in named if x not in self.but))
@@ -208,7 +212,8 @@ class DeclaredStudy(StudyWords, Size):
     chosen: tuple[str, ...] = ()
     """The servers of the project that are measured; empty: the default."""
     stacks: Mode | None = "sampled"
-    """The method that profiles functions here: perf samples, callgrind counts, or none (None)."""
+    """The method that profiles functions here: "sampled" (by perf), "counted" (by callgrind) or
+    None."""
 
     @property
     def subjects(self) -> tuple[str, ...]:
@@ -260,7 +265,7 @@ class DeclaredStudy(StudyWords, Size):
     def narrowed(
         self, only: Sequence[str], servers: Sequence[str]
     ) -> tuple["DeclaredStudy", list[str]]:
-        """Return the study with only these parts and these servers of the project (none: all), and
+        """Return the study with only these parts and these servers of the project (empty: all), and
         the reason for each part that has no server left."""
         entries, chosen = self.measure, tuple(server_names(servers)) if servers else ()
         if only:
@@ -298,8 +303,9 @@ class DeclaredStudy(StudyWords, Size):
         )
 
     def _able(self, entry: Measure, mode: str) -> tuple[str, ...]:
-        """Return the servers that can be measured: without perf only reference servers can be
-        sampled, because they profile themselves; callgrind replaces perf."""
+        """Return the servers that can be measured. Without perf, only reference servers can be
+        sampled, because they profile themselves; for the project's servers callgrind replaces
+        perf."""
         names = entry.subjects(self.chosen)
         if not self.profiles or mode not in ("sampled", "counted") or mode == self.stacks:
             return names
@@ -312,7 +318,7 @@ MODELS: dict[str, type[BaseModel]] = {
     "expect": Expect,
     "full": Form,
 }
-"""The tables of a file."""
+"""The models of the tables in a study's file, by the names of the tables."""
 
 
 def _first(*numbers: int | None) -> int | None:
@@ -330,8 +336,8 @@ def published() -> list[str]:
 
 
 def study(word: str) -> DeclaredStudy:
-    """Return a study: one of the project by its name, or a file *.toml. Raise UserError if it is
-    unknown or not valid."""
+    """Return a study: one of the project by its name, or a file *.toml. Raise UserError if the
+    study is unknown or not valid."""
     if word in CHANGES:
         return _read(EXPERIMENTS / f"{word}.toml", title=CHANGES[word])
     if word.endswith(".toml"):
@@ -354,7 +360,8 @@ def _read(file: Path, **more: str) -> DeclaredStudy:
 
 
 def _published(file: Path) -> list[Published]:
-    """Return the rows of a published.csv, if it exists. Raise UserError if it is not valid."""
+    """Return the rows of a published.csv; empty if it does not exist. Raise UserError if a row is
+    not valid."""
     if not file.exists():
         return []
     with file.open(encoding="utf-8", newline="") as lines:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 
 // The reference server in JavaScript: the content of the seven servers, with Node's http module and the
-// npm package redis. One thread runs all of it; while it waits for Redis, it serves other requests.
+// npm package redis. One thread runs the whole program. While a request waits for Redis, the thread
+// serves other requests.
 
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
@@ -30,7 +31,7 @@ const template = await readFile(join(given.root, 'templates/guestbook/index.html
 const parts = template.split(/(\$[A-Z_]+\$)/);
 const redis = createClient({ url: given.redis, disableOfflineQueue: true });
 redis.on('error', (error) => console.error(`redis: ${error.message}`)); // the client connects again by itself
-redis.connect().catch(() => {}); // the line above logs it
+redis.connect().catch(() => {}); // the line above logs the error
 await once(redis, 'ready').catch(() => {}); // without Redis, all except the guestbook works
 
 const escape = (remark) => remark.replace(/[&<>"']/g, (character) => REFERENCES[character]);
@@ -40,7 +41,7 @@ function redirect(response, status) {
   response.writeHead(status, { Location: '/guestbook', 'Content-Length': 0 }).end();
 }
 
-// Reads the whole file, because all are small. A stream takes twice the CPU time and saves memory only
+// Reads the whole file, because all files are small. A stream takes twice the CPU time and saves memory only
 // with large files.
 async function sendFile(response, path) {
   const body = await readFile(join(given.root, 'public', path));

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Serve with Python's http.server: a thread for each connection. Its documentation does not
-recommend it for production, where a WSGI or ASGI server (gunicorn, uvicorn) is usual."""
+"""Serve with Python's http.server: a thread for each connection. Python's documentation does not
+recommend this server for production; a WSGI or ASGI server (gunicorn, uvicorn) is usual there."""
 
 import http.server
 import sys

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Run Tomcat with its own base folder (CATALINA_BASE): start.sh ROOT FOLDER. It uses the distribution's
-# settings for servlets, file types and class paths; then this script executes java.
+# Run Tomcat with its own base folder (CATALINA_BASE): start.sh ROOT FOLDER. Tomcat uses the
+# distribution's settings for servlets, file types and class paths. This script executes catalina.sh, which
+# executes java.
 set -eu
 root=$1
 CATALINA_BASE=$2

@@ -29,13 +29,13 @@ HEIGHT = 380
 ROW = 30
 """Height of a row in charts with one row for each server."""
 HIT = 450
-"""Area in which a point reacts to the pointer, many times that of the point."""
+"""The area in which a point reacts to the pointer, many times the area of the point."""
 
 ROUND_MS = [n * 10.0**e for e in range(-2, 6) for n in (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 7)]
 """Ticks of a logarithmic axis of times."""
 
 NARROW = 480
-"""A narrower plot, in pixels, has the layout for a phone."""
+"""Plots with a smaller width, in pixels, have the layout for a phone."""
 
 PARAMETERS: Spec = {"hidden": [], "then2019": False, "scaled2019": False}
 """Initial values of the page's controls, without scenario and level."""
@@ -45,7 +45,7 @@ AT_LEVEL = "datum.level === level"
 
 
 def named(data: str, *filters: str) -> alt.Chart:
-    """Return a chart on one of the named data, filtered."""
+    """Return a chart of the data with the name `data`, filtered."""
     chart = alt.Chart(alt.NamedData(data))
     for expression in filters:
         chart = chart.transform_filter(expression)
@@ -280,7 +280,7 @@ class Catalogue:
         return text.replace("<", "\\u003c").replace("\u2028", " ").replace("\u2029", " ")
 
     def picture(self, key: str, scenario: Conditions, theme: int = 0) -> Spec | None:
-        """Return a chart's complete specification with data, title and width; None if it has
+        """Return a chart's complete specification with data, title and width; None if the chart has
         nothing to show. Theme 0 is light, 1 is dark."""
         study, exhibit = self.study, self.exhibits.get(key)
         at = (study.keys[scenario], study.reference(scenario))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""All charts of a report and the functions that write their titles. Their places on the page are in
-`bench/report/page/template/page.html.j2`."""
+"""All charts of a report, and the functions that make the titles. The places of the charts on the
+page are in `bench/report/page/template/page.html.j2`."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -36,7 +36,7 @@ def catalogue(study: Study) -> Catalogue:
 
 
 def _add_hosts(made: Catalogue) -> None:
-    """Add what each host did, and several instances behind nginx."""
+    """Add the charts of the hosts, and of several instances behind nginx."""
     subjects, study = made.study.subjects, made.study
     if made.data["hosts"]:
         chart = kinds.hosts(subjects, limits.names(study))
@@ -54,7 +54,7 @@ def _add_hosts(made: Catalogue) -> None:
 
 
 def _add_costs(made: Catalogue, levels: Sequence[int]) -> None:
-    """Add latency, CPU time, context switches and memory."""
+    """Add the charts of latency, CPU time, context switches and memory."""
     subjects, study = made.study.subjects, made.study
     line = partial(kinds.over_levels, subjects, levels)
     if study.has("p99"):

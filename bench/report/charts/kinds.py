@@ -82,7 +82,7 @@ def over_conditions(
     return base.finish(alt.layer(line, *dots, base.point_at(chart, "said:N")))
 
 
-# ---- Several instances behind nginx, and one instance with and without it ----
+# ---- Several instances behind nginx, and one instance with and without nginx ----
 
 OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 
@@ -114,7 +114,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         said, scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=legend
     )
     below = legend.copy()
-    below.orient = "bottom"  # both above would be too wide for a phone
+    below.orient = "bottom"  # both legends above would be too wide for a phone
     straight = alt.Stroke(
         said, scale=alt.Scale(domain=[way_in_words("none")], range=["@ink"]), legend=below
     )
@@ -123,7 +123,7 @@ def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec
         .mark_rule(strokeWidth=4, color="@grid", strokeCap="round")
         .encode(x=alt.X("low:Q"), x2="high:Q")
     )
-    # A ring does not hide a dot inside of it, which means that nginx cost nothing.
+    # A ring does not hide a dot inside of it. Such a dot means that nginx cost nothing.
     ring = rows.transform_filter("datum.way === 'none'").mark_point(size=200, strokeWidth=2)
     dots = rows.transform_filter("datum.way !== 'none'").mark_point(filled=True, size=90, opacity=1)
     both = (dots.encode(colour), ring.encode(straight))
@@ -174,7 +174,8 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 # ---- A row for each server, at one level: bars in two parts, and percentiles ----
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
-"""The length of the axis relative to the longest bar: there is text behind the bar."""
+"""The length of the axis relative to the longest bar; the text to the right of the bar needs
+room."""
 
 
 def _two_parts(
@@ -182,7 +183,8 @@ def _two_parts(
 ) -> tuple[alt.Chart, alt.Chart]:
     """Return stacked bars of {column: name}, and the chart that they are made from.
 
-    A bar ends at the column `whole`, because the sum of the parts' medians may differ from it.
+    A bar ends at the column `whole`, because the sum of the parts' medians may differ from the
+    median of the whole.
     """
     known = f"isValid(datum.{whole})"
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, known)
@@ -204,7 +206,8 @@ def _two_parts(
 
 
 def _behind(rows: alt.Chart, column: str, text: str) -> tuple[alt.Chart, alt.Chart]:
-    """Return the room for a text behind a bar that ends at `column`, and the text."""
+    """Return two layers: the space to the right of a bar that ends at `column`, and the text in
+    it."""
     room = rows.transform_calculate(end=f"datum.{column} * {ROOM_FOR_TEXT}")
     words = rows.mark_text(align="left", dx=7).encode(x=f"{column}:Q", text=text)
     return room.mark_point(opacity=0).encode(x="end:Q"), words
@@ -285,7 +288,8 @@ def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
 def holding(
     subjects: Sequence[StudySubject], levels: Sequence[int], seen: Sequence[str]
 ) -> base.Spec:
-    """Return the strip. `seen`: the statuses in the results; the legend has no others."""
+    """Return the chart of the levels that each server passes. `seen`: the statuses in the results;
+    the legend has no others."""
     looks = {status: look for status, look in STATUS.items() if status in seen}
     legend = {status: f"{sign} {words}".strip() for status, (_, sign, words) in looks.items()}
     axis = base.bare_axis(
@@ -316,7 +320,7 @@ def holding(
 
 
 def loops() -> base.Spec:
-    """Return a group of rows for each server, one per loop, from the median to p99."""
+    """Return a group of rows for each server: a row for each loop, from the median to p99."""
     rows = base.named("loops", base.OF_SCENARIO, base.SHOWN)
     axis = base.bare_axis(labelLimit=150, labelExpr="split(datum.label, '|')")
     scale = alt.Scale(domain=list(WAYS), range=["@soft", "@p90", "@baseline"])
@@ -335,7 +339,7 @@ def loops() -> base.Spec:
     return base.finish(alt.layer(*layers), height=alt.Step(20))
 
 
-# ---- What each host did: a column for each, a row for each server, at one level ----
+# ---- The CPU use of the hosts: a column for each host, a row for each server, at one level ----
 
 ROOM = f"(width < {base.NARROW} ? 0.45 : 0.62)"
 """Width of a bar for all of a host's CPU; 1 is the whole column."""
@@ -372,7 +376,7 @@ def hosts(subjects: Sequence[StudySubject], names: Sequence[str]) -> base.Spec:
     legend = base.legend_above(2, 1, "square")
     used = rows.mark_bar(height=16, yOffset=-4, cornerRadius=1.5)
     stopped = rows.mark_bar(height=5, yOffset=9, cornerRadius=1.5)
-    end = alt.X("whole:Q")  # behind the longest bar, so that figures are aligned
+    end = alt.X("whole:Q")  # right of the longest bar, so that figures are aligned
     plain = rows.transform_filter("!datum.limit").mark_text(align="left", dx=5, dy=-4)
     bold = rows.transform_filter("datum.limit")
     bold = bold.mark_text(align="left", dx=5, dy=-4, fontWeight="bold")

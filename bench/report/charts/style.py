@@ -15,7 +15,8 @@ Pair = tuple[str, str]
 
 
 class ChartStyle(BaseModel):
-    """The content of style.toml, which explains it."""
+    """The content of style.toml: colours, shapes and lines of the servers, and Vega-Lite's
+    configuration."""
 
     font: str
     others: list[Pair]
@@ -30,7 +31,8 @@ STYLE = ChartStyle.model_validate(toml_of(Path(__file__).with_name("style.toml")
 
 
 def subject_colours(subjects: Sequence[StudySubject]) -> list[Pair]:
-    """Return the light and dark colour of each server. A baseline has that of its architecture."""
+    """Return the light and dark colour of each server. A baseline has the colour of its
+    architecture."""
     others = iter(STYLE.others * len(subjects))
     found: dict[str | None, Pair] = {}
     for subject in subjects:
@@ -41,7 +43,7 @@ def subject_colours(subjects: Sequence[StudySubject]) -> list[Pair]:
 
 
 def subject_shapes(subjects: Sequence[StudySubject]) -> list[str]:
-    """Return a shape for each server. A baseline has that of its architecture."""
+    """Return a shape for each server. A baseline has the shape of its architecture."""
     found, shapes = dict[str, str](), list(STYLE.shapes)
     for subject in subjects:
         kin = found.get(subject.architecture or "")

@@ -66,7 +66,7 @@ def _write(texts: dict[Path, str]) -> list[Path]:
 
 
 def _check(page: Path, stored: Path) -> None:
-    """Raise UserError if the name is not that of a page, or if results would be overwritten."""
+    """Raise UserError if the page's name is not valid, or if results would be overwritten."""
     _check_name(page)
     for path in (page, *map(page.with_suffix, EXPORTS)):
         is_source = path.exists() and path.samefile(stored)

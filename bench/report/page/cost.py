@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """The report on the CPU cost of a request, the results of `make cost`.
 
-In a flame graph each function is as wide as its share of the time, below its caller. The idea is
-Brendan Gregg's. This one grows from the top down, in the order of the calls. It is an SVG without a
-script: the title of a box contains the function and its share.
+In a flame graph (an idea of Brendan Gregg) each box is a function, as wide as its share of the
+time. A function is below its caller, so a graph grows from the top down. The graph is an SVG
+without a script: the title of a box contains the function and its share.
 """
 
 from collections.abc import Iterator, Sequence

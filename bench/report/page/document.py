@@ -108,5 +108,5 @@ def make_command(target: str, arguments: Sequence[str]) -> str:
 
 
 def drawn(name: str, **values: object) -> str:
-    """Return a drawing in HTML, by its macro in `drawings.html.j2`."""
+    """Return a drawing in HTML, made by the macro `name` of `drawings.html.j2`."""
     return Markup(getattr(template_of(__file__, "drawings.html.j2").module, name)(**values))

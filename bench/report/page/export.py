@@ -27,7 +27,7 @@ SPREAD_OF = frozenset({"rate", "p50", "p99", "cpu", "memory"})
 
 
 def table(study: Study, scenario: Conditions) -> Table:
-    """Return all figures of a scenario, sorted by level and server, in a column for each kind of
+    """Return all figures of a scenario, sorted by level and server, with a column for each kind of
     figure that was measured in any scenario."""
     heads, cells = zip(*_columns(study), strict=True)
     rank = {subject.name: i for i, subject in enumerate(study.subjects)}

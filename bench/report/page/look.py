@@ -13,7 +13,7 @@ from bench.report.study import StudySubject
 
 def template_of(module: str, name: str, **filters: Callable[[str], str]) -> Template:
     """Return a template from the folder `template` next to a module (its `__file__`). Values are
-    escaped; an undefined name is an error. `filters`: its own, by name."""
+    escaped; an undefined name is an error. `filters`: the template's own filters, by name."""
     known = Environment(
         loader=FileSystemLoader(Path(module).parent / "template"),
         autoescape=True,
@@ -31,7 +31,8 @@ TEMPLATES = Path(__file__).parent / "template"
 def look(
     subjects: Sequence[StudySubject], colours: Mapping[str, tuple[str, str]] | None = None
 ) -> dict[str, str]:
-    """Return the style sheet and the two themes. `colours` (light, dark) are only on this page."""
+    """Return the style sheet and the two themes. `colours`: further colours of this page, as
+    (light, dark) by name."""
     own = colours or {}
 
     def declared(theme: int) -> str:

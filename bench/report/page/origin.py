@@ -70,7 +70,7 @@ def facts(study: Study) -> dict[str, dict[str, str]]:
         "runs made": f"{len(results.runs):,}",
         "levels": ", ".join(f"{n:,}" for n in results.levels),
     }
-    # The path is shown only if it is not that of a named workload.
+    # The setting `path` is shown only if it is the only workload, and this workload has no name.
     own_path = {s.workload for s in study.all_scenarios} == {results.settings.path}
     settings = results.settings.model_dump(
         exclude_defaults=True, exclude={"options"} if own_path else {"options", "path"}

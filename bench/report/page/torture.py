@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The report of a robustness test, with the words, signs and tables for its result, which the
-console shows too."""
+"""The report of a robustness test. The console shows the report's words, signs and tables, too."""
 
 from collections import Counter
 from pathlib import Path
@@ -42,7 +41,7 @@ class VerdictLook(NamedTuple):
 
 
 class TortureTexts(BaseModel):
-    """The content of torture.toml, which explains it."""
+    """The content of torture.toml: the texts that explain the report of a robustness test."""
 
     promises: str
     made: str
@@ -54,7 +53,7 @@ class TortureTexts(BaseModel):
 TEXTS = TortureTexts.model_validate(toml_of(Path(__file__).with_name("torture.toml")))
 LOOKS = TEXTS.verdicts
 WORTH_SAYING = 0.25
-"""Recovery times up to this are not reported, in seconds."""
+"""Recovery times up to this number of seconds are not reported."""
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:
@@ -99,7 +98,7 @@ def why(cell: TortureCell, facts: AttackFacts) -> str:
     counted: Counter[str] = Counter()
     for part in parts:
         for outcome, reasons_of_it in part.items():
-            if outcome not in (*facts.excused, "unavailable"):  # 503 says enough
+            if outcome not in (*facts.excused, "unavailable"):  # a 503 needs no reason
                 counted.update(reasons_of_it)
     return next((f"most often: {reason}" for reason, _ in counted.most_common(1)), "")
 
@@ -218,8 +217,9 @@ WIDTH, HEIGHT = 132, 30
 def overview(
     record: Record, current: tuple[str, str] | None = None, *, titles: bool = False
 ) -> Table:
-    """Return a row for each attack, a column for each server. `current`: the server and the attack
-    that are being measured; `titles`: the attacks' titles in place of their shorter names."""
+    """Return a table: a row for each attack, a column for each server. `current`: the server and
+    the attack that are being measured; `titles`: the attacks' titles in place of their shorter
+    names."""
     table = Table("<attack", *(f"<{subject}" for subject in record.subjects))
     for facts in record.attacks:
         pairs = [(subject, facts.name) for subject in record.subjects]

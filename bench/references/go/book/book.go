@@ -54,8 +54,8 @@ func New(root, redisURL string) (*Book, error) {
 }
 
 // Page counts a visitor and writes the page into a buffer. It returns an error if Redis cannot be
-// reached. The buffer gives the length before the first byte is sent: without it, HTTP/1.0 cannot
-// keep the connection.
+// reached. The buffer gives the length before the first byte is sent: without a length, HTTP/1.0
+// cannot keep the connection.
 func (b *Book) Page(ctx context.Context, to *bytes.Buffer) error {
 	content, err := b.Load(ctx)
 	if err != nil {

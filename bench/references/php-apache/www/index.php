@@ -1,7 +1,7 @@
 <?php
 // SPDX-License-Identifier: MIT
-// The front controller gets all requests (FallbackResource in apache.conf; it is the router of PHP's
-// built-in server). PHP runs it from the start for each request.
+// The front controller gets all requests (FallbackResource in apache.conf). With PHP's built-in server
+// this file is the router. For each request PHP runs the file from its first line.
 
 declare(strict_types=1);
 

@@ -43,8 +43,8 @@
     return typeof said === "string" ? said : (said[state.level] ?? "");
   };
 
-  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize
-     that it warns about if a chart has a row for each server, so `fitted` sets Vega's autosize. */
+  /* A chart is as wide as its container, axes included. Vega-Lite's width "container" sets an autosize,
+     and Vega-Lite warns about this if a chart has a row for each server. So `fitted` sets Vega's autosize. */
   const PICTURE = 820;
   const fitted = (compiled) => ({ ...compiled, autosize: { type: "fit-x", contains: "padding" } });
   const roomOf = (figure) => figure.querySelector(".chart").clientWidth || PICTURE;
@@ -113,12 +113,12 @@
     made.append(...children);
     return made;
   };
-  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // as long as they are 0
+  const NO_NEWS = ["overflows", "drops", "retransmits", "forgotten"]; // these are not shown while they are 0
   const cardOf = (cell) => {
     const runs = cell.runs === 1 ? "one run" : `median of ${cell.runs} runs`;
     const head = element("b", `${cell.subject} at ${cell.level.toLocaleString("en")} connections`);
     const said = (m) => cell[m.key] != null && !(NO_NEWS.includes(m.key) && cell[m.key] === 0)
-      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show it
+      && !(cell.hosts && m.unit === "cores"); // the rows of the hosts show this figure
     const rows = data.metrics.filter(said).map((m) => {
       const low = cell[`${m.key}_low`], high = cell[`${m.key}_high`];
       const spread = low == null ? "" : `${figureText(low)} – ${figureText(high)}`;

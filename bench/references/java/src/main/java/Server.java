@@ -86,7 +86,7 @@ public final class Server {
 
     /** The guestbook: three commands to Redis, one after another. */
     private static final class Guestbook implements HttpHandler {
-        private final JedisPooled redis; // connections of its pool, with the default size
+        private final JedisPooled redis; // a pool of connections with the default size
         private final String template;
 
         Guestbook(Path root, URI url) throws IOException {

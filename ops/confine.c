@@ -92,8 +92,10 @@ static const struct call common[] = {
     CALL(exit_group),
 #ifndef __GLIBC__
     /* musl: accept for accept4(2) without flags; tkill for a signal to a
-       thread, and in a crash; membarrier before the first thread */
+       thread, and in a crash; membarrier before the first thread; madvise in
+       free(3) */
     CALL(accept),
+    CALL(madvise),
     CALL(tkill),
     CALL(membarrier),
 #endif

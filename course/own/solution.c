@@ -26,7 +26,7 @@ static const struct architecture architecture = {
 
 /* A waiting thread checks every LOOK milliseconds if the server stops. */
 #define LOOK      100
-#define QUEUE_FOR 1024
+#define QUEUE_FOR 32 /* few, so that files and Redis have descriptors, too */
 
 /* The data of one client. */
 struct blocking_conn {

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bench.load.ab import parse_report
+from bench.load.ab import latency_from, parse_report
 from bench.readers.table import result_table
 from bench.records.errors import UserError
 from bench.records.figures import HostFigures, ServerStatistics
@@ -27,6 +27,7 @@ def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 10
     figures = parse_report((RECORDED / "good.txt").read_text())
     assert figures is not None
     figures.requests_per_second = rate
+    latency = latency_from({"50": 1.0, "90": 2.0, "99": 16.0, "100": 20.0}, [1, 2, 16, 20])
     return Run(
         subject=server,
         workload="guestbook",
@@ -35,6 +36,7 @@ def held(server: str = "epoll", level: int = 100, run: int = 1, rate: float = 10
         state="held",
         requests=2000,
         ab=figures,
+        latency=latency,
         server_statistics=ServerStatistics(requests=2041, cpu_us_per_request=134.3),
     )
 

@@ -122,10 +122,10 @@ class RunRedis:
 
 class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
-    It stores nothing on disk. All its methods may raise redis.RedisError.
+    By default it stores nothing on disk. All methods may raise redis.RedisError.
 
-    It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a
-    random password protects it; the servers get it in their URL.
+    This Redis listens on a free port of one address. If this is not a loopback address (127.0.0.1),
+    Redis requires a random password, which the servers get in their URL.
     """
 
     def __init__(

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Run Apache Bench and parse its report.
 
-Its counts of failures include more than their names say (see the source of version 2.4.54):
+Two of ab's counts of failures include more than their names say (see the source of version 2.4.54):
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
-  for each connection that ends, until all requests are written. The last ones stay idle. A server
-  closes them after its timeout, and ab counts each in place of a request that is in progress. This
-  happens if the last requests take many seconds: an accept queue overflows, or workers wait for
-  silent clients.
+  for each connection that ends, until all requests are written. The last connections stay idle. A
+  server closes them after its timeout, and ab counts each in place of a request in progress. This
+  happens if the last requests take many seconds, because an accept queue overflows or workers wait
+  for silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
-  requests as sent, but never as done: if no others fail, it waits until its timeout.
+  requests as sent, but never as done. If no other requests fail, ab waits until its timeout.
 """
 
 import re

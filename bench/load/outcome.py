@@ -103,8 +103,8 @@ class Generator:
             demands: list[float] = []
 
             def look() -> None:
-                demands.append(child.demand_seconds() or 0.0)  # an ended thread would not be
-                counted if meanwhile:
+                demands.append(child.demand_seconds() or 0.0)  # ended threads do not count
+                if meanwhile:
                     meanwhile()
 
             try:

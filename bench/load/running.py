@@ -33,8 +33,8 @@ class RunningCrowd(Helper):
         none."""
         try:
             found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
-        except (IndexError, ValueError) as error:  # the crowd was killed before or while it printed
-        the tally said = last_line(self.stderr) or "it printed nothing"
+        except (IndexError, ValueError) as error:  # killed before or during its print
+            said = last_line(self.stderr) or "it printed nothing"
             raise HelperError(f"its crowd failed: {said}") from error
         return found
 

@@ -132,8 +132,7 @@ def _remount(target: str | Path, flags: int) -> None:
 
 
 def _protect_settings() -> None:
-    """Make /proc/sys read-only. /proc/sys/net stays writable: it belongs to the host's
-    namespace."""
+    """Make /proc/sys read-only, except /proc/sys/net, which is the host's own."""
     kernel.mount("/proc/sys", "/proc/sys", flags=kernel.BIND)
     _remount("/proc/sys", kernel.READ_ONLY)
     kernel.mount("/proc/sys/net", "/proc/sys/net", flags=kernel.BIND)

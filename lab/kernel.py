@@ -60,14 +60,12 @@ def in_words(error: Exception) -> str:
 
 
 def unshare(kinds: int) -> None:
-    """Give this process new namespaces of these kinds. Only its children enter a new PID
-    namespace."""
+    """Give this process new namespaces. A new PID namespace is only for its children."""
     _check(_libc.unshare(kinds), "unshare")
 
 
 def enter(descriptor: int, kinds: int) -> None:
-    """Move this process into the namespace of a descriptor; for a pidfd, into those of its
-    process."""
+    """Move this process into a namespace; for a pidfd, into those of the pidfd's process."""
     _check(_libc.setns(descriptor, kinds), "setns")
 
 

@@ -52,7 +52,7 @@ class _Visit(socketserver.StreamRequestHandler):
 
 
 def open_relay(file: Path, addresses: set[str]) -> Relay:
-    """Return a server on the socket `file`, for the owner of its folder. Run it in a thread."""
+    """Start and return a server on the socket `file`, for the owner of the socket's folder."""
     relay = Relay(file, addresses)
     folder = file.parent.stat()
     os.chown(file, folder.st_uid, folder.st_gid)

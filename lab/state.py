@@ -7,7 +7,7 @@ inventory.ini              for Ansible
 ssh_config key known_hosts for ssh; the key is for this lab only
 relay                       socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
-stage                      an empty folder; each host mounts its files there, not visible outside
+stage                      an empty folder, where each host mounts its files, invisible to others
 """
 
 import fcntl

@@ -105,7 +105,7 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file: on the hosts, all users can read it."""
+    """Return whether all users may read the file here, because on the hosts all users can."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 

@@ -128,8 +128,7 @@ class Memory(NamedTuple):
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return the two numbers for this network namespace; None if the kernel does not report
-    them."""
+    """Return the two numbers for this network namespace; None if they are unknown."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None

@@ -80,8 +80,7 @@ class Child:
 
     @property
     def pipes(self) -> list[IO[bytes]]:
-        """Return the pipes to the child's standard input and from its output; empty if not
-        piped."""
+        """Return the pipes of the child's standard input and output; empty without `piped`."""
         return [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
 
     @property
@@ -111,8 +110,7 @@ class Child:
         return os.pread(descriptor, os.fstat(descriptor).st_size - start, start)
 
     def running(self) -> bool:
-        """Return whether the child still runs. Does not reap the child, so its PID is not
-        reused."""
+        """Return whether the child still runs. Does not reap it, so its PID is not reused."""
         if self._process.returncode is not None:
             return False
         try:
@@ -160,9 +158,10 @@ class Child:
             self._process.send_signal(number)
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End it and all its descendants; its output stays readable. May be called twice.
+        """End the child and the processes of its group; its output stays readable.
 
-        Sends signal `number`, waits `timeout` seconds, then kills. Returns False if it was killed.
+        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child still ran
+        after this time. May be called twice.
         """
         if self._process.returncode is not None:
             return True

@@ -29,8 +29,7 @@ class RunningCrowd(Helper):
         self.end(CROWD_SECONDS)
 
     def tally(self) -> dict[str, Any]:
-        """Return the fields of the crowd's `Tally`. Raises HelperError if the crowd printed
-        none."""
+        """Return the fields of the crowd's `Tally`. Raises HelperError without a tally."""
         try:
             found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
         except (IndexError, ValueError) as error:  # killed before or during its print

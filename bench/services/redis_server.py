@@ -176,8 +176,9 @@ class PrivateRedis(RunRedis):
         self._child.end(number=signal.SIGKILL)
 
     def start_again(self) -> None:
-        """Restart Redis after `kill`, with the data that it stored, if its settings allow it to
-        store data. Raises Interrupted, redis.RedisError, or UserError, also after LOAD_SECONDS."""
+        """Restart Redis after `kill`. Redis loads the data that it has stored on disk, if any.
+        Raises Interrupted, redis.RedisError, or UserError, also if loading takes over
+        LOAD_SECONDS."""
         self._child.end()
         if not self._comes_up():
             raise self._failure()

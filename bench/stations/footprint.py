@@ -166,8 +166,7 @@ def pids_of(servers: Sequence[RunningServer]) -> list[int]:
 
 
 class Observation:
-    """The observation of a host during one load. Call `begin`, `look` often, `end`, then
-    `close`."""
+    """The observation of a host during a load: call `begin`, `look` often, `end`, `close`."""
 
     def __init__(
         self,

@@ -129,7 +129,8 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds for which Redis ran or waited for a CPU, or the slow Redis if it needed more."""
+    """The seconds for which Redis ran or waited for a CPU; those of the slow Redis if they are
+    more."""
     calls: Calls | None = None
     """None: not counted."""
     stacks: StackFigures | None = None

@@ -179,7 +179,7 @@ class Sampler:
         place = Path(self._folder.name)
         for name in ("order", "answer"):
             os.mkfifo(place / name)
-        # Open both for reading and writing: an open for one of them would wait for perf.
+        # Open each for reading and writing, because an open for only one would wait for perf.
         self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
@@ -328,8 +328,7 @@ def _is_serving(stack: Stack) -> bool:
 
 
 def what_it_wrote(file: Path) -> StackFigures:
-    """Return the profile that a Go program has written. Raise StartError if pprof cannot read
-    it."""
+    """Return the profile of a Go program. Raise StartError if pprof cannot read the file."""
     pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
     stacks = stacks_by([*pprof, str(file)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
@@ -381,8 +380,7 @@ class Tracer:
     """A running strace that traces some processes, their threads and children. Call `stop`."""
 
     def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        """Attach strace to all. Raises Interrupted, or StartError if strace is missing or
-        forbidden."""
+        """Attach strace to all. Raises Interrupted, or StartError if strace does not work."""
         if shutil.which("strace") is None:
             raise StartError("strace is not installed: apt-get install strace")
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
@@ -426,8 +424,7 @@ def count(lines: Iterable[str]) -> Counter[str]:
 
 
 def writes_to_redis(lines: Iterable[str]) -> int:
-    """Return the number of writes to Redis: a Redis command begins with `*`, the sign of an
-    array."""
+    """Return the number of writes to Redis: a Redis command begins with the sign `*`."""
     matches = (match for line in lines if (match := _CALL.match(line)))
     return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
 

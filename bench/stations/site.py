@@ -235,7 +235,7 @@ class Site:
         ]
 
     def open_redis(self, url: str | None) -> None:
-        """Use the Redis at `url`; for None, start a private Redis on its host. Raises UserError."""
+        """Use the Redis at `url`; for None, start one on the Redis host. Raises UserError."""
         if url:
             self.redis: RunRedis = ExistingRedis(url)
             return

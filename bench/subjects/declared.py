@@ -32,8 +32,7 @@ _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class LeftOut(UserError):
-    """A server cannot be measured here; the message gives the reason and the packages to
-    install."""
+    """A server cannot be measured here. The message gives the reason and the fix."""
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]
@@ -125,8 +124,7 @@ class Reference(BaseModel):
         return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
-        """Build the server if necessary. Raise LeftOut if a program is missing or the build
-        fails."""
+        """Build the server if necessary. Raise LeftOut if a program is missing or on failure."""
         if self.lacks():
             raise LeftOut(f"{self.name} is left out: install {self.needs}")
         if self.build:
@@ -193,7 +191,7 @@ def limits_of(config: str) -> dict[str, str]:
 
 
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """Return the texts with the value of each known @WORD@ in place of it."""
+    """Return the texts, with a value in place of each known @WORD@."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
 
 

@@ -133,7 +133,7 @@ class Subject:
             return False
         if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
-        # A baseline keeps all connections or none, and each request of it counts as a visit.
+        # A baseline keeps all connections or none, and counts requests of idle clients as visits.
         return not (self.kind == "baseline" and conditions.idle)
 
 
@@ -250,8 +250,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if it does not exist or is not
-    built."""
+    """Return the baseline of an architecture. Raise LeftOut if it is missing or not built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:

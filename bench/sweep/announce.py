@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints the reports of a sweep before its first run and after its last, and sets up its log."""
+"""Prints the reports before the first and after the last run of a sweep, and sets up its log."""
 
 import contextlib
 import logging

@@ -62,8 +62,7 @@ class Sweeper:
         return status
 
     def _end(self) -> None:
-        """Store the end of the sweep. Raises UserError if the disk is full; keeps the older
-        data."""
+        """Store the end of the sweep. If the disk is full, raise UserError; older data stay."""
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)

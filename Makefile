@@ -175,7 +175,7 @@ slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expe
 	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
 
-# The names of version 1.0. They work until the next version.
+# Targets with the names of version 1.0, which work until the next version.
 book: NOW = site
 hint: NOW = fault N=$(N) HINT=$(or $(STEP),1)
 expected: NOW = slides ARGS="$(strip --expected $(ARGS))"

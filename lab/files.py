@@ -31,7 +31,8 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""Types of file systems with files, or prefixes. `status` lists mounts of them that hosts lack."""
+"""The first letters of types of file systems with files. `status` lists such mounts that hosts
+lack."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 

@@ -382,7 +382,7 @@ install_oha() {
     fi
     say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \
         "build/tools; this takes some minutes, once"
-    exec 8<scripts/setup.sh # a lock: two at a time would compile it twice
+    exec 8<scripts/setup.sh # a lock: two setups at the same time would compile oha twice
     flock 8
     [[ -t 2 ]] || quiet=(--quiet) # without a terminal, no progress
     if ! have_oha; then
@@ -416,7 +416,7 @@ main() {
         look_again "$@"
     fi
     if ((${#requirements[@]})); then
-        exec 9<scripts/setup.sh # a lock: two at a time (make -j) would damage .venv
+        exec 9<scripts/setup.sh # a lock: two setups at the same time (make -j) would damage .venv
         flock 9
         make_venv
         install_requirements

@@ -266,7 +266,7 @@ def play(options: argparse.Namespace) -> int:
 
 
 def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Before the check has passed, nothing is removed: the files may belong to another user's sweep.
+    # Remove nothing before the check has passed: the files may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"

@@ -2,7 +2,7 @@
 """Pack the files that are sent to the hosts.
 
 The playbook calls `python -m bench.deploy.pack FOLDER`.
-This makes three archives, and replaces an archive only if its content has changed:
+The program makes three archives, and replaces an archive only if its content has changed:
   - the project: the files in git, and new source files that all users may read;
   - for the load host, the installed Python packages of requirements/bench.txt;
   - for the hosts with an agent, these packages without those that only draw charts.
@@ -105,7 +105,7 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file here, because on the hosts all users can."""
+    """Return whether all users may read the file. On the hosts, all users can read it."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""Measure and limit the CPU time of a server: of all its processes and threads, including ended
-children.
+"""Measure and limit the CPU time of a server, with all its processes, threads and ended children.
 
-There are two methods. The total of both is exact, because the kernel counts nanoseconds:
+There are two methods. The total time of both is exact, because the kernel counts nanoseconds:
 
 - A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
   warm-up are not counted. They include children that have not been reaped. The group needs no
@@ -265,8 +264,8 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, and `is_good` accepts the group and the output
-    of the program. Remove the group."""
+    """Return whether a program runs in a new group, and whether `is_good` accepts the group and the
+    program's output. Remove the group."""
     try:
         group = make()
     except OSError:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
-ab sends a request only after the previous answer. When the server stalls, ab stops, too, and does
-not send the requests of other visitors. oha sends requests at fixed times. If all its connections
+ab sends a request only after the previous answer. When the server stalls, ab stops, too, and omits
+the requests that would arrive meanwhile. oha sends requests at fixed times. If all its connections
 wait for answers, it sends a request late; `--latency-correction` measures from the time at which
 the request was due. oha writes both times of each request into a database (`--db-url`). All
 latencies are computed from these times: corrected latencies begin when a request was due,
@@ -51,7 +51,7 @@ class Times(NamedTuple):
 
     due: float
     sent: float
-    """The time before the request; opening a new connection comes after it."""
+    """The time of sending. If a new connection is needed, it is opened after this time."""
     end: float
 
 

@@ -173,7 +173,8 @@ def configuration(
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
     """Return the number of workers: one for each CPU, or more if these have too few descriptors. A
-    connection needs two descriptors. A quarter is added because workers get unequal shares."""
+    connection needs two descriptors. A quarter is added because the kernel does not spread
+    connections evenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

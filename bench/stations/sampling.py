@@ -46,7 +46,7 @@ STARTS = frozenset({"main", "start_thread"})
 """The first functions of a process or thread; functions that call these are not the server's."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""File names in brackets that begin like this mean memory of the process itself."""
+"""A file name that begins with one of these means memory of the process without a file."""
 
 
 class Function(NamedTuple):

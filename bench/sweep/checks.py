@@ -59,7 +59,7 @@ class Asked:
     """The length of the whole first response; None: heads may differ in length, or another check
     covers each status."""
     any_length: bool = False
-    """Whether bodies may differ in length; then their mean is at least `body_bytes`."""
+    """Whether bodies may differ in length; then their mean length is at least `body_bytes`."""
     keep_alive: bool = False
     slack: int = 0
     """The number of additional requests that the server may have served."""
@@ -225,7 +225,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
     # With keep-alive, ab also counts bytes of responses for which ab does not wait.
     yield _check_bytes(asked, figures.html_bytes, asked.slack)
-    # ab counts all other responses as "non-2xx", redirects too.
+    # ab counts all responses except 2xx as "non-2xx", also redirects.
     expected = 0 if 200 <= asked.status < 300 else asked.requests
     others = abs(figures.non_2xx - expected)
     detail = f"{others:,} of {asked.requests:,} responses were not {asked.status // 100}xx"

@@ -63,7 +63,7 @@ def view(plan: LabPlan) -> View:
 
 
 def make_root(stage: str) -> Path:
-    """Mount the overlay of `/`, with an own /run. Return the overlay's path."""
+    """Mount the overlay of `/`, with a new /run. Return the overlay's path."""
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     kernel.mount("tmpfs", stage, "tmpfs", options=f"size={LAYER_SIZE},mode=755")
     root = Path(stage, "root")

@@ -159,7 +159,7 @@ def _enable(group: Path, controllers: list[str]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write into a kernel file. An OSError of this function has the path, unlike `write_text`."""
+    """Write into a kernel file. Raises OSError with the path, which `write_text` leaves out."""
     try:
         file.write_text(text)
     except OSError as error:

@@ -4,8 +4,8 @@
 
     scripts/prose.py FILE...
 
-These texts are Markdown and HTML files without their code, and the comments, the docstrings and all
-strings with a space in other files and in HTML. The exit status is 1 if the program found a word.
+The program checks all text of Markdown and HTML files except code. In other files and in HTML, it
+checks comments, docstrings and strings with a space. The exit status is 1 if it has found a word.
 """
 
 from __future__ import annotations

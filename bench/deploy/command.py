@@ -270,7 +270,7 @@ def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, sc
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    on_load_host(host, (), terminal=False)  # reports a password before hosts are changed
+    on_load_host(host, (), terminal=False)  # raises its error before hosts are changed
     status = FAILED
     before = _folders(options.results)
     try:

@@ -5,8 +5,8 @@ ab sends a request only after the previous answer. When the server stalls, ab st
 the requests that would arrive meanwhile. oha sends requests at fixed times. If all its connections
 wait for answers, it sends a request late; `--latency-correction` measures from the time at which
 the request was due. oha writes both times of each request into a database (`--db-url`). All
-latencies are computed from these times: corrected latencies begin when a request was due,
-uncorrected latencies when it was sent.
+latencies are computed from these times. A corrected latency begins when the request was due, and an
+uncorrected latency begins when it was sent.
 """
 
 import math

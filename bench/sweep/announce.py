@@ -87,7 +87,7 @@ def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> 
 
 
 def how_to_go_on(folder: Path) -> str:
-    """Return the command that makes the missing runs."""
+    """Return the command that resumes the sweep in `folder`."""
     return f".venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}"
 
 

@@ -116,7 +116,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
 
 
 def _calm(site: Site, deadline: float) -> Weight:
-    """Return the servers' memory: when the servers use no CPU time, at the latest at `deadline`."""
+    """Wait until the servers use no CPU time, or until `deadline`. Return their memory."""
     found = site.weigh()
     while time.monotonic() < deadline:
         site.watch.sleep(CALM_SECONDS)

@@ -6,11 +6,11 @@ in the kernel; samples of other processes are dropped. So the results are shares
 samples the CPU instead of processes, because for each new process perf would start a new period. It
 would never sample processes shorter than a period, such as the children of `forking`.
 
-If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), servers
-write a profile at their end. Valgrind's callgrind counts the instructions of each function exactly,
-but only in user space, and without time. The server runs about fifty times slower. A Go program can
-sample itself: its runtime takes 100 samples per second of CPU time. Time in the kernel then counts
-for the function that makes the system call.
+If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
+servers write a profile at their end. Valgrind's callgrind counts the instructions of each function
+exactly, but only in user space, and without time. The server runs about fifty times slower. A Go
+program can sample itself: its runtime takes 100 samples per second of CPU time. Time in the kernel
+then counts for the function that makes the system call.
 
 strace counts system calls. It slows a server down, so the server sometimes waits for an event that
 would otherwise be there already. This adds a few calls.
@@ -46,7 +46,7 @@ STARTS = frozenset({"main", "start_thread"})
 """The first functions of a process or thread; functions that call these are not the server's."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""A file name that begins with one of these means memory of the process without a file."""
+"""A file name that begins with one of these means memory of the process, not a file."""
 
 
 class Function(NamedTuple):

@@ -107,7 +107,8 @@ class Evidence:
             body_bytes=len(self.answer.body),
             answer_bytes=self.answer.size if same_heads else None,
             any_length=workload.may_grow or (not self.private and workload.visits > 0),
-            # A traced or counted server is slow, and may close connections because others wait.
+            # A traced or counted server is slow, and may close connections because other clients
+            # wait.
             keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
             # The last answer on an idle connection may arrive after the client has stopped
             # counting.

@@ -83,7 +83,7 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
 def run_load(url: str, warmed_up: int, spec: RunSpec, site: Site) -> Loaded:
     """Make the measured load. Read all counters immediately before and after the load."""
     watch, redis = site.watch, site.redis
-    watch.sleep(SETTLE_SECONDS)  # until requests that ab left unread are answered and counted
+    watch.sleep(SETTLE_SECONDS)  # until responses that ab did not read are sent and counted
     redis.prepare()
     visits, remarks = redis.counts()
     with contextlib.ExitStack() as tidy:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 # ZeroHTTPd Seven.  `make help` lists the targets.
 
-# From the environment make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. The other variables
-# have common names, such as NAME or SERVER. Make reads them only from its command line.
+# From the environment, make uses only CC, CPPFLAGS, CFLAGS, LDFLAGS and LDLIBS. Other variables, such
+# as NAME or SERVER, have common names, so make accepts them only on its command line.
 $(foreach name,ALL ARGS BIN BUILD FILE BASELINE FOLDER FROM HOSTS INTO HINT N NAME RESULTS SCENARIO SERVER STEP STUDENT STUDY TARGET \
 	TIME V,$(if $(findstring environment,$(origin $(name))),$(eval undefine $(name))))
-# If scripts/foreign-variables is missing, as in a copy of the sources alone, sed reads /dev/null.
+# If scripts/foreign-variables is missing, as in a copy of only the sources, sed reads /dev/null.
 FOREIGN := $(filter $(subst *,%,$(shell sed '/^#/d' /dev/null $(wildcard scripts/foreign-variables))),$(.VARIABLES))
 unexport $(FOREIGN)
 
@@ -30,12 +30,12 @@ BUILD ?= build/release
 BIN ?= .
 BASELINE ?= build/baselines
 
-# Every folder NN_name/ with a main.c is a server: an eighth server needs no line here.
+# Every folder NN_name/ with a main.c is a server, so a new server needs no line here.
 EVERY_FOLDER := $(patsubst %/main.c,%,$(sort $(wildcard [0-9][0-9]_*/main.c)))
-# A server that needs more than the C library has a file NN_name/ldflags, with the linker's
-# options. If its main.c does not get through the preprocessor here, or the linker does not find its
-# library, it is left out. The options are quoted, and make expands them and the names of its files
-# only once. Every make reads them with your rights, and a student may have written them.
+# A server that needs more than the C library has a file NN_name/ldflags with the options of the
+# linker. If the preprocessor fails on its main.c, or the linker does not find the library, the
+# server is left out. A student may have written the file, and every make reads it with your rights.
+# So the options are quoted, and make expands them and the names of files only once.
 ldflags = $(if $(wildcard $(1)/ldflags),$(foreach word,$(file <$(1)/ldflags),'$(subst ','\'',$(word))'))
 libraries = $(filter '-l%,$(call ldflags,$(1)))
 try = $(COMPILE) -E $(1)/main.c >/dev/null && $(if $(call libraries,$(1)),echo 'int main(void) \
@@ -45,7 +45,7 @@ LEFT_OUT := $(foreach file,$(wildcard [0-9][0-9]_*/ldflags),$(if \
 FOLDERS := $(filter-out $(LEFT_OUT),$(EVERY_FOLDER))
 PLAIN := $(wildcard lib/plain/*.c)
 LIB := $(filter-out $(PLAIN),$(wildcard lib/*/*.c lib/*/*/*.c))
-# The second storey: ops/, or in its place lib/plain/ (lib/ops.h).
+# The second storey: ops/, or lib/plain/ in its place (see lib/ops.h).
 OPS := $(wildcard ops/*.c)
 STOREY ?= $(OPS)
 ARCHIVE = $(BUILD)/libzerohttpd.a
@@ -65,21 +65,21 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
-# Tests write to a temporary folder in place of /tmp; the browser and Ansible use it in place of the
-# home folder. Servers that do not run as root need access to it. A make in a test gets no flags of
-# this make.
+# Tests write to a temporary folder in place of /tmp, and the browser and Ansible use the folder in
+# place of the home folder. Servers that do not run as root need access to it. If a test calls make,
+# that make gets no flags of this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
-# Many tests wait for a timeout most of the time, most of all those of tests/e2e. So more of them run
-# at a time than there are processors. tests/options.py orders them.
+# Many tests, above all in tests/e2e, wait for a timeout most of the time. So more tests run at the
+# same time than there are processors. tests/options.py sets the order of the tests.
 PARALLEL = -n $(1) --dist loadgroup --no-loadscope-reorder
-# A make that uses all processors, unless `make -jN` says how many.
+# A make that uses all processors, or N processors for `make -jN`.
 MAKE_ALL = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))
 ZEROHTTPD = .venv/bin/zerohttpd
 SETUP = CC='$(CC)' scripts/setup.sh
 ARGS ?=
-# Quote a value for the shell: a folder may have the name of its student, O'Brien.
+# Quote a value for the shell, because a folder may have a student's name such as O'Brien.
 quoted = '$(subst ','\'',$(value $(1)))'
 
 all: $(SERVERS:%=$(BIN)/%) ## Learn: build the servers into this folder (10 s; needs gcc and the headers of uthash)
@@ -112,7 +112,7 @@ lab: ##- Benchmark: make four one-core hosts on this machine (2 s, as root; inst
 	@$(if $(filter down,$(ARGS)),,$(SETUP) build bench hosts)
 	@scripts/lab $(if $(filter down,$(ARGS)),,up) $(ARGS)
 
-# Exit status 1 is for scripts: here the printed text is enough.
+# Exit status 1 is for scripts. Here it is no error, because the printed text is enough.
 doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python packages: 40 MB); ARGS as for bench
 	@$(SETUP) read
 	@$(ZEROHTTPD) doctor $(ARGS) || test $$? -eq 1
@@ -175,7 +175,7 @@ slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expe
 	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
 
-# The names of version 1.0. They work until the next version.
+# Targets with the names of version 1.0, which work until the next version.
 book: NOW = site
 hint: NOW = fault N=$(N) HINT=$(or $(STEP),1)
 expected: NOW = slides ARGS="$(strip --expected $(ARGS))"
@@ -200,8 +200,8 @@ new: ## Learn: create a server of your own (1 s; installs as bench): make new NA
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
-# The grader itself builds the graded program, in a sandbox. Make builds the libraries and the seven
-# servers for the comparison.
+# The grader builds the graded program in a sandbox. Make builds the libraries, and the seven servers
+# to which the program is compared.
 SEVEN := $(foreach folder,$(wildcard 0[1-7]_*),$(call name,$(folder)))
 BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
@@ -225,7 +225,7 @@ torture: ##- Benchmark: test the robustness of servers under attack (5 min; inst
 
 baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture (5 s)
 
-# The lab needs root. For other users its tests are skipped, and its packages are not installed.
+# The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 370 MB); ARGS="-k guestbook --server epoll"
 test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared ones in each server
@@ -262,9 +262,9 @@ unit-programs: $(UNIT_PROGRAMS) $(FUZZ_REPLAYS) $(PARSERS)
 
 faults: build/faults.so build/intruder.so ##- Contribute: build the libraries that tests load into servers (2 s)
 
-# The fuzzer of whole exchanges uses one processor for TIME seconds. The fuzzer of the parsers uses
-# another one for half of this time, and then the property tests use it. Findings go to
-# build/fuzz/found. When a fault is fixed, move its input to tests/fuzz/corpus.
+# The fuzzer of whole exchanges uses one processor for TIME seconds. A second processor runs the fuzzer
+# of the parsers for half of this time, and then the property tests. Findings are written to
+# build/fuzz/found. After you have fixed a fault, move its input to tests/fuzz/corpus.
 TIME ?= 30
 FUZZ_FLAGS = -artifact_prefix=build/fuzz/found/ -timeout=20
 fuzz: ##- Contribute: fuzz the parsers and whole exchanges (30 s; installs clang); TIME=3600
@@ -291,7 +291,7 @@ lint: ##- Contribute: check layout, types, words and warnings of all sources (2 
 clean: ##- Contribute: remove what was built (1 s)
 	rm -rf build $(SERVERS) compile_commands.json
 
-# A text after ## is in the first list, a text after ##- only in the list with ALL=1.
+# Each list has the texts after ##. The list of ALL=1 also has the texts after ##-.
 help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
 		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
@@ -312,7 +312,7 @@ $(BIN)/$(call name,$(1)): $$(call objects,$$(sort $$(wildcard $(1)/*.c))) $$(ARC
 endef
 $(foreach folder,$(FOLDERS),$(eval $(call server_rule,$(folder))))
 
-# Written from scratch each time, so that it keeps no object of a deleted source.
+# Make a new archive each time, so that it has no object of a deleted source.
 $(ARCHIVE): $(call objects,$(LIB) $(STOREY))
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
@@ -322,8 +322,8 @@ $(BUILD)/tests/unit/test_%: $(BUILD)/tests/unit/test_%.o \
 	$(call say,LD,$@)
 	$(Q)$(LINK) $(filter %.o,$^) $(ARCHIVE) -lcmocka $(LDLIBS) -o $@
 
-# The tests of coroutines need two sources of that server. They are built once more, with the
-# portable way to switch (10_coroutines/stack.h).
+# The tests of coroutines need two sources of 10_coroutines. A second program has these tests and
+# sources with the portable way to switch stacks (10_coroutines/stack.h).
 COROUTINE = 10_coroutines/stack.c 10_coroutines/coroutine.c
 $(BUILD)/tests/unit/test_coroutine: $(call objects,$(COROUTINE))
 $(BUILD)/tests/unit/portable_coroutine: tests/unit/test_coroutine.c $(COROUTINE) \
@@ -350,8 +350,7 @@ $(PARSERS): $(BUILD)/tests/properties/parsers.o $(call objects,$(PROTO))
 	$(call say,LD,$@)
 	$(Q)$(LINK) $^ $(LDLIBS) -o $@
 
-# These libraries replace functions of the C library. ISO C does not allow the types of these
-# functions.
+# These libraries replace functions of the C library, with types that ISO C does not allow.
 build/%.so: tests/faults/%.c Makefile
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -368,7 +367,7 @@ $(BASELINE)/%: baselines/%.c $(wildcard baselines/*.h) lib/config.h Makefile
 	$(Q)$(COMPILE) $(filter %.c,$^) $(LDFLAGS) $(call libraries,$*) $(LDLIBS) -o $@
 $(BASELINE)/10_coroutines: 10_coroutines/stack.c 10_coroutines/stack.h 10_coroutines/limits.h
 
-# The version is in pyproject.toml only.
+# Only pyproject.toml has the version.
 $(BUILD)/lib/net/options.o: override CPPFLAGS += $(if $(VERSION),-DVERSION='"$(VERSION)"')
 $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 

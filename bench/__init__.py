@@ -4,7 +4,7 @@
 A package imports only from packages below it in this list; `make lint` checks this:
 
     cli                       the commands; each loads only what it needs
-    grade                     points for a server, and its faults by name; within limits
+    grade                     points for a server and names of its faults, in a sandbox
     faults                    copies of a server with a fault to find
     deploy    book            transfer to other hosts and back; the annotated source
     timeline  torture  live   a server's system calls; robustness test; live page
@@ -17,9 +17,9 @@ A package imports only from packages below it in this list; `make lint` checks t
     readers                   tables, charts, comparisons, capacity, targets
     records                    stored data
 
-`report` and `readers` import `records` alone, so results can be read on a computer that cannot
-measure. docs/how-to/extend-the-benchmark.md adds a condition, a figure, a workload and a reference
-server. Two folders have no code: references/ (declarations of reference servers) and figures/
-(published in 2019). The baselines, the minimal server of each architecture, are in the top folder
-baselines/.
+`report` and `readers` import only `records`, so results can be read on a computer that cannot
+measure. docs/how-to/extend-the-benchmark.md shows how to add a condition, a figure, a workload and
+a reference server. Two folders have no code: references/ (declarations of reference servers) and
+figures/ (published in 2019). The baselines, the minimal server of each architecture, are in the top
+folder baselines/.
 """

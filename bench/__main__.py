@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`python -m bench`."""
+"""Run a command of the benchmark: `python -m bench COMMAND`."""
 
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The commands of `scripts/lab` and `zerohttpd lab`, and the table of the hosts that `status`
-prints. Needs no installed package."""
+"""The commands of `scripts/lab` and `zerohttpd lab`. Their code needs no installed package. This
+file also prints the table of hosts for `status`."""
 
 import argparse
 import os
@@ -21,7 +21,7 @@ from lab.state import Known
 
 
 def run(words: Sequence[str]) -> int:
-    """Run the command of these arguments. Return the exit status."""
+    """Run the command that the arguments name. Return the exit status."""
     options = _parser().parse_args(words)
     try:
         plan.check_name(options.name)
@@ -82,14 +82,14 @@ def _exec(options: argparse.Namespace) -> int:
         raise LabError(f"host '{options.host}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each.cpu for each in known.plan.hosts if each.name == options.host)
-    # First enter the host-name namespace: by its mark `down` finds the lab's processes.
+    # Enter the UTS namespace first, because `down` finds a lab's processes by the mark in it.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
     limits.join(known.groups[options.host], cpu)
     kernel.enter(descriptor, host.NEW | kernel.NEW_PROCESSES)
     pid = os.fork()
     if pid == 0:
         _become(folder, options.command, known.roots[options.host])
-    # Ctrl-C sends SIGINT to both processes; only the command reacts.
+    # Ctrl-C sends SIGINT to both processes, but only the command must react.
     for number in (signal.SIGINT, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -122,7 +122,7 @@ def _become(folder: Path, command: list[str], root: int) -> NoReturn:
         if host.root_device() != root:
             print("lab: `/` is not the host's root; the command was not run", file=sys.stderr)
             os._exit(127)
-        # Keep the working directory if the host has it.
+        # Keep the working directory if it exists on the host.
         os.chdir(folder if folder.is_dir() else "/root")
         host.restore_signals()
         os.execvp(command[0], command)
@@ -174,7 +174,7 @@ HEAD = ("HOST", "ADDRESS", "CPU", "SHARE", "LIMITED BY", "SSHD", "UP SINCE", "PR
 
 
 def show(name: str) -> bool:
-    """Print the table. Return whether all hosts are up."""
+    """Print the table of a lab's hosts. Return whether the keeper and all hosts are up."""
     known = state.load(name)
     if known is None:
         others = [other for other in state.labs() if other != name]
@@ -240,7 +240,7 @@ def _warnings(known: Known) -> list[str]:
             )
     cpus = {host.cpu for host in hosts}
     for other in state.labs():
-        with suppress(LabError):  # a lab of another user, which only root may read
+        with suppress(LabError):  # only root may read the lab of another user
             its = state.load(other) if other != known.plan.name else None
             if its and its.keeper.alive:
                 both = sorted(cpus & {host.cpu for host in its.plan.hosts})
@@ -251,13 +251,13 @@ def _warnings(known: Known) -> list[str]:
 
 
 def _family(pid: int) -> list[int]:
-    """Return a process and all its descendants. This needs no root."""
+    """Return the PIDs of a process and all its descendants. Root is not needed."""
     children: dict[int, list[int]] = defaultdict(list)
-    for folder in Path("/proc").glob("[0-9]*"):  # "*/stat" would fail if one ends meanwhile
+    for folder in Path("/proc").glob("[0-9]*"):  # "*/stat" would fail if a process ends meanwhile
         with suppress(OSError):  # the process has ended
             children[int(state.stat_of(folder.name)[1])].append(int(folder.name))
     family = [pid]
-    for one in family:  # grows
+    for one in family:  # the loop also visits the PIDs that it adds
         family += children[one]
     return family
 

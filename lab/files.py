@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Mount the machine's files on a host: a read-only view with a private layer for changes.
 
-The layer is an overlay: a host reads the machine's files; the first write to a file makes a copy in
-memory that only this host sees. An overlay covers one file system without the mounts below it, so
-each file system that hosts need gets its own overlay.
+Both together are an overlay: a host reads the machine's files, and its first write to a file makes
+a copy in memory that only this host sees. An overlay covers one file system without the mounts
+below it, so each file system that hosts need has its own overlay.
 """
 
 import os
@@ -16,7 +16,7 @@ from lab.limits import hierarchies
 from lab.plan import LabPlan
 
 LAYER_SIZE = "2g"
-"""The limit of the data that a host can write. Only written pages use memory."""
+"""The limit of the data that a host can write. Data use memory only when they are written."""
 TEMPORARY_SIZE = "1g"
 
 MACHINE = Path("/run/machine")
@@ -31,20 +31,21 @@ OWN = ("/dev", "/proc", "/run", "/sys", "/tmp")
 """Each host has its own instance of these folders."""
 
 FILE_SYSTEMS = ("btrfs", "exfat", "ext", "f2fs", "fuseblk", "nfs", "ntfs", "vfat", "xfs", "zfs")
-"""Types (or prefixes of types) of file systems with files. `status` lists those that hosts lack."""
+"""The first letters of types of file systems with files. `status` lists such mounts that hosts
+lack."""
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
 class View(NamedTuple):
-    """The folders that a host gets in addition to `/`, and the mounts that it does not see."""
+    """The folders that a host gets in addition to `/`, and the mounts that a host does not see."""
 
     carried: list[str]
     unseen: list[str]
 
 
 def view(plan: LabPlan) -> View:
-    """Return the mounts of this machine that a host gets, and those that it does not see."""
+    """Return the mounts of this machine that a host gets, and the mounts that it does not see."""
     needed = {
         *SYSTEM_FOLDERS,
         plan.project,
@@ -62,7 +63,7 @@ def view(plan: LabPlan) -> View:
 
 
 def make_root(stage: str) -> Path:
-    """Mount the overlay of `/` with its own /run. Return its path."""
+    """Mount the overlay of `/`, with a new /run. Return the overlay's path."""
     kernel.mount("none", "/", flags=kernel.RECURSIVE | kernel.PRIVATE)
     kernel.mount("tmpfs", stage, "tmpfs", options=f"size={LAYER_SIZE},mode=755")
     root = Path(stage, "root")
@@ -74,7 +75,7 @@ def make_root(stage: str) -> Path:
 
 
 def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
-    """Make all other mounts, after the change of root. Return the folders that are read-only."""
+    """Make all other mounts after the change of root. Return the folders that are read-only."""
     kernel.mount("proc", "/proc", "proc", kernel.NO_SET_UID | kernel.NO_DEVICES | kernel.NO_EXEC)
     _protect_settings()
     kernel.mount("sysfs", "/sys", "sysfs", kernel.READ_ONLY | kernel.NO_SET_UID | kernel.NO_EXEC)
@@ -88,7 +89,7 @@ def fill_root(stage: str, groups: list[str], carried: list[str]) -> list[str]:
         try:
             _overlay(str(lower), folder, MACHINE / stage.lstrip("/"))
         except OSError:
-            # Not every file system can be the lower layer; few network file systems can.
+            # Some file systems, such as most network file systems, cannot be the lower layer.
             kernel.mount(str(lower), folder, flags=kernel.BIND)
             _remount(folder, kernel.READ_ONLY)
             read_only.append(folder)
@@ -108,7 +109,7 @@ def _is_plain(path: str) -> bool:
 
 
 def _overlay(lower: str, target: str | Path, stage: Path) -> None:
-    """Mount an overlay of a folder; its changes are stored in `stage`."""
+    """Mount an overlay of the folder `lower` on `target`. Changes are stored in `stage`."""
     number = len(list(stage.glob("changes*")))
     changes, work = stage / f"changes{number}", stage / f"work{number}"
     changes.mkdir()
@@ -132,7 +133,7 @@ def _remount(target: str | Path, flags: int) -> None:
 
 
 def _protect_settings() -> None:
-    """Make /proc/sys read-only except /proc/sys/net, which belongs to the host's namespace."""
+    """Make /proc/sys read-only, except /proc/sys/net, which is the host's own."""
     kernel.mount("/proc/sys", "/proc/sys", flags=kernel.BIND)
     _remount("/proc/sys", kernel.READ_ONLY)
     kernel.mount("/proc/sys/net", "/proc/sys/net", flags=kernel.BIND)

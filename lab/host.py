@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Turn a process into a host: namespaces, limits, files, a name; then it executes sshd. Without a
-default route no packet leaves the lab.
+"""Turn a process into a host: set up namespaces, limits, files and a name, then execute sshd. The
+host has no default route, so no packet leaves the lab.
 
-sshd is the first process of the host's PID namespace, so all processes of the host end with it.
-It also reaps processes whose parent has ended.
+sshd is the first process of the host's PID namespace, so all processes of the host end with sshd.
+sshd also reaps processes whose parent has ended.
 """
 
 import os
@@ -22,12 +22,12 @@ from lab.plan import LabError, LabHost, LabPlan, bits_per_second
 NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NETWORK
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
-"""Start-up files of root's shell (version managers, prompts). A host has none of them: each ssh
-command would run them, which takes up to a second with a fifth of a CPU."""
+"""Start-up files of root's shell (version managers, prompts). A host does not have these files,
+because each ssh command would run them, up to a second long with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")
-"""The folder on the host for the files of its sshd."""
+"""The folder on a host for the files of the host's sshd."""
 
 SSHD_CONFIG = f"""\
 # The accounts are the machine's. Passwords are not accepted: keys only, and no PAM.
@@ -50,8 +50,8 @@ PidFile none
 def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) -> NoReturn:
     """Turn this process, the first of a new PID namespace, into the host.
 
-    Send `keeper` our PID outside of the lab, and wait until it answers: then eth0 exists. Just
-    before sshd starts, send the device of our root and the folders that are read-only.
+    Send `keeper` our PID outside of the lab, and wait for its answer: then eth0 exists. Just before
+    the start of sshd, send the device of our root and the list of read-only folders.
     """
     os.setsid()
     limits.join(groups, host.cpu)
@@ -79,7 +79,7 @@ def become(plan: LabPlan, host: LabHost, groups: list[str], keeper: Connection) 
 
 
 def root_device() -> int:
-    """Return the device of `/` (stat(2)). Each overlay has its own, so it identifies a host."""
+    """Return the device of `/` (stat(2)). It identifies a host: each overlay has its own device."""
     return Path("/").stat().st_dev
 
 
@@ -93,7 +93,7 @@ def _change_root(root: Path) -> None:
 
 
 def _settle(plan: LabPlan, host: LabHost, key: str, public: str) -> None:
-    """Write the files of the host that differ from those of the machine."""
+    """Write the host's files that differ from the machine's files."""
     lines = ["127.0.0.1 localhost", "::1 localhost ip6-localhost"]
     lines += [f"{each.address} {each.name}" for each in plan.hosts]
     _replace(Path("/etc/hosts"), "\n".join(lines) + "\n")
@@ -118,7 +118,7 @@ def _replace(file: Path, text: str) -> None:
 
 
 def _unlock_root(shadow: Path) -> None:
-    """Replace a lock ("!") of root by "*": without PAM, sshd rejects locked accounts."""
+    """Make root's password "*", because sshd without PAM rejects a locked account ("!")."""
     if not shadow.exists():
         return
     lines = shadow.read_text().splitlines()
@@ -127,7 +127,7 @@ def _unlock_root(shadow: Path) -> None:
 
 
 def _start_sshd(log: int) -> NoReturn:
-    # Without PAM, nothing else sets the limits of a login.
+    # Set the limits here, because without PAM a login gets those of sshd.
     hard = max(resource.getrlimit(resource.RLIMIT_NOFILE)[1], DESCRIPTORS)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
@@ -141,14 +141,14 @@ def _start_sshd(log: int) -> NoReturn:
 
 
 def write_to(log: int) -> None:
-    """Make this descriptor the standard output and error of this process; its input is empty."""
+    """Redirect the standard output and error of this process to `log`; make its input empty."""
     nothing = os.open("/dev/null", os.O_RDONLY)
     for number, descriptor in enumerate((nothing, log, log)):
         os.dup2(descriptor, number)
 
 
 def restore_signals() -> None:
-    """Restore the default actions of signals; a program would inherit the ignored ones."""
+    """Restore the default actions of signals, because a program would inherit ignored signals."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
@@ -159,7 +159,7 @@ SWITCH_NUMBER = 254
 
 
 def make_switch(plan: LabPlan) -> None:
-    """Make the bridge and the keeper's address on it, in the keeper's network namespace."""
+    """Make the bridge, with the keeper's address, in the keeper's network namespace."""
     _ip(
         "link set lo up",
         "link add br0 type bridge",
@@ -169,12 +169,12 @@ def make_switch(plan: LabPlan) -> None:
 
 
 def connect(host: str, pid: int) -> None:
-    """Connect the bridge to the network namespace of a process, as its interface eth0.
+    """Connect the bridge to the network namespace of a process, in which this makes eth0.
 
-    `pid`: its PID in the namespace that /proc belongs to.
+    `pid`: the PID of the process in the namespace of /proc.
     """
-    # Use the path, because the meaning of a PID depends on the version of ip. In old versions
-    # it belongs to the PID namespace of ip; since 2025 it belongs to that of /proc.
+    # Use the path, because versions of ip interpret a PID differently: old versions in their own
+    # PID namespace, versions since 2025 in the PID namespace of /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",
@@ -182,14 +182,14 @@ def connect(host: str, pid: int) -> None:
 
 
 def shape(delay: str | None, rate: str | None) -> None:
-    """Delay the packets that eth0 sends, and limit their rate, in a host's network namespace."""
+    """In a host's network namespace, delay the packets that eth0 sends, and limit their rate."""
     parent = "root"
     if delay:
-        # The queue must hold all delayed packets, or it drops some.
+        # A queue that cannot hold all delayed packets would drop some.
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:
-        # At least two of the largest packets that the kernel hands to an interface (64 KB).
+        # At least two of the largest packets that an interface gets from the kernel (64 KB).
         burst = max(131_072, bits_per_second(rate) // 8 // 250)
         _tc("--rate", "tbf", f"{parent} handle 2: tbf rate {rate} burst {burst} latency 50ms")
 

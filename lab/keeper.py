@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Make a lab (`up`), or leave nothing of it after an error; and its keeper: the first process of a
-lab. When the keeper ends, all other processes of the lab end.
+"""Make a lab (`up`), and remove all of it after an error. This file also has the keeper, the first
+process of a lab. When the keeper ends, all other processes of the lab end.
 
 The keeper runs in a network namespace with the bridge, starts each host in its own namespaces, then
-passes connections to ssh (relay.py). `up` forks it as the first process of a new PID namespace.
-Until all hosts answer, it ends together with `up`; after that only a signal ends it.
+passes connections to ssh (relay.py). `up` forks the keeper as the first process of a new PID
+namespace. Until all hosts answer, the end of `up` ends the keeper; after that only a signal
+ends it.
 """
 
 import os
@@ -37,16 +38,16 @@ PROGRAMS = {
     "ssh-keygen": "openssh-client",
     "pivot_root": "util-linux-extra",
 }
-"""The programs that make a lab, and their Debian packages. pivot_root is in util-linux, which is
-always installed, before Debian 14."""
+"""The programs that make a lab, and their Debian packages. Before Debian 14, pivot_root is in
+util-linux, which is always installed."""
 
 
 def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Sequence[str]) -> None:
-    """Make a lab and return when sshd answers on all hosts. If this raises, nothing is left."""
+    """Make a lab and return when sshd answers on all hosts. After an error, remove the lab."""
     plan.check_link(delay, rate)
     percents = plan.parse_shares(shares, plan.host_groups(servers))
     _require_programs()
-    # A signal that ends this program raises SystemExit, so that it can clean up.
+    # A signal raises SystemExit, so that this program cleans up before it ends.
     _on_endings(_end)
     with state.locked():
         known = state.load(name)
@@ -73,15 +74,15 @@ def up(name: str, servers: int, delay: str | None, rate: str | None, shares: Seq
 
 
 def _start_keeper(lab: LabPlan) -> None:
-    """Start the keeper, and wait until the lab is up. Raise LabError if it fails."""
+    """Start the keeper, and wait until the lab is up. Raise LabError after a failure."""
     child = kernel.LabProcess("", partial(_become, lab))
     try:
         child.hear(UP_SECONDS)
         child.go_on()
         child.hear(UP_SECONDS)
     except BaseException:
-        # Before the keeper has the lab's mark, remains.clear() does not find it. It would then
-        # continue to make the lab.
+        # Kill the keeper here: remains.clear() does not find it before it has the lab's mark, and
+        # it would continue to make the lab.
         os.kill(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise
@@ -98,9 +99,9 @@ def _end(number: int, _frame: object) -> None:
 
 @contextmanager
 def _undone_on_failure(name: str) -> Iterator[None]:
-    """Remove the lab if the block in this `with` fails or a signal ends it.
+    """Remove the lab if the `with` block fails or a signal ends it.
 
-    After the block, signals are ignored, so the exit status says whether there is a lab.
+    After the block, signals are ignored, so that the exit status says whether the lab exists.
     """
     try:
         yield
@@ -128,15 +129,14 @@ def _require_programs() -> None:
 
 
 def _become(plan: LabPlan, up: Connection) -> None:
-    """Turn this process, the first of a new PID namespace, into the keeper: build the lab of the
-    plan and keep it up. Send `up` a report when this process runs, and after its answer one when
-    the lab is up."""
+    """Turn this process, the first of a new PID namespace, into the keeper. Send `up` a report, and
+    wait for its answer. Then build the lab, send another report, and keep the lab up."""
     kernel.die_with_parent(signal.SIGKILL)
     os.setsid()
     os.chdir("/")
     host.restore_signals()
     host.write_to(os.open(Path(plan.folder, "switch.log"), os.O_WRONLY | os.O_CREAT, 0o644))
-    # The other descriptors of `up`, such as that of the lock, must not stay open.
+    # The other descriptors of `up`, such as its lock, must not stay open.
     os.closerange(3, up.fileno())
     os.closerange(up.fileno() + 1, MOST_DESCRIPTORS)
     up.send(None)
@@ -168,7 +168,7 @@ def _build(plan: LabPlan) -> None:
     ready = {name: child.hear() for name, child in started.items()}
     for one in plan.hosts:
         _await_ssh(plan, one, started[one.name].pid)
-    # `_keep` waits for these signals; threads started after this line must not receive them.
+    # `_keep` waits for these signals. Threads that start after this line must not receive them.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD, *ENDINGS})
     open_relay(Path(plan.folder, "relay"), {one.address for one in plan.hosts})
     state.write_state(
@@ -189,7 +189,7 @@ def _build(plan: LabPlan) -> None:
 
 
 def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
-    """Wait until sshd on a host, process `pid` here, answers over the bridge."""
+    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd here."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
@@ -206,10 +206,10 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
 
 
 def _keep() -> NoReturn:
-    """Wait for a signal to end. The first process of a namespace inherits processes without a
-    parent, so it reaps them."""
+    """Wait for a signal that ends the lab. Meanwhile reap processes without a parent, which the
+    first process of a PID namespace inherits."""
     while True:
-        with suppress(ChildProcessError):  # no host is left; the bridge stays until `down`
+        with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         # A handler would not run: sigwait(3) does not return after another signal.

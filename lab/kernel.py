@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""System calls for containers that Python 3.11 does not have, and their errors in words."""
+"""System calls for containers that Python 3.11 lacks, and texts for their errors."""
 
 import ctypes
 import errno
@@ -39,7 +39,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelRefusal(OSError):
-    """A system call of kernel.py failed; `filename` describes what it tried to do."""
+    """A system call of this module failed; `filename` describes the attempt."""
 
     def __init__(self, number: int, what: str, file_system: str = "") -> None:
         """`number`: an errno; `file_system`: the type that mount(2) tried to mount."""
@@ -60,12 +60,12 @@ def in_words(error: Exception) -> str:
 
 
 def unshare(kinds: int) -> None:
-    """Give this process new namespaces of these kinds (a new PID namespace: only its children)."""
+    """Give this process new namespaces. A new PID namespace is only for its children."""
     _check(_libc.unshare(kinds), "unshare")
 
 
 def enter(descriptor: int, kinds: int) -> None:
-    """Move this process into a namespace, or into several of the process that a pidfd names."""
+    """Move this process into a namespace; for a pidfd, into those of the pidfd's process."""
     _check(_libc.setns(descriptor, kinds), "setns")
 
 
@@ -103,22 +103,22 @@ def mounts() -> Iterator[Mounted]:
 
 
 def detach(target: str | Path) -> None:
-    """Detach a mount and those below it; the kernel removes them after their last use."""
+    """Detach a mount and the mounts below it. The kernel removes them after their last use."""
     _check(_libc.umount2(os.fsencode(target), _DETACH), f"umount {target}")
 
 
 def set_domain(name: str) -> None:
-    """Set the NIS domain name of this namespace; no other program uses it today."""
+    """Set the NIS domain name of this UTS namespace. Few programs use this name today."""
     raw = name.encode()
     _check(_libc.setdomainname(raw, ctypes.c_size_t(len(raw))), "setdomainname")
 
 
 def in_a_chroot() -> bool:
-    """Return whether `/` is not the root of this mount namespace. OSError if setns(2) is forbidden.
+    """Return whether `/` is not the root of this mount namespace. Raises OSError if setns(2) fails.
 
     setns(2), called by nsenter(1), moves a process to the root of the mount namespace, out of a
     chroot. Other signs are not reliable: in a chroot `/` may be a mount, and in a container
-    /proc/1/root may be unreadable. After setns(2), /proc may be missing or another one.
+    /proc/1/root may be unreadable. After setns(2), /proc may be missing or may differ.
     """
     show = ["sh", "-c", "exec 3</; cat /proc/self/fdinfo/3; stat -c %d:%i /"]
     enter_again = ["nsenter", "--mount=/proc/self/ns/mnt", "--", *show]
@@ -131,12 +131,12 @@ def in_a_chroot() -> bool:
 
 
 def number_outside() -> int:
-    """Return this process's PID in the namespace that /proc belongs to."""
+    """Return this process's PID in the PID namespace of /proc."""
     return int(Path("/proc/self").readlink().name)
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Make the kernel send this signal when the parent ends; 0 turns this off."""
+    """Make the kernel send a signal to this process when its parent ends; 0: no signal."""
     _check(_libc.prctl(_SET_DEATH_SIGNAL, ctypes.c_ulong(signal_number)), "prctl")
 
 
@@ -144,8 +144,9 @@ class LabProcess:
     """A forked process, the first of a new PID namespace, with a connection to its parent."""
 
     def __init__(self, name: str, run: Callable[[Connection], None]) -> None:
-        """Fork. `run` is the child's work and gets its end of the connection. The child ends with
-        it, and reports its error, with the child's `name` if it has one."""
+        """Fork a child, which calls `run` with its side of the connection and then ends. If `run`
+        raises an error, the child sends the error to the parent, after `name` if it is not
+        empty."""
         self.name = name
         self.line, theirs = Pipe()
         own = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
@@ -153,7 +154,7 @@ class LabProcess:
             unshare(NEW_PROCESSES)
             try:
                 self.pid = os.fork()
-                if self.pid == 0:  # it must not return to the old namespace
+                if self.pid == 0:  # the child must not execute the `finally` below
                     self.line.close()
                     _run(name, run, theirs)
             finally:
@@ -163,8 +164,8 @@ class LabProcess:
             theirs.close()
 
     def hear(self, seconds: float | None = None) -> Any:
-        """Return the child's next report. Raise LabError if it reports an error, if it ends, or
-        after so many seconds."""
+        """Return the child's next report. Raise LabError if the child reports an error or ends, or
+        after `seconds`."""
         try:
             if not self.line.poll(seconds):
                 raise LabError(f"not ready after {seconds:.0f} s")
@@ -177,7 +178,7 @@ class LabProcess:
         return report
 
     def go_on(self) -> None:
-        """Let the child continue; it waits for this call after its first report."""
+        """Make the child continue, which waits for this call after its first report."""
         self.line.send(None)
 
 

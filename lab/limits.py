@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Limit a host to a share of one CPU with control groups (version 2 or 1), or by affinity alone.
 
-A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy (version 1: in each of the
-hierarchies cpu, cpuacct and cpuset, and in that of version 2 if it is mounted too). Only groups
-with this path are removed.
+A host's group is zerohttpd-lab/LAB/HOST in the machine's hierarchy. With version 1, there is such a
+group in each of the hierarchies cpu, cpuacct and cpuset, and in that of version 2 if it is mounted.
+Only groups with this path are removed.
 """
 
 import os
@@ -17,9 +17,9 @@ from lab.plan import LabError, LabHost
 TOP = "zerohttpd-lab"
 
 PERIOD_US = 10_000
-"""A host that has used its share waits until the period ends: short periods disturb less."""
+"""The period of a quota. A host that has used its share waits until the period ends."""
 LONG_PERIOD_US = 100_000
-"""The period for shares below 10 %: the kernel's smallest quota is 1 ms in each period."""
+"""The period for shares below 10 %, because the smallest quota is 1 ms per period."""
 
 REMOVE_SECONDS = 20.0
 
@@ -41,7 +41,7 @@ class CpuLimits:
         self.by, self._used, self.reason = _choose(hierarchies())
 
     def prepare(self) -> None:
-        """Make the lab's groups. If the kernel refuses, use affinity alone and keep the reason."""
+        """Make the lab's groups. If this fails, use affinity alone and store the reason."""
         try:
             for hierarchy in self._used:
                 self._prepare(hierarchy)
@@ -72,13 +72,13 @@ class CpuLimits:
         for group in (top, lab):
             group.mkdir(exist_ok=True)
             if "cpuset" in hierarchy.controllers:
-                # A new group has no CPUs and no memory nodes, so it cannot hold a process.
+                # A new group has no CPUs and no memory nodes, so no process can enter it.
                 for name in ("cpuset.cpus", "cpuset.mems"):
                     _write(group / name, (group.parent / name).read_text())
 
 
 def join(groups: list[str], cpu: int) -> None:
-    """Put this process and its later children under the limits of a host."""
+    """Apply the limits of a host to this process and its later children."""
     for group in groups:
         _write(Path(group, "cgroup.procs"), "0")
     os.sched_setaffinity(0, {cpu})
@@ -103,7 +103,7 @@ def left_over(lab: str) -> list[Path]:
 
 
 def processes_in(group: Path) -> list[int]:
-    """Return the processes in a group and in the groups below it."""
+    """Return the PIDs in a group and in the groups below it."""
     return [
         int(pid)
         for folder, _, _ in os.walk(group)
@@ -112,7 +112,7 @@ def processes_in(group: Path) -> list[int]:
 
 
 def remove(group: Path) -> None:
-    """Remove a lab's group and those below it, also groups that a host has made."""
+    """Remove a lab's group and the groups below it, also groups that a host has made."""
     deadline = time.monotonic() + REMOVE_SECONDS
     while group.is_dir():
         try:
@@ -126,7 +126,7 @@ def remove(group: Path) -> None:
 
 
 def remove_empty_tops() -> None:
-    """Remove the parent group of all labs in each hierarchy where it is empty."""
+    """Remove the parent group of all labs from each hierarchy in which it is empty."""
     for hierarchy in hierarchies():
         top = hierarchy.mounted_on / TOP
         if top.is_dir() and not any(entry.is_dir() for entry in top.iterdir()):
@@ -134,8 +134,8 @@ def remove_empty_tops() -> None:
 
 
 def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
-    """Return the method, the hierarchies that it uses, and the reason if no control group can be
-    used."""
+    """Return the name of the method, its hierarchies, and the reason if no control group can limit
+    hosts."""
     writable = [one for one in found if os.access(one.mounted_on, os.W_OK)]
     for one in writable:
         if one.version == 2 and "cpu" in one.controllers:
@@ -143,8 +143,8 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but it counts the CPU time of each group
-        # that a host makes below its own. The benchmark measures servers with it.
+        # Version 2 without controllers limits nothing, but it counts CPU time: the benchmark on a
+        # host makes groups below the host's group, and measures servers with them.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason
@@ -159,7 +159,7 @@ def _enable(group: Path, controllers: list[str]) -> None:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write into a kernel file. An OSError contains its path, unlike that of `write_text`."""
+    """Write into a kernel file. Raises OSError with the path, which `write_text` leaves out."""
     try:
         file.write_text(text)
     except OSError as error:
@@ -171,7 +171,8 @@ def _limit(group: Path, version: int, host: LabHost) -> None:
         _write(group / "cpuset.cpus", str(host.cpu))
         if version == 1:
             _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-            # Groups that a host makes in its own group inherit the CPUs and can be used at once.
+            # Groups that a host makes below this group inherit its CPUs, so they are usable at
+            # once.
             _write(group / "cgroup.clone_children", "1")
     if host.share is None:
         return

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class LabError(Exception):
-    """An error that the user can fix. The message says what is wrong and what to do."""
+    """An error that the user can fix. The message gives the error and the fix."""
 
 
 DEFAULT_NAME = "default"
@@ -16,10 +16,10 @@ MOST_SERVERS = 8
 FIRST_SERVER = "zerohttpd"
 
 SHARES = {"load": 100, "nginx": 40, "zerohttpd": 20, "redis": 40}
-"""Percent of a CPU, if there are fewer CPUs than hosts.
+"""Percent of a CPU for each role, if there are fewer CPUs than hosts.
 
-The server's small share makes it the bottleneck: for a guestbook page ab uses about twice the CPU
-time of the epoll server, and equal shares would measure ab.
+The small share of the server makes the server the bottleneck. ab needs about twice the CPU time of
+the epoll server for a guestbook page, so with equal shares ab would be the bottleneck.
 """
 
 NETWORKS = [f"10.77.{third}" for third in range(256)]
@@ -31,12 +31,12 @@ class LabHost:
 
     name: str
     group: str
-    """Its role, the group in Ansible's inventory: load, nginx, zerohttpd or redis."""
+    """The host's role and group in Ansible's inventory: load, nginx, zerohttpd or redis."""
     address: str
     cpu: int
     """The only CPU of the machine that the host may use."""
     share: int | None
-    """Percent of that CPU; None: all of it, and no other host uses it."""
+    """Percent of `cpu`; None: the whole CPU, which no other host uses."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class LabPlan:
 
     name: str
     network: str
-    """The first three numbers of its addresses."""
+    """The first three numbers of the hosts' addresses."""
     hosts: list[LabHost]
     project: str
     """Folder of the project, which every host must see."""
     home: str
-    """Home folder of the lab's owner; the hosts see it too."""
+    """Home folder of the lab's owner, which every host sees, too."""
     folder: str
     """The folder of the lab's state; see state.py."""
     delay: str | None
@@ -58,7 +58,7 @@ class LabPlan:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "LabPlan":
-        """Return the plan that was written as JSON."""
+        """Return the plan that `data`, read from JSON, describes."""
         return cls(**{**data, "hosts": [LabHost(**host) for host in data["hosts"]]})
 
 
@@ -72,7 +72,7 @@ def check_name(name: str) -> str:
 
 
 def name_option(name: str) -> str:
-    """Return the option that selects this lab; it is empty for the default lab."""
+    """Return the command-line option that selects a lab; empty for the default lab."""
     return "" if name == DEFAULT_NAME else f" --name {name}"
 
 
@@ -118,7 +118,7 @@ def plan_hosts(
     own = len(cpus) >= len(groups)
     hosts = []
     for number, (name, group) in enumerate(groups.items(), start=1):
-        # The share of the first server applies to the other servers that have none.
+        # The share of the first server also applies to servers without a share.
         asked = shares.get(name, shares.get(FIRST_SERVER) if group == "zerohttpd" else None)
         hosts.append(
             LabHost(
@@ -133,6 +133,6 @@ def plan_hosts(
 
 
 def _shared_cpu(group: str, cpus: Sequence[int]) -> int:
-    """Return a group's CPU if hosts share CPUs; with two or more, servers have the first alone."""
+    """Return a group's CPU if hosts share CPUs. Servers have the first of several CPUs alone."""
     place = {"zerohttpd": 0, "load": 1, "nginx": 2, "redis": 3}[group]
     return cpus[min(place, len(cpus) - 1)]

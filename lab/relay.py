@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""Pass open connections to a lab's hosts to ssh on this machine.
+"""Connect to a lab's hosts, and pass the open connections to ssh on this machine.
 
 The hosts' network has no connection to other networks. The keeper, which is in this network,
 connects on request and passes the open connection through a Unix socket in the lab's folder. As a
-program (the ProxyCommand in ssh_config) this file requests a connection and passes it to ssh:
+program (the ProxyCommand in ssh_config), this file requests a connection and passes it to ssh:
 
     python3 -I lab/relay.py SOCKET ADDRESS
 
-Each user who may open the folder can use ssh without sudo, and no byte is copied.
+A user who may open the folder can use ssh without sudo. The relay copies no data.
 """
 
 import os
@@ -52,7 +52,7 @@ class _Visit(socketserver.StreamRequestHandler):
 
 
 def open_relay(file: Path, addresses: set[str]) -> Relay:
-    """Return a server on this socket, for the owner of its folder; it runs in its own thread."""
+    """Start and return a server on the socket `file`, for the owner of the socket's folder."""
     relay = Relay(file, addresses)
     folder = file.parent.stat()
     os.chown(file, folder.st_uid, folder.st_gid)
@@ -63,7 +63,7 @@ def open_relay(file: Path, addresses: set[str]) -> Relay:
 
 
 def fetch(file: str, address: str) -> int:
-    """Request a connection to port 22 of a host. Return its descriptor."""
+    """Request a connection to port 22 of a host. Return the connection's descriptor."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(2 * SECONDS)
         client.connect(file)
@@ -75,7 +75,7 @@ def fetch(file: str, address: str) -> int:
 
 
 def main() -> int:
-    """Request a connection and pass it to ssh, which reads our standard output (a socket)."""
+    """Request a connection and pass it to ssh through our standard output, a socket."""
     _, file, address = sys.argv
     try:
         descriptor = fetch(file, address)

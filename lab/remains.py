@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Find and remove all that exists of a lab on this machine, by its name.
+"""Find and remove, by a lab's name, all that exists of the lab on this machine.
 
-Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The kernel keeps
-the mark as long as the process runs, also if the lab's folder is lost. No other process has it by
-accident.
+Each process of a lab is in a UTS namespace whose NIS domain is the lab's mark. The kernel keeps the
+mark as long as the process runs, even if the lab's folder is lost. No process outside of the lab
+has this mark by accident.
 """
 
 import os
@@ -29,7 +29,7 @@ class Removed(NamedTuple):
 
 
 def clear(name: str) -> Removed:
-    """Remove all of a lab. Raise LabError if something there does not belong to it."""
+    """Remove all of a lab. Raise LabError if a process or file there does not belong to the lab."""
     killed = _kill_all(state.mark_of(name))
     groups = limits.left_over(name)
     for group in groups:
@@ -55,7 +55,7 @@ def processes(mark: str) -> dict[int, int]:
                 if namespace not in marked:
                     marked[namespace] = _domain(pid) == mark
             except OSError:
-                continue  # it has ended meanwhile
+                continue  # the process has ended
             if marked[namespace]:
                 found[int(pid)] = namespace
     finally:
@@ -74,7 +74,7 @@ def _namespace(pid: str | int) -> int:
 
 
 def _domain(pid: str) -> str:
-    """Return the NIS domain of a process. Afterwards we are in that process's UTS namespace."""
+    """Enter the UTS namespace of a process and return its NIS domain."""
     descriptor = os.open(f"/proc/{pid}/ns/uts", os.O_RDONLY | os.O_CLOEXEC)
     try:
         kernel.enter(descriptor, kernel.NEW_HOST_NAME)
@@ -97,7 +97,7 @@ def _kill_all(mark: str) -> int:
 
 
 def _kill(pid: int, namespace: int, deadline: float) -> None:
-    """Kill a process if it is still in that namespace, and wait until it has ended."""
+    """Kill a process if it is still in the UTS namespace, and wait until the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -108,7 +108,7 @@ def _kill(pid: int, namespace: int, deadline: float) -> None:
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             ended = select.poll()
             ended.register(descriptor, select.POLLIN)
-            # The first process of a PID namespace ends after all others in it.
+            # The first process of a PID namespace ends after the other processes in it.
             ended.poll(max(0.0, deadline - time.monotonic()) * 1000)
     except (FileNotFoundError, ProcessLookupError):
         pass
@@ -121,7 +121,7 @@ def _refuse_strangers(group: Path) -> None:
     deadline = time.monotonic() + KILL_SECONDS
     while pids := limits.processes_in(group):
         for pid in pids:
-            with suppress(OSError):  # a process that is ending has no namespaces any more
+            with suppress(OSError):  # an ending process has no namespaces
                 _namespace(pid)
                 raise LabError(f"process {pid} in {group} is not the lab's: nothing was changed")
         if time.monotonic() > deadline:

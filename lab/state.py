@@ -7,7 +7,7 @@ inventory.ini              for Ansible
 ssh_config key known_hosts for ssh; the key is for this lab only
 relay                       socket that passes connections to the hosts (relay.py)
 HOST.log switch.log        the logs of a host's sshd and of the keeper
-stage                      an empty folder; each host mounts its files there, not visible outside
+stage                      an empty folder, where each host mounts its files, invisible to others
 """
 
 import fcntl
@@ -40,14 +40,14 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True)
 class Identity:
-    """A process, identified by its PID and its start time because PIDs are reused."""
+    """A process, identified by PID and start time, because PIDs are reused."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> "Identity":
-        """Return the identity of a running process. OSError if there is none."""
+        """Return the identity of a running process. Raises OSError if it does not run."""
         return cls(pid, start_of(pid))
 
     @property
@@ -66,13 +66,13 @@ class Known:
     plan: LabPlan
     limited_by: str
     limited_reason: str
-    """The reason why the shares are not applied; empty if they are."""
+    """The reason why the shares are not applied; empty if they are applied."""
     since: float
     """When the lab was ready, in seconds since 1970."""
     keeper: Identity
     hosts: dict[str, Identity]
     groups: dict[str, list[str]]
-    """The control groups of each host; an empty list if it is not limited."""
+    """The control groups of each host; an empty list if the host is not limited."""
     roots: dict[str, int]
     """The device of each host's `/`."""
     read_only: list[str]
@@ -91,7 +91,8 @@ def owner() -> Owner:
 
 
 def _number(variable: str, otherwise: int) -> int:
-    """Return the user or group ID that sudo wrote into this environment variable."""
+    """Return the user or group ID that sudo has written into an environment variable, or the
+    default `otherwise`."""
     text = os.environ.get(variable, str(otherwise))
     if not text.isdecimal() or int(text) >= 2**32 - 1:
         raise LabError(f"{variable}={text}: this is not a user or group ID")
@@ -114,7 +115,7 @@ def mark_of(name: str) -> str:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Wait until no other `up` or `down` runs, and lock them out. Leaves no file."""
+    """Wait until no other `up` or `down` runs, and let none run in the `with` block."""
     while (descriptor := _lock()) is None:
         pass
     try:
@@ -126,7 +127,7 @@ def locked() -> Iterator[None]:
 
 
 def _lock() -> int | None:
-    """Lock the folder. Return None if the process that held the lock has removed the folder."""
+    """Lock the folder BASE. Return None if the last owner of the lock has removed the folder."""
     with suppress(FileExistsError, FileNotFoundError), ExitStack() as undo:
         BASE.mkdir(mode=0o755, exist_ok=True)
         descriptor = os.open(BASE, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -139,8 +140,8 @@ def _lock() -> int | None:
 
 
 def create(name: str, whose: Owner) -> Path:
-    """Make the folder of a lab. The folder gets its name last, so it never exists without its
-    mark."""
+    """Make the folder of a lab. The folder is renamed at the end, so it never exists under its name
+    without the mark."""
     new = _new_folder_of(name)
     new.mkdir(mode=0o700)
     (new / "mark").write_text(mark_of(name) + "\n")
@@ -150,7 +151,7 @@ def create(name: str, whose: Owner) -> Path:
 
 
 def left_over(name: str) -> list[Path]:
-    """Return the existing folders of a lab. LabError if one of them is not the lab's."""
+    """Return the existing folders of a lab. Raises LabError if a folder is not the lab's."""
     new = _new_folder_of(name)
     if new.is_dir() and not new.is_symlink():
         strange = {entry.name for entry in new.iterdir()} - {"mark", "stage"}
@@ -192,13 +193,14 @@ def load(name: str) -> Known | None:
 
 
 def stat_of(pid: int | str) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on. The program's name before it may
-    contain any character. OSError if there is no such process."""
+    """Return the fields of /proc/PID/stat after the program's name, which may contain any
+    character. Raises OSError if there is no such process."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def start_of(pid: int) -> int:
-    """Return the start time of a process in ticks since the boot. OSError if it has ended."""
+    """Return the start time of a process in ticks since the boot. Raises OSError if it has
+    ended."""
     words = stat_of(pid)
     if words[0] in "ZX":
         raise ProcessLookupError(f"process {pid} has ended")
@@ -219,7 +221,7 @@ def write_state(folder: Path, known: Known) -> None:
 
 
 def write_access(plan: LabPlan, whose: Owner) -> None:
-    """Write what ssh and Ansible need: keys, known_hosts, ssh_config, inventory.ini."""
+    """Write the files for ssh and Ansible: keys, known_hosts, ssh_config, inventory.ini."""
     folder = Path(plan.folder)
     _make_key(folder / "key")
     known = []
@@ -250,7 +252,7 @@ def _make_key(file: Path) -> None:
 
 def _ssh_config(plan: LabPlan) -> str:
     relay = [sys.executable, "-I", PROJECT / "lab/relay.py", f"{plan.folder}/relay"]
-    # ssh expands %, then a shell executes the rest.
+    # ssh expands %, then a shell executes the command.
     command = " ".join(shlex.quote(str(word)) for word in relay).replace("%", "%%")
     hosts = "".join(
         f"Host {host.name} {host.address}\n    HostName {host.address}\n\n" for host in plan.hosts

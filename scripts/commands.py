@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Print the list of all commands and options in Markdown, made from the Makefile and from --help.
+"""Print all commands and options in Markdown, from the texts in the Makefile and of --help.
 
 .venv/bin/python scripts/commands.py >docs/reference/commands.md
 """
@@ -40,7 +40,7 @@ def parser_of(*words: str) -> argparse.ArgumentParser:
 
 
 def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    """Yield the name and the row of the table of each argument of a command."""
+    """Yield the name and the table row of each argument of a command."""
     formatter = parser.formatter_class(parser.prog, width=1000)
     for action in parser._actions:
         if action.help in (None, argparse.SUPPRESS) or isinstance(action, argparse._HelpAction):
@@ -55,12 +55,12 @@ def rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
 
 
 def cell(text: str) -> str:
-    """Return a text for a table, without the folder of this project."""
+    """Return a text escaped for a table, without the folder of this project."""
     return text.replace(f"{ROOT}/", "").replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
 def section(level: str, *words: str) -> Iterator[str]:
-    """Yield the lines of a command: its description, its options, its commands."""
+    """Yield the lines about a command: its description, its options, its subcommands."""
     parser = parser_of(*words)
     yield f"\n{level} {' '.join(words)}\n"
     if parser.description:

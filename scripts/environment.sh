@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Each script reads this file first. It removes the variables of scripts/foreign-variables and all
-# functions that were exported, and sets HOME where it is missing.
+# Each script reads this file first. This file removes the variables of scripts/foreign-variables and
+# all exported functions, and sets HOME if HOME is missing.
 unset CDPATH
 project=$(\builtin cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 while read -r name; do
@@ -11,9 +11,9 @@ done < <(compgen -A function)
 while read -r pattern; do
     [[ $pattern == [A-Z]* ]] || continue
     while read -r name; do
-        # shellcheck disable=SC2053 # it is a pattern
+        # shellcheck disable=SC2053 # $pattern is a pattern
         [[ $name == $pattern ]] || continue
-        # BASHOPTS and SHELLOPTS are read-only: they cannot be unset.
+        # BASHOPTS and SHELLOPTS are read-only, so they cannot be unset.
         case $name in
         BASHOPTS | SHELLOPTS) export -n "${name?}" ;;
         *) unset "$name" ;;
@@ -21,5 +21,5 @@ while read -r pattern; do
     done < <(compgen -e)
 done <"$project/scripts/foreign-variables"
 unset name pattern
-# If HOME is not set, as in some services and containers, bash finds ~ in the list of users.
+# If HOME is not set, as in some services and containers, bash gets ~ from the list of users.
 [[ -n ${HOME-} ]] || { unset HOME && export HOME=~; }

@@ -4,15 +4,15 @@
 #
 #     scripts/install.sh PACKAGE...
 #
-# A service that comes with a package is neither started now nor at the next boot.
+# Services of these packages start neither now nor at the next boot.
 set -euo pipefail
 
 readonly policy=/usr/sbin/policy-rc.d
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 
-# While packages are installed, policy-rc.d returns 101, "do not", to each start of a service. If
-# this process is killed, the file that it leaves allows everything.
+# While packages are installed, policy-rc.d returns 101, which forbids each start of a service. If this
+# process is killed, the remaining file allows every start.
 forbid_services() {
     [[ -e $policy || -L $policy ]] && return
     trap 'rm -f "$policy"' EXIT
@@ -24,7 +24,7 @@ forbid_services() {
     chmod 755 "$policy"
 }
 
-# A policy-rc.d that a killed setup left is removed.
+# Remove a policy-rc.d that a killed setup has left.
 forget_old_policy() {
     local owner
     owner=$(sed -n 's/^# Put here by .*\.sh for as long as process \([0-9]*\) runs\.$/\1/p' \
@@ -37,8 +37,8 @@ installed_packages() {
         sed -n 's/^ii *//p' | sort
 }
 
-# Services of newly installed packages do not start at the next boot either. Packages that were
-# there before are not changed.
+# Disable the services of new packages, so that they do not start at the next boot either. Do not
+# change packages that were installed before.
 disable_services_of() {
     local file files
     files=$(dpkg-query --listfiles "$@")
@@ -60,14 +60,14 @@ disable_unit() {
 }
 
 apt_get() {
-    # If needrestart is installed, it would restart services of the user after an installation.
+    # Otherwise needrestart, if it is installed, would restart the user's services afterwards.
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 LC_ALL=C \
         apt-get --quiet=2 --yes --no-install-recommends \
         -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 "$@"
 }
 
-# Prints how much there is to download, and on a terminal the progress.
-install_and_count() { # FILE PACKAGE...: all that apt-get says goes into the file
+# Prints the size of the download, and on a terminal also the progress.
+install_and_count() { # FILE PACKAGE...: write the whole output of apt-get into FILE
     local said=$1 watched=
     shift
     apt_get --quiet=1 --assume-no install "$@" 2>/dev/null |
@@ -88,11 +88,11 @@ install_as_root() {
     forbid_services
     before=$(installed_packages)
     said=$(mktemp)
-    # The package lists are fetched only if the installation fails without: they may be missing (a
-    # fresh machine) or too old (a version that the archive no longer has).
+    # If the installation fails, fetch the package lists and try once more. The lists may be missing
+    # (on a fresh machine) or too old (with versions that the archive no longer has).
     if ! install_and_count "$said" "$@"; then
         say "fetching the lists of packages"
-        apt_get update >&2 # its warnings are worth reading, and it has no others
+        apt_get update >&2 # with --quiet=2 it prints only warnings and errors
         install_and_count "$said" "$@" || {
             cat "$said" >&2
             rm -f "$said"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Checks the layout of all sources and looks for mistakes in them; changes nothing.
+# Checks the layout of all sources and looks for mistakes in them. Changes no source.
 #
 #     scripts/lint.sh [PART...]       layout tidy warnings shell python types structure licence prose
 set -euo pipefail
@@ -8,8 +8,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 cd "$project"
 
-# Sets the array `files`: what git tracks or would add, but no results of a build. Git rejects a
-# folder of another user, unless it is a safe.directory; a part without files must not pass.
+# Sets the array `files` to the files that git tracks or would add, without results of a build. Git
+# rejects another user's folder that is no safe.directory. A check must not pass without files.
 list() {
     local found
     found=$(git -c safe.directory='*' ls-files --cached --others --exclude-standard -- "$@") || found=
@@ -17,17 +17,17 @@ list() {
     mapfile -t files <<<"$found"
 }
 
-# Pinned, because each version of it formats a few lines differently.
+# clang-format is pinned, because each version formats a few lines differently.
 lint_layout() {
     list '*.c' '*.h'
     .venv/bin/clang-format --dry-run --Werror "${files[@]}"
 }
 
-# A file that has passed is not read again until it, one of its headers or the rules change.
+# A file that has passed is checked again only after it, one of its headers or the rules change.
 lint_tidy() {
     list '[0-9]*/*.c' 'lib/*.c' 'ops/*.c' 'baselines/*.c'
     mkdir -p build/lint/tidy
-    # shellcheck disable=SC2016 # sh expands them
+    # shellcheck disable=SC2016 # sh expands the variables
     printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" sh -c '
         set -- "$1" -std=gnu17 -D_GNU_SOURCE -Ilib
         headers=$(gcc -MM "$@" | sed "s/^[^:]*://; s/\\\\$//")
@@ -62,14 +62,14 @@ lint_structure() {
     .venv/bin/lint-imports --no-logo >build/lint/imports || { cat build/lint/imports; return 1; }
 }
 
-# Every file has the licence in its first three lines, except
+# The files that need no licence; all other files have it in their first three lines.
 not_licensed=(
-    LICENSE '*.md'                      # texts for people: README names the licence
+    LICENSE '*.md'                      # texts for readers: README names the licence
     'public/*' 'templates/*'            # what the servers serve: it is measured, byte by byte
     '*.json' '*.csv' '*.png' '*.gz'     # formats without comments
     '*/ldflags'                         # options of the linker, without comments as well
     'tests/fuzz/corpus/*' '**/recorded/*' tests/e2e/kinds/cost.txt tests/e2e/kinds/claims.txt tests/e2e/http/cases.txt  # inputs and recorded data
-    '*.patch'                           # of files that have the line
+    '*.patch'                           # changes of files that have the line
     'requirements/*.txt' '*/go.sum'     # written by tools
 )
 lint_licence() {

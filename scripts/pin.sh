@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Writes requirements/*.txt from requirements/*.in: exact versions, with the hashes that pip checks.
+# Writes requirements/*.txt from requirements/*.in: exact versions, and hashes for pip to check.
 #
-#     scripts/pin.sh              add what is missing; versions that are pinned already stay
+#     scripts/pin.sh              add missing packages; keep the versions that are already pinned
 #     scripts/pin.sh --upgrade    pin the newest version of each package
 #
-# One list serves all versions of Python from the oldest on. No address of a package index is in
-# these files: pip uses its own index, and the hashes make that safe.
+# Each list is for all versions of Python from the oldest supported version on. The lists name no
+# package index: pip uses the index of its configuration, and checks the hashes.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

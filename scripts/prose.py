@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Find the words that scripts/words.toml replaces in the text that people read.
+"""Find the words of scripts/words.toml in texts for readers.
 
     scripts/prose.py FILE...
 
-This text is a Markdown or HTML file without its code; in other files, and in HTML too, it is the
-comments, the docstrings and every string that has a space. The exit status is 1 if a word was
-found.
+The program checks all text of Markdown and HTML files except code. In other files and in HTML, it
+checks comments, docstrings and strings with a space. The exit status is 1 if it has found a word.
 """
 
 from __future__ import annotations
@@ -30,12 +29,12 @@ MARKDOWN_CODE = re.compile(r"^( *)(```|~~~).*?^\1\2|``.+?``|`[^`]+`|\]\([^)]*\)"
 HTML_CODE = re.compile(
     r"<(style|script|code|pre|svg)\b.*?</\1>|<[^>]*>|\{([{%#]).*?[}%#]\}", re.S | re.I
 )
-# A sentence begins after a mark, after an empty line, and at the beginning of a piece.
+# A sentence begins after a punctuation mark, after an empty line, or at a piece's beginning.
 BEGINNING = r"""(?:\A|[.:;!?][)"*]*\s|\n[\s*#/>|-]*\n)[\s*#/>|"'\\_frb-]*"""
 
 
 def pieces(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield each piece of a file's prose with the number of its first line."""
+    """Yield each piece of a file's prose, after the number of its first line."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         yield 1, MARKDOWN_CODE.sub(lambda code: re.sub(r"[^\n]", "_", code[0]), text)
@@ -62,7 +61,7 @@ def pattern(word: str) -> re.Pattern[str]:
     words = word.replace(" ", r"[\s*#/]+")
     if word[0].isupper():
         return re.compile(rf"{BEGINNING}(?P<word>{words})\b(?!-)")
-    # In code style and with a dot before or after it, a word is a name: `cell`, bench.stations.
+    # A word in code style, or next to a dot, is a name: `cell`, bench.stations.
     return re.compile(rf"(?<![\w`.-])(?P<word>{words})(?![\w`-]|\.\w)", re.IGNORECASE)
 
 

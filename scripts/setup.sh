@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Makes sure that the tools of one or more groups are there:
+# Makes sure that the tools of one or more groups are installed:
 #
 #     scripts/setup.sh GROUP...      build  bench  read  openloop  hosts  test  sanitize  fuzz
 #                                    lint  site  compare  peers  trace  fault  similar  package:NAME
 #
-# Prints nothing if nothing is missing. Missing Debian packages are installed with apt-get (through
-# sudo when not root) after a line that names them with the reason; a service that comes with a
-# package is neither started now nor at the next boot. Python packages go into .venv, at the
-# versions and with the hashes that requirements/ pins. The compiler is the one of the variable CC,
-# if that is set. The tool of the open loop, oha, is in no Debian release: it is compiled with
-# Rust's cargo into build/tools. If any of this fails, the script prints what to install and exits
-# with status 1.
+# Prints nothing if nothing is missing. Otherwise prints the missing Debian packages with reasons, and
+# installs them with apt-get, through sudo if the user is not root. Services of these packages start
+# neither now nor at the next boot. Python packages are installed into .venv, with the versions and
+# hashes that requirements/ pins. The compiler is that of the variable CC, if CC is set. No Debian
+# release has oha, the tool of the open loop, so Rust's cargo compiles it into build/tools. If a step
+# fails, the script prints what the user must install and exits with status 1.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -20,7 +19,7 @@ cd "$project"
 readonly venv=.venv
 readonly groups="build bench read openloop hosts test sanitize fuzz lint site compare peers trace fault similar package:NAME"
 readonly oldest_python=3.10
-readonly oha_version=1.16.0 # an installed one is used if it is 1.4 or newer
+readonly oha_version=1.16.0 # an installed oha is used if it is 1.4 or newer
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -33,7 +32,7 @@ have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 installed() {
     [[ $(dpkg-query -Wf '${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]] ||
         dpkg-query -Wf '${db:Status-Abbrev} ,${Provides},\n' 2>/dev/null |
-        grep "^ii.*[, ]$1[, ]" > /dev/null # reads all: an early end would be an error here
+        grep "^ii.*[, ]$1[, ]" > /dev/null # not grep -q: its early end would be an error here
 }
 
 have_header() {
@@ -41,9 +40,9 @@ have_header() {
         echo "#include <$1>" | "${compiler[@]}" -E -xc - >/dev/null 2>&1
 }
 
-read -ra compiler <<<"${CC:-gcc}" # it may have arguments: "ccache gcc"
+read -ra compiler <<<"${CC:-gcc}" # CC may have arguments: "ccache gcc"
 
-# True if the compiler finds what a program with this -fsanitize= needs.
+# True if the compiler can link a program with this -fsanitize=.
 have_sanitizer() { # KIND COMPILER...
     local kind=$1 program=$'int main(void) { return 0; }'
     shift
@@ -52,8 +51,8 @@ have_sanitizer() { # KIND COMPILER...
     "$@" -fsanitize="$kind" -xc - -o /dev/null <<<"$program" 2>/dev/null
 }
 
-# Prints the package with what clang's sanitizers and fuzzer need: a separate one in Debian 12,
-# Ubuntu 24.04 and newer.
+# Prints the package with the libraries of clang's sanitizers and fuzzer. In Debian 12, Ubuntu 24.04
+# and newer releases this is a package of its own.
 clang_runtime() {
     local version
     version=$(clang -dumpversion | cut -d. -f1)
@@ -80,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also if there are no package lists yet: then make_venv checks the installed version.
+# True also without package lists. In this case make_venv checks the installed version.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -89,8 +88,8 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Sets `python` to the interpreter for .venv, or notes the packages that are missing for one. The
-# system's own comes first: python3-venv belongs to it, and it stays when others are removed.
+# Sets `python` to the interpreter for .venv, or notes the packages that it needs. The system's own
+# Python comes first: python3-venv is for this version, and other versions may be removed later.
 python=
 find_python() {
     local candidate version
@@ -106,7 +105,7 @@ find_python() {
         python=/usr/bin/python3
         return
     fi
-    # An older release, whose archive may have a newer Python next to its own.
+    # The archive of an older release may have a newer Python in addition.
     for version in 3.{14..10}; do
         if apt-cache show "python$version-venv" >/dev/null 2>&1; then
             need "python$version-venv" "Python $oldest_python or newer" false
@@ -141,10 +140,10 @@ need_python() { # FILE...: a pinned list in requirements/
 
 on_ubuntu() { grep -qs '^ID=ubuntu' /etc/os-release; }
 
-# On Ubuntu the package chromium only leads to a snap, which needs its daemon and does not see
-# /tmp. There the tests use the browser that playwright downloads.
+# On Ubuntu, the package chromium only installs a snap, which needs a daemon and does not see /tmp. So
+# the tests there use the browser that playwright downloads.
 chromium_from_playwright() { on_ubuntu && ! have google-chrome; }
-without_browser= # the reason why there is none
+without_browser= # the reason why there is no browser
 have_chromium() {
     [[ -n $without_browser ]] || have chromium || have google-chrome || chromium_from_playwright ||
         { ! on_ubuntu && have chromium-browser; }
@@ -154,7 +153,7 @@ have_playwright_chromium() {
     compgen -G "${PLAYWRIGHT_BROWSERS_PATH:-$HOME/.cache/ms-playwright}/chromium*/*/*" >/dev/null
 }
 
-# Any compiler will do; the Makefile's default is gcc.
+# Any compiler can be used; the Makefile's default is gcc.
 need_compiler() {
     case ${compiler[0]} in
     gcc | clang) need "${compiler[0]}" "compiles the servers" have "${compiler[0]}" ;;
@@ -162,7 +161,7 @@ need_compiler() {
     esac
 }
 
-# Debian packages: the command that succeeds if the package is there, and what it is for.
+# Debian packages: each with a command that succeeds if it is installed, and with its purpose.
 readonly tools="\
 gcc              have gcc                compiles C
 make             have make               builds the servers
@@ -195,7 +194,7 @@ look_for_group() {
     local wanted=() lists=() package command argument reason
     case $1 in
     build) need_compiler; wanted=(make libc6-dev uthash-dev) ;;
-    read) lists=(bench) ;; # reads results, runs no server
+    read) lists=(bench) ;; # reads results and runs no server
     bench) wanted=(redis-server apache2-utils util-linux nginx-light); lists=(bench) ;;
     openloop) wanted=(gcc libc6-dev) ;; # see install_oha
     hosts) wanted=(git openssh-client openssh-server iproute2 util-linux-extra); lists=(hosts) ;;
@@ -247,7 +246,7 @@ install_packages() {
     if ((EUID != 0)); then
         have sudo || cannot="neither root nor sudo here"
         as_root=(sudo)
-        # Without a terminal no password can be typed.
+        # Without a terminal, the user cannot type a password.
         [[ -t 0 ]] || as_root=(sudo -n)
     fi
     have apt-get || cannot="this system has no apt-get"
@@ -267,7 +266,7 @@ install_packages() {
     explain_and_stop "the installation did not succeed"
 }
 
-# A browser is optional: without one, tests that need it are skipped with a message.
+# A browser is optional. Without a browser, the tests that need it are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
     say "no browser: $1. The tests that need one will be skipped."
@@ -276,7 +275,7 @@ do_without_browser() { # REASON
 make_venv() {
     if venv_is_sound; then return; fi
     [[ -n $python ]] || find_python
-    # The installed one may be too old, if the archive has no newer one.
+    # The installed Python may be too old, if the archive has no newer version.
     python_is_new_enough "$python" || refuse_python
     say "making $venv with $("$python" --version)"
     rm -rf "$venv"
@@ -306,7 +305,7 @@ install_requirements() {
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
-    # The options override those of the user's pip.conf; an empty target is none.
+    # These options override those in the user's pip.conf; an empty target means no target.
     "$venv/bin/python" -m pip install --no-user --target= --prefix="$PWD/$venv" --root=/ \
         --require-hashes --disable-pip-version-check --progress-bar off "$@" 2>&1 | tee "$said" | awk -v watched="$watched" '
             !watched { next }
@@ -340,8 +339,8 @@ explain_pip() { # WHAT IT SAID
     esac
 }
 
-# Editable: bench/ and lab/ are read in place. A .venv from another checkout, copied or linked,
-# would run the code of that checkout.
+# An editable installation: Python reads bench/ and lab/ in place. A .venv that was copied or linked
+# from another checkout is installed again, because it would run the code of that checkout.
 install_project() {
     if [[ $(cat pyproject.toml scripts/zerohttpd | sha256sum) == "$(cat "$(stamp_of project)" 2>/dev/null)" &&
         $(installed_from) -ef bench/__init__.py ]]; then return; fi
@@ -352,7 +351,7 @@ install_project() {
     cat pyproject.toml scripts/zerohttpd | sha256sum >"$(stamp_of project)"
 }
 
-# Called from another folder, because Python prefers the folder that it is started in.
+# Runs in another folder, because Python prefers modules in its working folder.
 installed_from() {
     local python=$PWD/$venv/bin/python
     (cd / && "$python" -c 'from importlib import util; print(util.find_spec("bench").origin)' 2>/dev/null)
@@ -383,7 +382,7 @@ install_oha() {
     fi
     say "compiling oha $oha_version, the tool of the open loop, with $("$cargo" --version) into" \
         "build/tools; this takes some minutes, once"
-    exec 8<scripts/setup.sh # a lock: two at a time would compile it twice
+    exec 8<scripts/setup.sh # a lock: two setups at the same time would compile oha twice
     flock 8
     [[ -t 2 ]] || quiet=(--quiet) # without a terminal, no progress
     if ! have_oha; then
@@ -396,8 +395,8 @@ install_oha() {
     exec 8<&-
 }
 
-# Some packages' names depend on installed ones: the package of a compiler's libraries has the
-# compiler's version in its name.
+# Some packages can be named only now: the package of a compiler's libraries has the version of the
+# installed compiler in its name.
 look_again() { # GROUP...
     local group first=" ${missing[*]} " package
     missing=() reasons=() requirements=() python=
@@ -417,7 +416,7 @@ main() {
         look_again "$@"
     fi
     if ((${#requirements[@]})); then
-        exec 9<scripts/setup.sh # a lock: two at a time (make -j) would damage .venv
+        exec 9<scripts/setup.sh # a lock: two setups at the same time (make -j) would damage .venv
         flock 9
         make_venv
         install_requirements

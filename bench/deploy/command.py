@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd hosts`: the benchmark over several hosts, from preparation to results. It runs the
-plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It finds the
-inventory, connects to the host, shows the output of the sweep, and ends it after a signal."""
+"""`zerohttpd hosts`: the benchmark over several hosts, from preparation to results. The command
+runs the plays of deploy/site.yml with ansible-playbook, and the sweep on the load host. It shows
+the output of the sweep, and ends the sweep after a signal."""
 
 import argparse
 import codecs
@@ -30,12 +30,12 @@ from bench.sweep.options import sweep_parser
 LAB = "lab"
 LAB_INVENTORY = Path("/run/zerohttpd-lab/default/inventory.ini")
 QUIET_END = ("ControlMaster=no", "ControlPath=none", "ServerAliveInterval=15")
-"""Options of ssh that give the sweep a connection of its own, which ends with the sweep. Such a new
-connection gets the limits for logins that Ansible has raised."""
+"""Options of ssh that give the sweep a new connection of its own, which ends with the sweep. A new
+connection has the limits that Ansible has raised for logins."""
 
 
 def find(name: str) -> Path:
-    """Return the inventory of this name: a file, or `lab` for the lab here. Raises UserError."""
+    """Return the path of an inventory: `name`, or for `lab` that of the lab. Raises UserError."""
     if name == LAB:
         if not LAB_INVENTORY.exists():
             raise UserError("there is no lab on this machine. Run first: make lab")
@@ -43,15 +43,15 @@ def find(name: str) -> Path:
     path = Path(name)
     if not path.exists():
         raise UserError(f"there is no inventory {name}. deploy/inventory.example.ini is an example")
-    # Ansible would run all programs in a folder, and a file that is one.
+    # Ansible would run an executable file, and each one in a folder, to get an inventory.
     if not path.is_file() or path.stat().st_mode & 0o111:
         raise UserError(f"{name} is not an inventory: give a file in INI or YAML format")
     return path.resolve()
 
 
 def on_load_host(file: Path, words: Sequence[str], terminal: bool) -> list[str]:
-    """Return the command line that runs a command on the load host. `file`: the playbook's report
-    on that host, load_host.json.j2. Raises UserError if no ssh command can connect to it."""
+    """Return the command line that runs `words` on the load host. `file`: the playbook's report on
+    that host, see load_host.json.j2. Raises UserError if the host asks for a password."""
     found = json.loads(file.read_text())
     if found["password"]:
         raise UserError(
@@ -72,10 +72,11 @@ CONNECTION_LOST = 255
 
 def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> int:
     """Run the sweep on the load host (see `on_load_host`) and return its exit status. A signal to
-    us is passed on to the sweep, which then ends in order. If we are killed, the sweep ends, too.
+    this process is passed on to the sweep, which then ends in order. If this process is killed, the
+    sweep ends, too.
 
-    At a terminal the sweep gets that terminal: it shows its live table, and Ctrl-C reaches it
-    directly. Without a terminal the end of its standard input ends it; see deploy/files/sweep.
+    If this process has a terminal, the sweep uses the terminal, shows its live table, and gets
+    Ctrl-C directly. Otherwise the sweep ends at the end of its input; see deploy/files/sweep.
     """
     if sys.stdin.isatty() and sys.stdout.isatty():
         # The sweep gets no session of its own, because it needs the terminal.
@@ -108,8 +109,8 @@ def _wait(
     pass_on: Callable[[], None],
     timeout: float = 0.0,
 ) -> int:
-    """Wait for the end of a process and return its status. The first signal that we get is passed
-    on after `timeout` seconds, in which the process may react by itself."""
+    """Wait for the end of a process and return its status. If this process gets a signal, call
+    `pass_on` once after `timeout` seconds, in which the other process may end by itself."""
     passed = watch is None
     while True:
         noted = watch is not None and watch.number is not None and not passed
@@ -122,8 +123,8 @@ def _wait(
 
 DEPLOY = ROOT / "deploy"
 TIMEOUT = 3.0
-"""The seconds in which Ansible can react to Ctrl-C by itself. After them, a signal that only we got
-is passed on."""
+"""The seconds in which Ansible can react to Ctrl-C by itself. After them, a signal that only this
+process got is passed on to Ansible."""
 
 
 class Playbook:
@@ -156,7 +157,7 @@ class Playbook:
             [*command, str(DEPLOY / "site.yml")],
             cwd=DEPLOY,
             env=self._environment(),
-            # It gets a session of its own, so that a second Ctrl-C does not interrupt the cleanup.
+            # The cleanup gets a session of its own, so that a second Ctrl-C does not reach it.
             start_new_session=watch is None,
         )
         return _wait(process, watch, lambda: process.send_signal(signal.SIGINT), TIMEOUT) == 0
@@ -169,7 +170,7 @@ class Playbook:
             "PYTHONUNBUFFERED": "1",
         }
         if codecs.lookup(locale.getpreferredencoding(False)).name != "utf-8":
-            found["LC_ALL"] = "C.UTF-8"  # Ansible insists
+            found["LC_ALL"] = "C.UTF-8"  # Ansible does not start with another encoding
         return found
 
 
@@ -185,13 +186,13 @@ TAGS = {
 
 
 def run(words: Sequence[str]) -> int:
-    """Return the exit status of the sweep, or 2 if there was no sweep, or if its results could not
-    be fetched. Raises UserError."""
+    """Run `zerohttpd hosts`. Return the sweep's exit status; 2 if no sweep began, or if its results
+    could not be fetched. Raises UserError."""
     return play(parse(words))
 
 
 def parser() -> argparse.ArgumentParser:
-    """Return the parser of our own options; all others are the sweep's."""
+    """Return the parser of this command's own options; all other options are for the sweep."""
     own = argparse.ArgumentParser(
         prog="zerohttpd hosts",
         allow_abbrev=False,
@@ -226,10 +227,10 @@ def parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the values of our own options, checked as far as possible here, and in `sweep` the
-    arguments for the sweep on the load host. Raises UserError."""
+    """Return the values of this command's own options, and in `sweep` the arguments for the sweep
+    on the load host. Check all as far as possible here. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
-    theirs = sweep_parser().parse_args(rest)  # reports what is wrong, and ends
+    theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):
         raise UserError("--hosts is for the load host, where the playbook writes that file")
     if own.resume is not None:
@@ -237,15 +238,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if not (own.resume / "results.json").exists():
             raise UserError(f"{own.resume} has no results.json: nothing to resume")
     own.sweep, own.inventory, own.results = rest, find(own.inventory), own.results.resolve()
-    # The load generator of the open loop is sent, because few hosts could build their own.
+    # The load generator of the open loop is sent, because few hosts could build one.
     own.oha = OHA.require() if theirs.rate else None
     own.by_wrk = bool(theirs.studies) or not {*words_of(theirs.generator)} <= {"ab"}
     return own
 
 
 def play(options: argparse.Namespace) -> int:
-    """Do all steps, or the requested one."""
-    # In /tmp, because the path of a socket must not be long.
+    """Do all steps, or only the requested step. Return the exit status."""
+    # The folder is in /tmp, because the path of a socket must be short.
     with tempfile.TemporaryDirectory(prefix="zerohttpd-deploy-", dir="/tmp") as name:
         scratch = Path(name)
         variables: dict[str, str] = {"results_here": str(options.results)}
@@ -265,16 +266,16 @@ def play(options: argparse.Namespace) -> int:
 
 
 def _all(options: argparse.Namespace, playbook: Playbook, watch: SignalWatch, scratch: Path) -> int:
-    # Before the check has passed, nothing is removed: the files may belong to another user's sweep.
+    # Remove nothing before the check has passed: the files may belong to another user's sweep.
     if not playbook.run("check", watch):
         return _ended(watch, FAILED)
     host = scratch / "load_host.json"
-    on_load_host(host, (), terminal=False)  # reports a password before hosts are changed
+    on_load_host(host, (), terminal=False)  # raises its error before hosts are changed
     status = FAILED
     before = _folders(options.results)
     try:
         if playbook.run("prepare", watch) and watch.number is None:
-            # On the load host an unfinished sweep is in its folder of results.
+            # On the load host, the unfinished sweep is in the folder results/.
             there = f"results/{options.resume.resolve().name}" if options.resume else ""
             resume = ["--resume", there] if there else []
             status = attended_sweep(host, [*options.sweep, *resume], watch)
@@ -299,7 +300,7 @@ def _folders(results: Path) -> set[Path]:
 
 def _say_where(options: argparse.Namespace, before: set[Path]) -> None:
     found = _folders(options.results)
-    # A resumed sweep keeps its name, and is now in the folder of the results.
+    # A resumed sweep keeps its name, and its folder is now in `options.results`.
     resumed = options.results / options.resume.resolve().name if options.resume else None
     for folder in sorted(found & {resumed} if resumed else found - before):
         quoted = shlex.quote(str(folder))
@@ -312,5 +313,5 @@ def _say_where(options: argparse.Namespace, before: set[Path]) -> None:
 
 
 def _ended(watch: SignalWatch, status: int) -> int:
-    """Return the exit status; for a run that a signal ended, that of the signal."""
+    """Return `status`, or 128 + n if signal n has ended the run."""
     return 128 + watch.number if watch.number and (status == FAILED or status < 0) else status

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""The files that are sent to the hosts: `python -m bench.deploy.pack FOLDER`, called by the
-playbook.
+"""Pack the files that are sent to the hosts.
 
-It makes three archives, again only if their content has changed:
-  - the project: the files in git, and new ones in its source folders that are not private;
-  - the Python packages of requirements/bench.txt, installed, for the load host;
-  - the same without those that only draw charts, for the hosts that run an agent.
+The playbook calls `python -m bench.deploy.pack FOLDER`.
+The program makes three archives, and replaces an archive only if its content has changed:
+  - the project: the files in git, and new source files that all users may read;
+  - for the load host, the installed Python packages of requirements/bench.txt;
+  - for the hosts with an agent, these packages without those that only draw charts.
 
-With the packages a host needs neither pip nor access to the package index. They fit hosts with the
-same version of Python and the same kind of processor; others install their own.
+A host with these packages needs neither pip nor access to the package index. The packages fit hosts
+with the same version of Python and the same kind of processor; other hosts install their own.
 """
 
 import fnmatch
@@ -32,8 +32,8 @@ from bench.records.store import Json
 
 REQUIREMENTS = ROOT / "requirements" / "bench.txt"
 ONLY_FOR_CHARTS = ("altair*", "narwhals*", "vl_convert*")
-"""Packages that only draw charts: nine tenths of the bytes. Charts are drawn where the sweep
-runs."""
+"""Packages that only draw charts: nine tenths of the bytes. Only the host that runs the sweep
+draws charts."""
 SOURCE_FOLDERS = (
     *("[0-9][0-9]_*", "lib", "ops", "baselines", "bench", "public", "templates", "scripts"),
     *("course", "deploy", "requirements"),
@@ -42,7 +42,7 @@ SOURCE_FILES = ("Makefile", "redirects", "pyproject.toml")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Make the archives in the given folder; print their description as JSON."""
+    """Make the archives in the folder that `arguments` names; print their description as JSON."""
     forget_foreign_variables()
     folder = Path(arguments[0]).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def pack_project(root: Path, folder: Path) -> dict[str, str]:
-    """Return the archive of the project's files: its path, and a digest of its content."""
+    """Pack the project's files. Return the archive's path and a digest of its content."""
     files = sorted(project_files(root))
     if not files:
         raise UserError(f"nothing in {root} may be read by others; first: chmod -R go+rX {root}")
@@ -69,9 +69,9 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
-    """Yield the files that belong to the project: those in git, and new ones. New files, and all
-    files of a copy without a repository, may be private. So with `only_public`, as for other hosts,
-    only sources that others may read are added. Raises UserError."""
+    """Yield the files that belong to the project: the files in git, and new files. In a copy
+    without a repository all files are new. A new file may be private, so with `only_public` it is
+    yielded only if it is a source file that all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
         if not (root / ".git").exists():  # .gitignore applies here, too
@@ -105,13 +105,13 @@ def _is_source(name: str) -> bool:
 
 
 def _is_public(path: Path) -> bool:
-    """Return whether all users may read the file, as they can on the hosts."""
+    """Return whether all users may read the file. On the hosts, all users can read it."""
     mode = path.lstat().st_mode
     return (stat.S_ISREG(mode) and mode & 0o044 == 0o044) or stat.S_ISLNK(mode)
 
 
 def pack_packages(folder: Path) -> dict[str, Json]:
-    """Return the two archives of Python packages, and the kind of hosts that they fit. Raises
+    """Pack the Python packages. Return the two archives and the kind of hosts that they fit. Raises
     UserError."""
     python, machine = platform.python_version().rpartition(".")[0], platform.machine()
     kind = f"{python} {machine} {ONLY_FOR_CHARTS}\n".encode()
@@ -137,9 +137,9 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Install the packages. The file pins all of them, so pip searches for nothing."""
+    """Install the packages into a folder. The file pins all versions, so pip chooses none."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    pip += ["--no-user"]  # whatever the user's pip.conf says
+    pip += ["--no-user"]  # overrides `user = yes` in a pip.conf
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]
     said = subprocess.run(pip + what, capture_output=True, text=True)
     if said.returncode:
@@ -153,7 +153,7 @@ def _is(archive: Path, digest: str) -> bool:
 
 
 def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) -> dict[str, str]:
-    """Make an archive, unless it is there already."""
+    """Make an archive, if it does not exist yet with this content. Return path and digest."""
     if not _is(archive, digest):
         stamp = archive.with_suffix(".digest")
         stamp.unlink(missing_ok=True)
@@ -167,7 +167,7 @@ def _archive(archive: Path, digest: str, members: Iterable[tuple[Path, str]]) ->
 
 
 def of_root(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Make root the owner of a file, with read permission for all users. A filter of tarfile."""
+    """Return a member of an archive with root as owner and read permission for all users."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mode = 0o755 if member.mode & 0o100 else 0o644

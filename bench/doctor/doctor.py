@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The doctor: checks this machine against what the chosen runs need, and prints fixes.
+"""The doctor: checks this machine for the needs of the chosen runs, and prints fixes.
 
-It changes nothing. Every sweep runs it first and prints the checks that failed.
+The doctor changes nothing. Every sweep runs the doctor first and prints the checks that failed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ from bench.records.plan import RunSpec
 from bench.services.redis_server import RunRedis
 
 BUSY_LIMIT = 0.05
-"""If other programs use more than this share of the CPUs, they disturb a measurement."""
+"""If other programs use more than this share of the CPUs, the doctor warns."""
 REDIS_SPARE = 64
 SETUP = "scripts/setup.sh bench"
 GROUPS_FIX = "systemd-run --user --scope -p Delegate=yes -- bash   (in this shell, then again)"
@@ -42,21 +42,21 @@ class Diagnosis:
     """The result of the checks before a sweep."""
 
     limits: SystemLimits
-    """Of this machine."""
+    """The limits of this machine."""
     lines: list[DoctorLine]
     findings: list[Finding]
     """The limits of all hosts that are too low."""
 
     def why_not(self, run: RunSpec) -> Finding | None:
-        """Return the reason why a run is impossible; None if it is possible."""
+        """Return the reason why a run is impossible; None if the run is possible."""
         return why_impossible(run, self.findings)
 
 
 def diagnose(
     runs: Sequence[RunSpec], facts: Facts, redis: RunRedis | None, hosts: Sequence[HostLimits] = ()
 ) -> Diagnosis:
-    """Check all hosts for some runs. `redis`: None if a private one will be started later; `hosts`:
-    empty if everything runs on this machine."""
+    """Check all hosts for some runs. `redis`: None if a private Redis will be started later;
+    `hosts`: empty if everything runs on this machine."""
     limits = read_limits(concurrency_ceiling())
     if redis and not redis.private:
         facts = replace(facts, redis=redis.describe(), redis_url=redis.shown)
@@ -67,8 +67,8 @@ def diagnose(
 def examine(
     runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts, load_only: bool = False
 ) -> list[DoctorLine]:
-    """Return all checks as lines. `load_only`: this host makes the load only and runs neither
-    server nor Redis."""
+    """Return the results of all checks. `load_only`: this host only makes the load; the servers and
+    Redis run on other hosts."""
     lines = [
         _limit(found, runs, limits, facts)
         for found in judged(runs, limits, "load" if load_only else None)
@@ -90,7 +90,7 @@ def examine(
 def _limit(
     found: Finding, runs: Sequence[RunSpec], limits: SystemLimits, facts: Facts
 ) -> DoctorLine:
-    """Return the line of a limit."""
+    """Return the report line for a limit."""
     line = DoctorLine(topic=found.limit, have=found.have, need=found.need)
     if found.about is Limit.TIME_WAIT and facts.time_wait is not None:
         line.have = f"{facts.time_wait:,} of {found.have}"
@@ -179,13 +179,13 @@ def _tool(topic: str, have: str | None, need: str, fix: str) -> DoctorLine:
 def _line(
     topic: str, have: str, need: str, well: bool, fix: str, otherwise: State = "warning"
 ) -> DoctorLine:
-    """Return a line; if not `well`, with the state `otherwise` and the fix."""
+    """Return a line; if `well` is false, add the state `otherwise` and the fix."""
     line = DoctorLine(topic=topic, have=have, need=need)
     return line if well else line.model_copy(update={"state": otherwise, "fix": fix})
 
 
 def show(lines: Sequence[DoctorLine], out: Console) -> None:
-    """Print all lines as a table, and below it the fixes, ready to be copied."""
+    """Print all lines as a table, and below the table the fixes."""
     table = Table("<", "<check", "<found", "<needed by the chosen runs")
     for line in lines:
         sign, style = SIGNS[line.state]

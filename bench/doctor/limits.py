@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Reads the facts about this machine, and compares its limits with what the runs need.
 
-Each finding has the limit, what is needed, and the command that fixes it. Levels that are
-impossible are skipped; for the other levels a warning is printed before the run.
+Each finding has the limit, the needed value, and the command that fixes the limit. Runs at
+impossible levels are skipped; for other levels a warning is printed before the first run.
 """
 
 import os
@@ -25,8 +25,8 @@ from bench.records.figures import Role
 from bench.records.plan import RunSpec
 
 SPARE_DESCRIPTORS = 64
-"""The descriptors that ab and the servers open in addition to one for each connection: standard
-input and output, the listening socket, the template, Redis, and (servers) files kept open."""
+"""The descriptors that ab and the servers need in addition to one for each connection: standard
+input and output, the listening socket, the template, Redis, and files that servers keep open."""
 
 DROPPED = "more connections are dropped; the client tries again after 1 s or more, or is reset"
 SYN_COOKIES_OFF = 0
@@ -43,20 +43,20 @@ MATTER: dict[Role | None, set[Limit]] = {
     "server": set(Limit) - {Limit.AB, Limit.PORTS, Limit.RESTING_PORTS},
     "redis": set(),
 }
-"""The limits that are relevant for a host, by its role. A host that opens no connections needs no
-ports; a host that accepts none needs no queues and does not close first. nginx has as many workers
-as its connections need, each with its own descriptors. None: everything runs on one machine."""
+"""The limits that are relevant for a host, by its role. A host needs ports only if it opens
+connections. It needs an accept queue and room in TIME_WAIT only if it accepts connections. nginx
+gets more workers if it needs more descriptors. None: everything runs on one machine."""
 
 
 HostLimits = tuple[str, Role | None, SystemLimits]
-"""A host of several: its name, its role and its limits."""
+"""The name, the role and the limits of a host."""
 
 
 def assess(
     runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
-    """Return the limits that are too low for the planned runs, the impossible ones first. `here`:
-    those of this machine; with several hosts it makes the load."""
+    """Return the limits that are too low for the planned runs; those that make runs impossible come
+    first. `here`: the limits of this machine, which makes the load if there are several hosts."""
     found = []
     every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
     for name, role, limits in every or [("", None, here)]:
@@ -68,7 +68,7 @@ def assess(
 
 
 def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
-    """Return the first finding that makes a run impossible; None if it is possible."""
+    """Return the first finding that makes a run impossible; None if the run is possible."""
     for finding in findings:
         held = run.of_ab if finding.about is Limit.AB else run.connections
         if finding.impossible and held in finding.levels:
@@ -77,7 +77,7 @@ def why_impossible(run: RunSpec, findings: Sequence[Finding]) -> Finding | None:
 
 
 def judged(runs: Sequence[RunSpec], limits: SystemLimits, role: Role | None) -> Iterator[Finding]:
-    """Yield all limits that are relevant for a host; those that are high enough have no levels."""
+    """Yield a finding for each limit that matters for a role; a sufficient limit has no levels."""
     for finding in (*_of_clients(runs, limits, role), *_of_servers(runs, limits, role)):
         if finding.about in MATTER[role]:
             yield finding
@@ -117,7 +117,7 @@ def _of_clients(
         limit="ports for outgoing connections (ip_local_port_range)",
         have=number(ports),
         need=f"{2 * most:,}, so that half are free",
-        # connect() tries every second port first; when those are in use, the search takes long.
+        # connect() tries every second port first; if these ports are in use, the search is slow.
         levels=none_left or [level for level in levels if level > ports // 2],
         impossible=bool(none_left),
         consequence="ab cannot open that many connections to one address"
@@ -125,8 +125,8 @@ def _of_clients(
         else "if over half of them are in use, the search for a free one slows ab down",
         fix='sudo sysctl -w net.ipv4.ip_local_port_range="1024 65535"',
     )
-    # Without keep-alive each request leaves a port of ab in TIME_WAIT, for up to 60 s. With reuse
-    # (2: on the loopback interface only) the port can be used again after 1 s.
+    # Without keep-alive, each request leaves a port of ab in TIME_WAIT for up to 60 s. With
+    # tcp_tw_reuse (2: on loopback only), a new connection can use the port after 1 s.
     many = [run for run in runs if run.requests > ports and not run.conditions.keep_alive]
     no_use = {REUSE_NEVER} if role is None else {REUSE_NEVER, REUSE_ON_LOOPBACK}
     reuse = {REUSE_NEVER: "never", 1: "always", REUSE_ON_LOOPBACK: "on loopback"}.get(
@@ -158,8 +158,8 @@ def _of_servers(
         consequence=DROPPED,
         fix=ACCEPT_QUEUE_FIX,
     )
-    # Without SYN cookies the kernel reserves a quarter of this queue for peers that it knows. With
-    # them the accept queue's length is the limit and this setting has no effect.
+    # Without SYN cookies, the kernel reserves a quarter of this queue for peers that it knows. With
+    # SYN cookies, this setting has no effect: the length of the accept queue is the limit.
     off = limits.syn_cookies == SYN_COOKIES_OFF
     usable = limits.syn_backlog - limits.syn_backlog // 4
     yield Finding(
@@ -216,14 +216,14 @@ class Facts:
     busy: float | None = None
     """The share of all CPUs that other programs use."""
     busiest: str = ""
-    """The process that uses most: `1234 (name)`."""
+    """The process that uses most CPU time: `1234 (name)`."""
     time_wait: int | None = None
     conntrack: tuple[int, int] | None = None
-    """The tracked connections: the present number and the maximum. None: not tracked."""
+    """The present and the maximum number of tracked connections; None: not tracked."""
     ab: str | None = None
     redis_server: str | None = None
     redis: Mapping[str, str | int | None] | None = None
-    """Settings of an existing Redis; None: a private one will be started."""
+    """Settings of an existing Redis; None: the sweep will start a private Redis."""
     redis_url: str = ""
     oha: str | None = None
     groups: Path | None = None
@@ -237,7 +237,7 @@ def require_tools(by_oha: bool, by_wrk: bool) -> None:
 
 
 def look() -> Facts:
-    """Return the facts about this machine. Measures the load of other programs for 0.5 s."""
+    """Return the facts about this machine. This takes 0.5 s: it measures the load of others."""
     busy, busiest = other_load()
     return Facts(
         cpus=len(os.sched_getaffinity(0)),
@@ -260,7 +260,7 @@ def governors(cpus: Path = Path("/sys/devices/system/cpu")) -> tuple[str, ...]:
 
 
 def other_load() -> tuple[float, str]:
-    """Return the busy share of all CPUs, and the process that uses most: `1234 (name)`."""
+    """Return the busy share of all CPUs, and the busiest process: `1234 (name)`."""
     before = _process_times()
     busy = psutil.cpu_percent(BUSY_SECONDS) / 100
     after = _process_times()
@@ -280,13 +280,13 @@ def _process_times() -> dict[int, tuple[str, float]]:
 
 
 def conntrack(folder: Path = Path("/proc/sys/net/netfilter")) -> tuple[int, int] | None:
-    """Return the tracked connections now and their maximum; None if the kernel tracks none."""
+    """Return the present and the maximum number of tracked connections; None if not tracked."""
     now = text_of(folder / "nf_conntrack_count").strip()
     most = text_of(folder / "nf_conntrack_max").strip()
     return (int(now), int(most)) if now.isdigit() and most.isdigit() else None
 
 
 def redis_server_version() -> str | None:
-    """Return the version of the installed redis-server; None if there is none."""
+    """Return the version of redis-server; None if redis-server is not installed."""
     match = re.search(r"v=(\S+)", output_of(["redis-server", "--version"]))
     return f"redis-server {match[1]}" if match else None

@@ -1,30 +1,29 @@
 # SPDX-License-Identifier: MIT
-"""Measure and limit the CPU time of a server: of all its processes and threads, including ended
-children.
+"""Measure and limit the CPU time of a server, with all its processes, threads and ended children.
 
-There are two methods. The total of both is exact, because the kernel counts nanoseconds:
+There are two methods. The total time of both is exact, because the kernel counts nanoseconds:
 
-- A control group (cgroup v2) for the server. It can be read at any time, so start-up and warm-up
-  are not counted, and it includes children that have not been reaped. It needs no controller: every
-  group has cpu.stat.
+- A control group (cgroup v2) for the server. Its counters can be read at any time, so start-up and
+  warm-up are not counted. They include children that have not been reaped. The group needs no
+  controller, because every group has cpu.stat.
 - If no group can be created (not root): getrusage(RUSAGE_CHILDREN) before and after the server is
-  reaped. It counts the whole life of the server and its children, start and end included, and
-  also children that the server has not reaped (`adopt_orphans`).
+  reaped. The difference is the CPU time of the whole lives of the server and its children, also of
+  children that the server has not reaped (`adopt_orphans`).
 
 On most kernels the split of the total into user and system time is sampled by the timer tick.
 If a process ends before its first tick, the kernel counts all its time as *user* time. So rusage
-reports too much user time for a server that forks for each connection. The group adds up the
-samples of all processes before it divides; its split is correct there, too.
+reports too much user time for a server that forks for each connection. For a group, the kernel adds
+up the samples of all processes before it splits the total, so the split is correct.
 
 With the same small quota for each server, the load generator has more CPU time than the server. So
 the server is the limit of a run, even with few CPUs. The quota has a short period: a server that
-has used it up is stopped until the next period begins. Its group has the highest weight, so that it
-gets its quota even if other processes use the same CPU. Of three methods the first that works is
-used:
+has used up its quota is stopped until the next period begins. The server's group has the highest
+weight, so that the server gets its quota even if other processes use the same CPU. The first of
+these methods that works is used:
 
-- `systemd-run --user --scope`, if systemd allows users to set limits: it needs no privilege.
+- `systemd-run --user --scope`, if systemd allows users to set limits. This needs no privilege.
 - A group of version 2, if the controller `cpu` is enabled for child groups of our group.
-- A group in version 1's hierarchy `cpu`, and a group of version 2 from which CPU time is read.
+- A group of version 1 (hierarchy `cpu`) for the quota, and a group of version 2 for the CPU time.
 """
 
 import contextlib
@@ -48,8 +47,8 @@ from bench.host.process import StartError
 from bench.host.programs import output_of
 
 _ENTER = 'echo $$ >"$0/cgroup.procs" && exec "$@"'
-"""A script for sh: enter group $0, then execute the program, so that all its instructions are
-counted."""
+"""A script for sh: enter group $0, then execute the program, so that the group counts the program
+from its first instruction."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 _numbers = itertools.count(1)
@@ -58,9 +57,9 @@ _PREFIX = "zerohttpd-measure"
 PERIOD_US = 10_000
 SCOPES = "systemd-run --user --scope"
 TRY_SECONDS = 60.0
-"""Time limit for systemd: it took 14 s on an emulated machine."""
+"""The time limit for a test of a method: systemd took 14 s on an emulated machine."""
 _SHOW_MAX = 'cat "$0$(sed -n s/^0:://p /proc/self/cgroup)/cpu.max"'
-"""A script for sh: print its own quota; $0: the mount point of version 2."""
+"""A script for sh that prints the quota of its own group. $0: the mount point of version 2."""
 
 
 class CpuTime(NamedTuple):
@@ -75,7 +74,7 @@ class CpuTime(NamedTuple):
 
     @classmethod
     def of_all(cls, times: Sequence["CpuTime | None"]) -> "CpuTime | None":
-        """Return the sum of several times; None unless all are known."""
+        """Return the sum of several times; None if one is unknown."""
         known = [time for time in times if time is not None]
         if len(known) < len(times):
             return None
@@ -83,8 +82,8 @@ class CpuTime(NamedTuple):
 
 
 class Periods(NamedTuple):
-    """The numbers of periods of a quota so far: in which a process ran, and in which the group was
-    throttled."""
+    """The number of a quota's periods so far in which a process ran, and the number of those in
+    which the group was throttled."""
 
     all: int
     throttled: int
@@ -95,19 +94,19 @@ class Usage(NamedTuple):
 
     cpu: CpuTime
     starved_us: float | None
-    """The microseconds in which they were runnable and none of them ran (PSI); None if the kernel
-    does not report it."""
+    """The microseconds in which a process of the server waited for a CPU and none of them ran
+    (PSI); None if the kernel does not report this time."""
     periods: Periods | None
     """None: there is no quota."""
 
     @property
     def wanted_us(self) -> float | None:
-        """Return the microseconds in which they ran or were runnable; None if unknown."""
+        """Return the microseconds in which a process ran or waited for a CPU; None if unknown."""
         return None if self.starved_us is None else self.cpu.total + self.starved_us
 
     @property
     def throttled(self) -> float | None:
-        """Return the share of the quota's periods in which they were throttled; None: no quota."""
+        """Return the share of the quota's periods with throttling; None if there is no quota."""
         return self.periods.throttled / max(self.periods.all, 1) if self.periods else None
 
 
@@ -115,8 +114,9 @@ class Group:
     """A control group for one server. Close it when the server has ended."""
 
     def __init__(self, parent: Path, quotas: Path | None = None, share: float = 0.0) -> None:
-        """Create the group in the folder `parent`. With `quotas`, limit it to a `share` of one
-        core: by a group in this folder, in version 2 by the same group. May raise OSError."""
+        """Create the group in the folder `parent`. With `quotas`, limit its processes to a `share`
+        of one core, by a group in the folder `quotas`; in version 2 this is the same group. May
+        raise OSError."""
         owner, self._share = f"{_process_namespace()}-{os.getpid()}", share
         self._folder = parent / f"{_PREFIX}-{owner}-{next(_numbers)}"
         self._limited = (quotas or parent) / self._folder.name
@@ -131,7 +131,7 @@ class Group:
 
     @property
     def folders(self) -> list[Path]:
-        """Return the folder for accounting, and that of the quota if it is another one."""
+        """Return the group's folder for accounting, and its folder for the quota if they differ."""
         return list(dict.fromkeys([self._folder, self._limited]))
 
     def wrap(self, command: Sequence[str]) -> list[str]:
@@ -141,7 +141,7 @@ class Group:
         return list(command)
 
     def read(self) -> Usage:
-        """Return the usage of all members since the group was created."""
+        """Return the usage of all processes of the group since its creation."""
         counted, limited = (
             parse_stat((folder / "cpu.stat").read_text())
             for folder in (self._folder, self._limited)
@@ -153,22 +153,22 @@ class Group:
         return Usage(cpu, float(starved[1]) if starved else None, periods)
 
     def pids(self) -> list[int]:
-        """Return the PIDs of the members."""
+        """Return the PIDs of the group's processes."""
         return [int(line) for line in (self._folder / "cgroup.procs").read_text().split()]
 
     def close(self) -> None:
-        """Kill all members and remove the group."""
-        with contextlib.suppress(OSError):  # Linux < 5.14 has no such file
+        """Kill all processes of the group and remove the group."""
+        with contextlib.suppress(OSError):  # Linux before 5.14 has no such file
             (self._folder / "cgroup.kill").write_text("1")
         for folder in self.folders:
             remove_group(folder)
 
 
 class Scope(Group):
-    """A group that systemd creates when the program starts and removes after its last process."""
+    """A group that systemd creates with the program's start and removes after the last end."""
 
     def __init__(self, mount: Path, share: float) -> None:
-        """`mount`: the mount point of version 2; `share`: of one core."""
+        """`mount`: the mount point of version 2; `share`: the quota as a share of one core."""
         self._mount, self._share = mount, share
         self._unit = f"{_PREFIX}-{os.getpid()}-{next(_numbers)}.scope"
 
@@ -192,14 +192,14 @@ class Scope(Group):
         return [*SCOPES.split(), "--quiet", "--collect", "-u", self._unit, *limits, "--", *command]
 
     def close(self) -> None:
-        """Kill all members. If systemd does not know the scope, it was never created or is removed
-        already."""
+        """Kill all processes of the scope. If systemd does not know the scope, do nothing: it was
+        never created, or systemd has removed it."""
         with contextlib.suppress(OSError):
             super().close()
 
 
 def remove_group(folder: Path) -> None:
-    """Remove a group as soon as its last members have ended; it may be removed already."""
+    """Remove a group as soon as its last process has ended, if the group still exists."""
     for _ in range(50):
         with contextlib.suppress(OSError):
             folder.rmdir()
@@ -209,8 +209,8 @@ def remove_group(folder: Path) -> None:
 
 
 def parent_of_groups() -> Path | None:
-    """Return a folder in which we can create, fill and read control groups; None if there is no
-    such folder."""
+    """Return a folder in which this process can create, fill and read control groups; None if no
+    such folder exists."""
     return next((folder for folder in candidates() if _can_count(folder)), None)
 
 
@@ -219,20 +219,20 @@ def _can_count(folder: Path) -> bool:
 
 
 def rusage_of_reaped() -> CpuTime:
-    """Return the CPU time of all reaped children, and of the children that they have reaped."""
+    """Return the CPU time of all reaped children, with the children that those have reaped."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return CpuTime(used.ru_utime * 1e6, used.ru_stime * 1e6)
 
 
 def adopt_orphans() -> None:
     """Become the subreaper of all descendants. If a server ends before its children, as lighttpd
-    and `go run` do, we and not init reap them, see `bench.host.process.Child`."""
+    and `go run` do, this process reaps the children, see `bench.host.process.Child`."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def remove_stale_groups(parent: Path) -> None:
-    """Kill and remove control groups that are left over from a killed run. Groups of hosts that are
-    other PID namespaces of this machine stay, because their owners cannot be checked from here."""
+    """Kill and remove control groups that are left over from a killed run. Keep the groups of other
+    PID namespaces of this machine, because this process cannot check whether their owners run."""
     for folder in parent.glob(f"{_PREFIX}-{_process_namespace()}-*-*"):
         owner = folder.name.split("-")[3]
         if owner.isdigit() and not Path("/proc", owner).exists():
@@ -245,14 +245,14 @@ def remove_stale_groups(parent: Path) -> None:
 
 
 def _process_namespace() -> int:
-    """Return the inode of our PID namespace: several namespaces may share the control groups."""
+    """Return the inode of our PID namespace. Several namespaces may share the control groups."""
     return Path("/proc/self/ns/pid").stat().st_ino
 
 
 def candidates() -> list[Path]:
-    """Return folders in which version 2 groups may be created: our own group, then its parents (a
-    user's session may allow it). A group with a quota is the last: servers must stay in its quota.
-    """
+    """Return folders in which we may create groups of version 2: our own group, then its parents
+    (a user's session may allow this). Stop at a group with a quota, because servers must stay in
+    that quota."""
     found = []
     for _, folder in own_folders("", *read_own()):
         found.append(folder)
@@ -264,8 +264,8 @@ def candidates() -> list[Path]:
 def _works(
     make: Callable[[], Group], command: Sequence[str], is_good: Callable[[Group, str], bool]
 ) -> bool:
-    """Return whether a program runs in a new group, and `is_good` accepts the group and the output
-    of the program. Remove the group."""
+    """Return whether a program runs in a new group, and whether `is_good` accepts the group and the
+    program's output. Remove the group."""
     try:
         group = make()
     except OSError:
@@ -288,16 +288,16 @@ class Slicing:
     how: str
     """The method's name for readers."""
     parent: Path
-    """The folder for accounting groups; for Scopes the mount point of version 2."""
+    """The folder for accounting groups; for a `Scope`, the mount point of version 2."""
     quotas: Path | None
-    """The folder for groups with a quota. None: systemd creates them."""
+    """The folder for groups with a quota. None: systemd creates these groups."""
 
     def slice(self, share: float) -> Group:
-        """Return a new group; `share`: of one core. May raise OSError."""
+        """Return a new group with a quota of `share` of one core. May raise OSError."""
         return Group(self.parent, self.quotas, share) if self.quotas else Scope(self.parent, share)
 
     def works(self) -> bool:
-        """Return whether a program runs with a quota and the kernel counts its periods."""
+        """Return whether a program runs with a quota, and the kernel counts the quota's periods."""
         if self.quotas:
             return _works(lambda: self.slice(0.5), ["true"], lambda one, _: bool(one.read()))
         show = ["sh", "-c", _SHOW_MAX, str(self.parent)]
@@ -306,8 +306,8 @@ class Slicing:
 
 
 def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Group | None:
-    """Return a new group in this folder (None: no group), or one with a quota. Raises StartError or
-    OSError."""
+    """Return a new group. Without `quota`, it is in the folder `parent`, or None if that is None.
+    With `quota`, use the method `slicing`. Raises StartError or OSError."""
     if not quota:
         return Group(parent) if parent else None
     if slicing is None:
@@ -316,8 +316,8 @@ def new_group(parent: Path | None, slicing: Slicing | None, quota: float) -> Gro
 
 
 def find_slicing() -> Slicing | None:
-    """Return the first method that works here; None if none does. Groups that are left over from a
-    killed run are removed."""
+    """Return the first method that works here; None if no method works. Remove groups that are left
+    over from a killed run."""
     found = next((way for way in _ways() if way.works()), None)
     if found and found.quotas:
         remove_stale_groups(found.quotas)

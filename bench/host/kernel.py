@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernel counters of the whole machine, and its memory of connections in TIME_WAIT."""
+"""Reads kernel counters of the machine, and its number of connections in TIME_WAIT."""
 
 import re
 import resource
@@ -13,8 +13,8 @@ Reading = TypeVar("Reading")
 
 
 def difference(after: Reading, before: Reading) -> Reading:
-    """Return the difference of two readings of counters: of numbers, or of tuples and lists of them
-    item by item. An item is None if one of the two readings does not have it."""
+    """Return the difference of two readings of counters. A reading is a number, or a tuple or list
+    of readings. An item of the result is None if one reading has None there."""
     last: Any = after
     first: Any = before
     if last is None or first is None:
@@ -42,18 +42,18 @@ class CpuTicks(NamedTuple):
 
     @property
     def busy(self) -> int:
-        """Return all ticks except idle ones; ticks that the hypervisor gave to others are
-        included."""
+        """Return all ticks except idle ticks. This includes ticks that the hypervisor gave to other
+        machines."""
         return self.total - self.idle
 
     @property
     def busy_share(self) -> float | None:
-        """Return the share of non-idle ticks; None if there are none."""
+        """Return the share of ticks that are not idle; None if there are no ticks."""
         return self.busy / self.total if self.total > 0 else None
 
 
 def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
-    """Return the counters now; None if the kernel does not have them."""
+    """Return the present TCP counters; None if the kernel does not have them."""
     try:
         extended = parse_table((proc / "net/netstat").read_text()).get("TcpExt", {})
         basic = parse_table((proc / "net/snmp").read_text()).get("Tcp", {})
@@ -68,7 +68,7 @@ def tcp_counters(proc: Path = Path("/proc")) -> TcpCounters | None:
 
 
 def parse_table(text: str) -> dict[str, dict[str, int]]:
-    """Parse /proc/net/netstat or snmp: pairs of lines with names and numbers, same first word."""
+    """Parse /proc/net/netstat or snmp: a line with names, then a line with their numbers."""
     found: dict[str, dict[str, int]] = {}
     lines = [line.split() for line in text.splitlines() if line.strip()]
     for names, values in zip(lines[::2], lines[1::2], strict=False):
@@ -107,13 +107,13 @@ def raise_descriptors() -> None:
 
 # ---- The kernel's memory of connections that have ended ----
 #
-# The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), on Linux
-# for 60 s, so that it can answer a segment that the other side repeats. Linux keeps at most
-# `tcp_max_tw_buckets` of them (ip-sysctl.rst) and forgets all further ones at once. A client that
-# is still reading is then reset if its kernel sends a second acknowledgement. ab counts this as an
-# "exception": it discards the response, and waits for it until its timeout. With a limit of 1,000
-# on a busy machine 13 of 40 runs for an 80 KB file failed for this reason (500 connections, 5,000
-# requests), and none of 40 for the redirect, whose response is one segment.
+# The side that closes a connection first keeps it in TIME_WAIT (RFC 9293 section 3.6.1), so that it
+# can answer a segment that the other side repeats. Linux keeps a connection for 60 s, and at most
+# `tcp_max_tw_buckets` connections (ip-sysctl.rst); it forgets further connections at once. Then a
+# client that is still reading gets a reset when its kernel sends another acknowledgement. ab counts
+# this as an "exception", discards the response, and waits until its timeout. With a limit of 1,000
+# on a busy machine, 13 of 40 runs for an 80 KB file failed for this reason (500 connections, 5,000
+# requests), and 0 of 40 runs for the redirect, whose response is one segment.
 
 REST_SECONDS = 60
 """The time of TIME_WAIT on Linux: the constant TCP_TIMEWAIT_LEN."""
@@ -121,22 +121,22 @@ LOOK_SECONDS = 0.5
 
 
 class Memory(NamedTuple):
-    """Numbers of connections in TIME_WAIT."""
+    """The present and the maximum number of connections in TIME_WAIT."""
 
     now: int
     at_most: int
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return the numbers of this network namespace; None if the kernel does not report them."""
+    """Return the two numbers for this network namespace; None if they are unknown."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
 
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
-    """Wait until the kernel can keep so many more `connections` in TIME_WAIT, 60 s at most. Do not
-    wait if they are more than its limit. May raise Interrupted."""
+    """Wait, at most 60 s, until the kernel has room for so many more `connections` in TIME_WAIT. Do
+    not wait if `connections` is above the kernel's limit. May raise Interrupted."""
     for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)
         if not found or connections > found.at_most or found.now + connections <= found.at_most:

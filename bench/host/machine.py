@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Describes this machine for the results, assigns its CPUs to server and load, and reads its
-limits: how much CPU time this host may use and has used, and all others that a benchmark can reach.
+limits: the CPU time that this host may use, and other limits that a benchmark can reach.
 
-The limit of CPU time is the quota of our control group or the CPUs that we may run on. A quota is
-CPU time per period, e.g. 15 ms in each 100 ms. When it is used up, all processes of the group are
-stopped (throttled) until the next period. The kernel counts the throttled periods. This count is
-the most reliable sign that a host was at its limit.
+CPU time is limited by the quota of our control group, and by the number of CPUs on which we may
+run. A quota is CPU time per period, e.g. 15 ms in each 100 ms. If a group has used up its quota,
+its processes are stopped (throttled) until the next period. The kernel counts the throttled
+periods. This count is the most reliable sign that a host was at its limit.
 """
 
 import os
@@ -30,7 +30,7 @@ SETTINGS = (
     "net.ipv4.ip_local_port_range",
     "net.ipv4.tcp_tw_reuse",
 )
-"""Settings of the kernel that decide how many connections a host can take."""
+"""Settings of the kernel that limit how many connections a host can accept or open."""
 
 
 def describe_machine() -> Machine:
@@ -47,7 +47,7 @@ def describe_machine() -> Machine:
 
 
 def describe_host(host: "Host") -> HostInfo:
-    """Return this host as one of several. The caller sets its role, name and address."""
+    """Return the description of this host. The caller sets its role, name and address."""
     quota = host.quota
     return HostInfo(
         role="server",
@@ -81,20 +81,20 @@ def _system() -> str:
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Return the name of the processor or board. On ARM most kernels print numbers only, but lscpu
-    has many names. Without a name (virtual machines hide it) return the architecture."""
+    """Return the name of the processor or board. On ARM, most kernels print only numbers, but lscpu
+    knows many names. If no name is known (virtual machines hide it), return the architecture."""
     named = re.search(r"^(?:model name|Hardware|Model)\s*:\s*(.+)$", cpuinfo, re.M)
     said = "" if named else output_of(["env", "LC_ALL=C", "lscpu"])
     found = named or re.search(r"^\s*Model name:\s*(\w.*)$", said, re.M)
     return found[1] if found else platform.machine()
 
 
-# CPU placement: the server has one CPU alone; ab, Redis and nginx share the others. Each instance
-# of the server gets its own CPU, as long as one is left for the others.
+# CPU placement: the server has one CPU alone; ab, Redis and nginx share the other CPUs. Each
+# instance of the server gets its own CPU, if at least one CPU remains for ab, Redis and nginx.
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:
-    """Divide the CPUs that this process may use between up to `instances` servers and the load."""
+    """Divide the `available` CPUs: up to `instances` CPUs for servers, the others for the load."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(
@@ -200,7 +200,7 @@ class Quota:
     folder: Path
     """The folder of cpu.stat."""
     usage: Path
-    """The file with the used CPU time: cpu.stat, or cpuacct.usage in version 1."""
+    """The file with the used CPU time: cpu.stat; in version 1 cpuacct.usage."""
     cpus: float
     """CPU time divided by real time: 0.15 is 15 % of one CPU."""
 
@@ -210,7 +210,7 @@ class Mount(NamedTuple):
 
     point: Path
     root: str
-    """The group that is mounted there: "/" for all."""
+    """The group that is mounted there; "/": the top of the hierarchy."""
     version: str
     controllers: frozenset[str]
 
@@ -231,12 +231,12 @@ class Host:
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
         self.cpus = sorted(os.sched_getaffinity(0))
-        """The CPUs that it may use."""
+        """The CPUs that this host may use."""
         self.quota = find_quota(*read_own(proc))
 
     @property
     def allowed(self) -> float:
-        """Return the CPU time that it may use: 1.0 is one CPU."""
+        """Return the CPU time that this host may use: 1.0 is one CPU."""
         return min(len(self.cpus), self.quota.cpus) if self.quota else float(len(self.cpus))
 
     def count(self) -> HostCount:
@@ -251,7 +251,7 @@ class Host:
 
 
 def read_own(proc: Path = Path("/proc")) -> tuple[str, str]:
-    """Return this process' /proc/self/cgroup and mountinfo: its groups and their mounts."""
+    """Return the texts of /proc/self/cgroup and mountinfo: our groups and their mounts."""
     return text_of(proc / "self/cgroup"), text_of(proc / "self/mountinfo")
 
 
@@ -269,8 +269,8 @@ def find_quota(cgroup: str, mountinfo: str) -> Quota | None:
 
 
 def parse_cgroup(text: str) -> list[tuple[frozenset[str], str]]:
-    """Parse /proc/self/cgroup: for each hierarchy its controllers (none: version 2) and the path of
-    our group."""
+    """Parse /proc/self/cgroup. Return the controllers (none: version 2) and the path of our group
+    for each hierarchy."""
     lines = [line.split(":", 2) for line in text.splitlines() if line.count(":") >= 2]
     return [(frozenset(filter(None, names.split(","))), path) for _, names, path in lines]
 
@@ -290,9 +290,9 @@ def parse_mounts(text: str) -> list[Mount]:
 
 
 def own_folders(controller: str, cgroup: str, mountinfo: str) -> Iterator[tuple[str, Path]]:
-    """Yield version and folder of each control group that a process is in, the innermost first.
-    The texts are its /proc/self/cgroup and mountinfo. Of version 1, only the hierarchy with this
-    controller counts ("": no hierarchy)."""
+    """Yield version and folder of each control group of a process, the innermost group first. The
+    texts are the process's /proc/self/cgroup and mountinfo. Of version 1, only the hierarchy with
+    `controller` counts ("": no hierarchy)."""
     mounts = parse_mounts(mountinfo)
     for controllers, path in parse_cgroup(cgroup):
         if controllers and controller not in controllers:
@@ -321,14 +321,14 @@ def seconds_used(text: str) -> float | None:
 
 
 def _cpus(folder: Path, *files: str) -> float | None:
-    """Return the quota in CPUs: these files have its CPU time and its period."""
+    """Return the quota in CPUs: `files` have its CPU time and its period. None: no quota."""
     words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 
 
 def _usage_next_to(mounts: list[Mount], folder: Path) -> Path:
-    """Return the path of the group's cpuacct.usage. It is in `folder` if the controllers cpu and
-    cpuacct are mounted together."""
+    """Return the path of a group's cpuacct.usage. The file is in `folder` if the controllers cpu
+    and cpuacct are mounted together."""
     together = folder / "cpuacct.usage"
     if together.exists():
         return together

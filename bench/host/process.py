@@ -2,13 +2,13 @@
 """Child processes that end with this process.
 
 Every child
-  - has its own session, so that Ctrl-C at the terminal reaches only us and we end the children in
-    order;
-  - is killed by the kernel when we end, even after `kill -9`: util-linux' setpriv sets the
-    parent-death signal and then executes the program. (Python could make the same call between
-    fork and exec, but in a process with threads, which the live table has, that may deadlock.)
-  - is bound to its CPUs by taskset before its first instruction, so that threads and children that
-    it starts at once run there, too;
+  - has its own session, so that Ctrl-C at the terminal reaches only this process, which then ends
+    the children in order;
+  - is killed by the kernel when this process ends, even by SIGKILL: setpriv (util-linux) sets the
+    parent-death signal and then executes the program. (Python could set the signal between fork and
+    exec, but this may deadlock in a process with threads, and the live table has threads.)
+  - is bound to its CPUs by taskset before its first instruction, so that all its threads and
+    children run on these CPUs, too;
   - writes to unnamed files, because a full pipe would block it.
 """
 
@@ -33,7 +33,7 @@ from bench.host.signals import SignalWatch
 from bench.records.errors import NoFigure
 
 POLL_SECONDS = 0.02
-"""The interval of a waiting loop: short compared with a run, long compared with one check."""
+"""The interval of a waiting loop, in seconds."""
 START_POLL_SECONDS = 0.005
 """The interval of a loop that waits for a start, in seconds."""
 OUTPUT, ERRORS = 0, 1
@@ -41,7 +41,7 @@ OUTPUT, ERRORS = 0, 1
 FIRST_PORT = 10_000
 ATTEMPTS = 5
 LONG_FILE = 8 << 20
-"""The number of bytes that this process reads quickly."""
+"""A number of bytes that this process can read in a short time."""
 
 
 Found = TypeVar("Found")
@@ -59,8 +59,8 @@ class Child:
         piped: bool = False,
     ) -> None:
         """Start the program. `death_signal`: the signal that the kernel sends to the program when
-        this process ends. A program that must end its own children needs another one than KILL.
-        `piped`: see `pipes`."""
+        this process ends. It must not be KILL if the program must end its own children. `piped`:
+        see `pipes`."""
         self.command = list(command)
         self._files = (tempfile.TemporaryFile(), tempfile.TemporaryFile())  # noqa: SIM115
         self._kept: tuple[bytes, bytes] | None = None
@@ -80,22 +80,22 @@ class Child:
 
     @property
     def pipes(self) -> list[IO[bytes]]:
-        """Return the pipes to its standard input and from its standard output, if it has them."""
+        """Return the pipes of the child's standard input and output; empty without `piped`."""
         return [pipe for pipe in (self._process.stdin, self._process.stdout) if pipe]
 
     @property
     def stdout(self) -> str:
-        """Return what it has written to standard output so far."""
+        """Return the text that the child has written to standard output so far."""
         return self._written(OUTPUT).decode(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """Return what it has written to standard error so far."""
+        """Return the text that the child has written to standard error so far."""
         return self._written(ERRORS).decode(errors="replace")
 
     def next_lines(self, stream: int) -> str:
-        """Return the whole lines that it has written to OUTPUT or ERRORS since the last call. After
-        `end` the result includes an incomplete last line."""
+        """Return the whole lines that the child has written to OUTPUT or ERRORS since the last
+        call. After `end`, the result includes an incomplete last line."""
         text = self._written(stream, self._read[stream])
         if not self._kept:
             text = text[: text.rfind(b"\n") + 1]
@@ -110,12 +110,12 @@ class Child:
         return os.pread(descriptor, os.fstat(descriptor).st_size - start, start)
 
     def running(self) -> bool:
-        """Return whether it still runs. Does not reap the child, so its PID is not reused."""
+        """Return whether the child still runs. Does not reap it, so its PID is not reused."""
         if self._process.returncode is not None:
             return False
         try:
             seen = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        except ChildProcessError:  # another thread has reaped it just now
+        except ChildProcessError:  # another thread has reaped the child
             return False
         return seen is None
 
@@ -125,8 +125,8 @@ class Child:
         watch: SignalWatch | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> bool:
-        """Wait until it ends, calling `meanwhile` several times a second. Return False if it still
-        runs after `seconds`. May raise Interrupted."""
+        """Wait until the child ends, and call `meanwhile` several times a second. Return False if
+        the child still runs after `seconds`. May raise Interrupted."""
 
         def has_ended() -> bool:
             running = self.running()
@@ -139,8 +139,8 @@ class Child:
     def until(
         self, ready: Callable[[], Found | None], seconds: float, watch: SignalWatch
     ) -> Found | None:
-        """Return the result of `ready` as soon as it is true. Return None after `seconds`, or when
-        the child has ended before. May raise Interrupted."""
+        """Call `ready` until its result is true, and return the result. Return None after
+        `seconds`, or when the child has ended. May raise Interrupted."""
         deadline = time.monotonic() + seconds
         while not (found := ready()):
             if not self.running() or time.monotonic() > deadline:
@@ -149,18 +149,19 @@ class Child:
         return found
 
     def demand_seconds(self) -> float | None:
-        """Return the seconds for which its busiest task ran or was runnable; None if unknown."""
+        """Return the seconds for which the child's busiest task ran or waited for a CPU."""
         return demand_seconds(self.pid)
 
     def send(self, number: int) -> None:
-        """Send a signal to the process itself (not to its children)."""
+        """Send a signal to the child only, not to its own children."""
         if self.running():
             self._process.send_signal(number)
 
     def end(self, timeout: float = 2.0, number: int = signal.SIGTERM) -> bool:
-        """End it and all its descendants; its output stays readable. May be called twice.
+        """End the child and the processes of its group; its output stays readable.
 
-        Sends signal `number`, waits `timeout` seconds, then kills. Returns False if it was killed.
+        Send signal `number`, wait `timeout` seconds, then kill. Return False if the child still ran
+        after this time. May be called twice.
         """
         if self._process.returncode is not None:
             return True
@@ -171,7 +172,7 @@ class Child:
         self._process.wait()
         with contextlib.suppress(ChildProcessError):
             while True:
-                os.waitpid(-self.pid, 0)  # its orphans, if we are the subreaper
+                os.waitpid(-self.pid, 0)  # the orphans of the child, if we are the subreaper
         self._kept = (self._written(OUTPUT), self._written(ERRORS))
         for file in self._files:
             file.close()
@@ -179,14 +180,14 @@ class Child:
 
     @property
     def exit_status(self) -> int | None:
-        """Return its exit status after `end` or `wait`; minus the number of the signal that ended
-        it."""
+        """Return the child's exit status, or minus the number of the signal that ended the child;
+        None while the child runs."""
         return self._process.poll()
 
 
 def task_folders(pid: int) -> list[Path]:
-    """Return /proc/PID/task/TID for each thread of a process; none if it has ended, or if its /proc
-    cannot be read."""
+    """Return /proc/PID/task/TID for each thread of a process; empty if the process has ended, or if
+    its folder cannot be read."""
     try:
         return list(Path("/proc", str(pid), "task").iterdir())
     except OSError:
@@ -194,8 +195,8 @@ def task_folders(pid: int) -> list[Path]:
 
 
 def demand_seconds(pid: int) -> float | None:
-    """Return the seconds for which the busiest task of a process ran or waited for a CPU. After the
-    end of the process, until it is reaped, only its first task is known."""
+    """Return the seconds for which the busiest task of a process ran or waited for a CPU; None if
+    unknown. After the end of the process, until it is reaped, only its first task is known."""
     found = []
     for folder in task_folders(pid):
         with contextlib.suppress(OSError, ValueError):  # a thread that has just ended
@@ -213,7 +214,7 @@ def guarded(
 
 
 class StartError(NoFigure):
-    """The server did not start; the message gives the reason, if possible in the server's words."""
+    """A server did not start. The message gives the reason, if possible in the server's words."""
 
     label = "no start"
     status: int | None = None
@@ -221,8 +222,8 @@ class StartError(NoFigure):
 
 
 def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
-    """Return the lines of a file; of a file of more than twice `size` bytes only those at its
-    beginning and its end. Raises OSError."""
+    """Return the lines of a file. If the file has more than twice `size` bytes, return only the
+    lines in its first and last `size` bytes. Raises OSError."""
     with file.open("rb") as opened:
         text = opened.read(size)
         opened.seek(max(opened.tell(), opened.seek(0, os.SEEK_END) - size))
@@ -230,14 +231,14 @@ def lines_at_ends(file: Path, size: int = LONG_FILE) -> list[str]:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that is not blank, without spaces at its ends; or an empty text."""
+    """Return the last line that is not blank, without outer spaces; empty if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
 
 def url_that_answers(address: str, port: int, running: bool, ready: str = "") -> str | None:
-    """Return the URL of an address if a connection is accepted there and the server is `running`.
-    `ready`: a path that must be answered without an error."""
+    """Return the URL of a server that accepts a connection and is `running`; otherwise None.
+    `ready`: a path to which the server must respond without an error."""
     with contextlib.suppress(OSError, HTTPException):
         client = HTTPConnection(address, port, timeout=1)
         with contextlib.closing(client):
@@ -252,8 +253,8 @@ def url_that_answers(address: str, port: int, running: bool, ready: str = "") ->
 def free_port(address: str = "127.0.0.1") -> int:
     """Return a port of an address of this host that is free now. May raise OSError.
 
-    The port is below the ephemeral range if there is room. The kernel may give a port of that range
-    to any client while a server that will use the port again is down."""
+    If possible, the port is below the ephemeral range: the kernel could give a port of that range
+    to a client while a server is down that must use the port later."""
     first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     for port in random.sample(range(FIRST_PORT, first), 50) if first > 2 * FIRST_PORT else ():
         with contextlib.suppress(OSError), socket.create_server((address, port)):
@@ -264,7 +265,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 def on_free_port(address: str, start: Callable[[int], Found | None]) -> Found | None:
     """Call `start` with a free port of an address until its result is true, and return the result;
-    None after several attempts. Another process may take the port before the start."""
+    None after several attempts. An attempt fails if another process takes the port first."""
     for _ in range(ATTEMPTS):
         if found := start(free_port(address)):
             return found
@@ -296,9 +297,9 @@ class Helper(Child):
         watch: SignalWatch,
         inside: Sequence[str] = (),
     ) -> None:
-        """Start the module and wait for its first line, a number. It starts faster without
-        site-packages (-S). `inside`: the words of a command that starts it, for example in another
-        namespace. Raises HelperError or Interrupted."""
+        """Start the module and wait for its first line, a number. Python starts faster without
+        site-packages (-S). `inside`: the words of a command that starts Python, for example in
+        another namespace. Raises HelperError or Interrupted."""
         super().__init__([*inside, sys.executable, "-S", "-m", module, *words], cpus, cwd=ROOT)
         try:
             if not self.until(lambda: "\n" in self.stdout, START_SECONDS, watch):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Finds installed programs, their versions, and the names of system calls."""
+"""Finds installed programs and their versions, and the names of system calls."""
 
 import functools
 import os
@@ -16,7 +16,7 @@ TOOLS = Path(__file__).resolve().parents[2] / "build" / "tools" / "bin"
 
 
 def compiler_of(executable: Path) -> str | None:
-    """Return the compiler that a program was built with, from its .comment section."""
+    """Return the compiler of a program, from the .comment section of its file; None: unknown."""
     said = output_of(["readelf", "--string-dump=.comment", str(executable)])
     names = re.findall(r"^\s+\[\s*[0-9a-f]+\]\s+(.+)$", said, re.MULTILINE)
     # A program built by clang also names the gcc of the C library's start-up files.
@@ -37,21 +37,21 @@ def _call_names() -> dict[int, str]:
 
 
 def first_line(command: Sequence[str]) -> str | None:
-    """Return the first line that a command prints on standard output, or on standard error (as
-    nginx does) if that is empty; None if it prints nothing."""
+    """Return the first line of a command's standard output; if that is empty, the first line of its
+    standard error (for nginx). None if the command fails or prints nothing."""
     done = ended_well(command)
     lines = (done.stdout.strip() or done.stderr.strip()).splitlines() if done else []
     return lines[0] if lines else None
 
 
 def output_of(command: Sequence[str]) -> str:
-    """Return a command's output; empty if it is not installed, takes too long, or fails."""
+    """Return a command's output; empty if `ended_well` returns None."""
     done = ended_well(command)
     return done.stdout if done else ""
 
 
 def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | None:
-    """Run a command; return None if it is not installed, takes over 10 s, or fails."""
+    """Run a command. Return None if the program is missing, takes over 10 s, or fails."""
     try:
         done = completed(command, 10)
     except (OSError, subprocess.TimeoutExpired):
@@ -62,8 +62,8 @@ def ended_well(command: Sequence[str]) -> subprocess.CompletedProcess[str] | Non
 def completed(
     command: Sequence[str], seconds: float, cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in this folder. Raises OSError if it is not installed, and
-    TimeoutExpired after so many seconds."""
+    """Run a command to its end, in the folder `cwd`. Raises OSError if the program is missing, and
+    TimeoutExpired after `seconds`."""
     return subprocess.run(
         [find_program(command[0]) or command[0], *command[1:]],
         capture_output=True,
@@ -76,12 +76,12 @@ def completed(
 
 
 def find_program(name: str) -> str | None:
-    """Return a program's path; None if it is not installed."""
+    """Return a program's path; None if the program is not installed."""
     return shutil.which(name, path=search_path())
 
 
 def require(name: str, group: str) -> str:
-    """Return a program's path. If it is not installed, raise UserError with the group of
+    """Return a program's path. If the program is missing, raise UserError with the `group` of
     scripts/setup.sh that installs it."""
     found = find_program(name)
     if found is None:
@@ -90,7 +90,7 @@ def require(name: str, group: str) -> str:
 
 
 def search_path() -> str:
-    """Return PATH with more folders of programs."""
+    """Return PATH with additional folders of programs."""
     # Often not in PATH: nginx (Debian), Go (its own installer), oha (scripts/setup.sh, or cargo).
     others = ("/usr/sbin", "/usr/local/go/bin", str(TOOLS), str(Path.home() / ".cargo" / "bin"))
     return os.pathsep.join([os.environ.get("PATH", ""), *others])

@@ -20,11 +20,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 def declaration(model: type[Model], file: Path, **more: object) -> Model:
-    """Return a TOML file and `more` as a model. Raises UserError if it cannot be read or is not
-    valid."""
+    """Return the content of a TOML file, with `more`, as a model. Raises UserError if the file
+    cannot be read or is not valid."""
     try:
         return model.model_validate({**toml_of(file), **more})
-    except (OSError, ValueError, RecursionError) as error:  # invalid TOML or invalid for the model
+    except (OSError, ValueError, RecursionError) as error:  # not valid as TOML or for the model
         words = in_words(error) if isinstance(error, ValidationError) else str(error)
         raise UserError(f"{file}: {words}") from error
 
@@ -50,11 +50,11 @@ SOURCES = (
     "redirects",
     "templates/**/*",
 )
-"""The files that results depend on: the instrument, the servers, and the content."""
+"""The files on which results depend: the benchmark, the servers, and the pages."""
 
 
 def source_digest(root: Path = ROOT) -> str:
-    """Return a short hash of the sources of the sweep and of the servers in a checkout."""
+    """Return a short hash of a checkout's files that match SOURCES."""
     digest = hashlib.sha256()
     for file in sorted({file for pattern in SOURCES for file in root.glob(pattern)}):
         # Compiled files contain the time of their source, which differs between hosts.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Handles SIGINT (Ctrl-C), SIGTERM and SIGHUP at safe places.
 
-If a handler raised an exception, it could interrupt us between the start of a process and the line
-that stores it. The process would then be left over. So a handler only stores the signal, and
-waiting loops call `check()` several times a second. The cleanup does not call it, so a second
-Ctrl-C cannot interrupt the cleanup.
+A handler that raises an exception could interrupt this process after it has started a child and
+before it has stored the child. The child would then be left over. So the handler only stores the
+signal, and waiting loops call `check()` several times a second. The cleanup does not call
+`check()`, so a second Ctrl-C cannot interrupt the cleanup.
 """
 
 import signal
@@ -20,13 +20,13 @@ WATCHED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name, e.g. SIGTERM. Most of the real-time signals have none."""
+    """Return a signal's name, e.g. SIGTERM; "signal N" for a real-time signal without a name."""
     names = {int(one): one.name for one in signal.Signals}
     return names.get(number, f"signal {number}")
 
 
 class SignalWatch:
-    """Stores the first SIGINT, SIGTERM or SIGHUP while the `with` block runs."""
+    """Stores the first SIGINT, SIGTERM or SIGHUP that arrives during the `with` block."""
 
     def __init__(self) -> None:
         self.number: int | None = None
@@ -34,7 +34,7 @@ class SignalWatch:
 
     def __enter__(self) -> "SignalWatch":
         for number in WATCHED:
-            # nohup sets SIGHUP to be ignored: keep that.
+            # nohup makes the program ignore SIGHUP: keep this.
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGINT:
                 self._before[number] = signal.signal(number, self._note)
         return self
@@ -48,18 +48,18 @@ class SignalWatch:
             self.number = number
 
     def check(self) -> None:
-        """Raise Interrupted if a signal has arrived since the start."""
+        """Raise Interrupted if a signal has arrived."""
         if self.number is not None:
             raise Interrupted(self.number)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep, then check for signals."""
+        """Sleep, then raise Interrupted if a signal has arrived."""
         time.sleep(seconds)
         self.check()
 
     def until(self, ready: Callable[[], Found], seconds: float, pause: float = 0.02) -> Found:
-        """Call `ready` repeatedly, until its result is true or `seconds` are over. Return its last
-        result. May raise Interrupted."""
+        """Call `ready` repeatedly, until its result is true or `seconds` have passed. Return the
+        last result. May raise Interrupted."""
         deadline = time.monotonic() + seconds
         while not (found := ready()) and time.monotonic() < deadline:
             self.sleep(pause)

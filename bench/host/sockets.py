@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Lists the TCP sockets over IPv4 of this network namespace, and enables its loopback interface.
 
-sock_diag(7) returns the sockets of one port. If it does not work (a kernel without that module, a
-sandbox), all sockets are read from /proc/net/tcp. After a load test this file has 20 MB. It lacks
-the size of a listener's accept queue.
+sock_diag(7) returns the sockets of one port. If this does not work (the kernel lacks the module, or
+a sandbox forbids the call), all sockets are read from /proc/net/tcp. After a load test this file
+has 20 MB. It does not contain the size of a listener's accept queue.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 
 
 def bring_up_loopback() -> None:
-    """Bring the loopback interface up: in a new network namespace it is down. May raise OSError."""
+    """Enable the loopback interface of a new network namespace. May raise OSError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
 
@@ -29,8 +29,8 @@ STATES = (
     "?", "ESTABLISHED", "SYN_SENT", "SYN_RECV", "FIN_WAIT1", "FIN_WAIT2", "TIME_WAIT", "CLOSE",
     "CLOSE_WAIT", "LAST_ACK", "LISTEN", "CLOSING", "SYN_RECV",
 )  # fmt: skip
-"""The names of the states in <net/tcp_states.h>. The last one is that of a connection of which only
-the SYN has been received."""
+"""The names of the states in <net/tcp_states.h>. The last name is for TCP_NEW_SYN_RECV: the kernel
+has received the SYN only."""
 ALL = 0x1FFF
 LISTEN, TIME_WAIT = 1 << STATES.index("LISTEN"), 1 << STATES.index("TIME_WAIT")
 
@@ -45,23 +45,23 @@ _LOOPBACK = socket.inet_aton("127.0.0.1")
 _WHICHEVER = b"\xff" * 8  # INET_DIAG_NOCOOKIE
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr
 _INFO = 2  # INET_DIAG_INFO of <linux/inet_diag.h>: struct tcp_info of <linux/tcp.h>
-_SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in it
+_SENT_AGO, _RECEIVED_AGO, _SEGMENTS_IN = 44, 52, 152  # offsets in struct tcp_info
 
 
 class Traffic(NamedTuple):
-    """The segments that a socket has sent and received, only those with data."""
+    """The segments with data that a socket has received and sent."""
 
     received: int
     sent: int
     """`received` and `sent` count segments."""
     received_ago: float
     sent_ago: float
-    """Seconds since the last one, in steps of the kernel's timer: 1 to 10 ms."""
+    """Seconds since the last segment, in steps of the kernel's timer (1 to 10 ms)."""
 
     @property
     def peer_was_last(self) -> bool:
-        """Return whether the other side has sent last; False if both have sent in one step of the
-        timer."""
+        """Return whether the last segment came from the other side; False if both sides have sent
+        in the same step of the timer."""
         return not self.sent or self.received_ago < self.sent_ago
 
 
@@ -76,11 +76,11 @@ class Socket(NamedTuple):
     """Bytes that the program has not read. For a listener: the connections in its accept queue."""
     unsent: int
     """Bytes that the peer has not acknowledged. For a listener: the size of its accept queue; 0 if
-    it is unknown."""
+    the size is unknown."""
     inode: int
-    """0: no process has it open."""
+    """The socket's inode; 0: no process has the socket open."""
     traffic: Traffic | None = None
-    """None if it was not requested, or if sock_diag does not work."""
+    """The socket's traffic; None if it was not requested, or if sock_diag does not work."""
 
 
 def tcp_sockets(
@@ -105,14 +105,14 @@ def read(local: int = 0, remote: int = 0, states: int = ALL) -> Iterator[Socket]
 
 
 def end(local: int, remote: int) -> Socket | None:
-    """Return the local socket of a connection over 127.0.0.1; the kernel finds it by its hash."""
+    """Return the local socket of a connection over 127.0.0.1; None if there is none."""
     try:
         found = next(_ask(_ONE, (local, remote), ALL), None)
     except FileNotFoundError:
         return None
     except OSError:
         return next(read(local, remote), None)
-    # If there is no such connection, the kernel returns the listener that would accept it.
+    # If there is no such connection, the kernel returns the listener on the port `local`.
     return found if found is not None and found.remote == remote else None
 
 
@@ -164,13 +164,13 @@ def _traffic(message: bytes) -> Traffic | None:
 
 
 def accept_queue(port: int) -> int:
-    """Return how many connections to a local port wait to be accepted."""
+    """Return the number of connections in the accept queues of a local port."""
     return sum(one.received for one in tcp_sockets(port, states=LISTEN))
 
 
 def own_backlog(ports: Container[int]) -> int | None:
-    """Return the smallest backlog that a listener on these ports has passed to listen(), if it is
-    below the kernel's limit. None: it is not below the limit, or unknown."""
+    """Return the smallest backlog of the listeners on these ports, if it is below the kernel's
+    limit. None: it is not below the limit, or unknown."""
     allowed = int(text_of(SOMAXCONN) or 0)
     free = [one.unsent for one in tcp_sockets(states=LISTEN) if one.local in ports]
     return min((one for one in free if 0 < one < allowed), default=None)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""Load generators for a server under test: ab, wrk, oha; a first request; idle connections."""
+"""Loads for a server under test: ab, wrk and oha; a first request; crowds of clients."""

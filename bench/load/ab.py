@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Run Apache Bench and parse its report.
 
-Its counts of failures include more than their names say (see the source of version 2.4.54):
+Two of ab's counts of failures include more than their names say (see the source of version 2.4.54):
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
-  for each connection that ends, until all requests are written. The last ones stay idle. A server
-  closes them after its timeout, and ab counts each in place of a request that is in progress. This
-  happens if the last requests take many seconds: an accept queue overflows, or workers wait for
-  silent clients.
+  for each connection that ends, until all requests are written. The last connections stay idle. A
+  server closes them after its timeout, and ab counts each in place of a request in progress. This
+  happens if the last requests take many seconds, because an accept queue overflows or workers wait
+  for silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
-  requests as sent, but never as done: if no others fail, it waits until its timeout.
+  requests as sent, but never as done. If no other requests fail, ab waits until its timeout.
 """
 
 import re
@@ -28,7 +28,7 @@ from bench.records.workloads import FORM
 def parse_report(text: str) -> AbFigures | None:
     """Return the figures in ab's report; None if there is no report.
 
-    A report does not prove success: ab prints one if requests failed or it was interrupted, too.
+    A report does not prove success: ab also prints it if requests failed or a signal ended ab.
     """
     complete = _count("Complete requests", text)
     rate = _number("Requests per second", text)
@@ -51,8 +51,8 @@ def parse_report(text: str) -> AbFigures | None:
 
 
 def parse_percentile_file(text: str) -> dict[str, float]:
-    """Return the percentiles from the file that `ab -e` writes. Those in the report are rounded to
-    whole milliseconds, which is too coarse if requests take less than 2 ms."""
+    """Return the percentiles from the file that `ab -e` writes. The report has them only in whole
+    milliseconds, which is too coarse if requests take less than 2 ms."""
     rows = re.findall(r"^(\d+),([\d.]+)$", text, re.MULTILINE)
     return {percent: float(ms) for percent, ms in rows}
 
@@ -70,10 +70,11 @@ def parse_request_times(text: str) -> list[int]:
 def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | None:
     """Return the latency from ab's two files; None if one of them is incomplete.
 
-    `percentiles` (-e) is exact to 1 us, but has whole per cents only. `times` (-g) has every
+    `percentiles` (-e) is exact to 1 us, but has only whole per cents. `times` (-g) has every
     request, rounded to the nearest ms. The 99.9th percentile is taken from `times` and limited to
-    the range from the exact 99th to the exact maximum. The mean is computed from `percentiles` up
-    to the 99th and from `times` above it; it differs from the mean of `times` by 0.5 ms at most.
+    the range from the exact 99th percentile to the exact maximum. The mean is computed from
+    `percentiles` up to the 99th percentile and from `times` above it. It differs from the mean of
+    `times` by at most 0.5 ms.
     """
     if not times or not {"50", "90", "99", "100"} <= percentiles.keys():
         return None
@@ -94,8 +95,8 @@ def latency_from(percentiles: dict[str, float], times: list[int]) -> Latency | N
 
 
 def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
-    # Percentiles are exact, but between two of them a few slow requests can make a step. The times
-    # of all requests are known, each with an error of at most 0.5 ms.
+    # Percentiles are exact, but slow requests between two percentiles can be missed. `ordered` has
+    # all requests, each with an error of at most 0.5 ms.
     rounded = sum(ordered) / len(ordered)
     curve = [percentiles.get(str(percent)) for percent in range(100)]
     exact = [value for value in curve if value is not None]
@@ -108,7 +109,7 @@ def _mean(percentiles: dict[str, float], ordered: list[int]) -> float:
 
 
 def completed_before_abort(text: str) -> int | None:
-    """Return how many requests ab had completed when it stopped with an error; None: unknown."""
+    """Return the number of requests that ab had completed before an error; None: unknown."""
     match = re.search(r"Total of (\d+) requests completed", text)
     return int(match[1]) if match else None
 
@@ -116,14 +117,14 @@ def completed_before_abort(text: str) -> int | None:
 def abort_message(errors: str) -> str:
     """Return ab's error from its standard error: `apr_socket_recv: Connection reset by peer (104)`.
 
-    It is empty if there is none. ab's usage text, which follows a wrong option, is left out.
+    Return "" without an error. Leave out the usage text that ab prints after a wrong option.
     """
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     return lines[0] if lines else ""
 
 
 def parse_concurrency_ceiling(errors: str) -> int | None:
-    """Return the highest concurrency of this ab, from its error message for a higher one."""
+    """Return the highest concurrency of this ab, from its message for a number above it."""
     match = re.search(r"Invalid Concurrency \[Range 0\.\.(\d+)\]", errors)
     return int(match[1]) if match else None
 
@@ -148,18 +149,18 @@ KEPT_PERCENTILES = ("50", "66", "75", "80", "90", "95", "98", "99", "100")
 
 
 START_SECONDS = 0.03
-"""The part of the measured run time in which ab cannot run: its start, and half of the interval in
-which we check for its end."""
+"""The part of the measured run time in which ab does not run: the time of its start, and half of
+the interval at which this process checks for ab's end."""
 
 
 def command(load: Load, folder: Path) -> list[str]:
     """Return ab's command line for a load; ab writes its data into `folder`.
 
-    Without -r, ab stops at the first connection that breaks and prints the error. With -r it
+    Without -r, ab stops at the first connection that breaks and prints the error. With -r, ab
     continues and exits with status 0 even if there is no server.
 
-    Without -l, ab counts a response as failed if it is not as long as the first one. This detects
-    connections that were closed early, so -l is used only if lengths may differ.
+    Without -l, ab counts a response as failed if it is not as long as the first response. This
+    detects connections that were closed early, so -l is used only if lengths may differ.
     """
     return [
         "ab",
@@ -177,7 +178,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from the output and the files of an ab that has ended."""
+    """Return the outcome with the figures from the output and the files of an ended ab."""
     figures = parse_report(ran.report)
     precise = parse_percentile_file(text_of(folder / "percentiles.csv"))
     if figures:
@@ -197,7 +198,7 @@ AB = Generator("ab", "bench", "-V", command, read, START_SECONDS)
 def concurrency_ceiling() -> int | None:
     """Return the highest concurrency of this ab: often 20,000, in some builds more. None: unknown.
 
-    ab prints its limit if a higher one is requested; it does not connect.
+    If the requested concurrency is too high, ab prints its limit and does not connect.
     """
     if find_program("ab") is None:
         return None

@@ -11,7 +11,7 @@ from email.utils import mktime_tz, parsedate_tz
 from typing import TypeVar
 
 RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with a time of 0: socket(7)."""
+"""The value of SO_LINGER that makes close() send a reset, see socket(7)."""
 CHUNK = 65536
 _BIND_ADDRESS_NO_PORT = 24  # <linux/in.h>: choose the port at connect, for the pair of addresses
 _FIRST = re.compile(rb"HTTP/1\.[01] (\d{3}) ")
@@ -20,8 +20,8 @@ Same = TypeVar("Same", bound="Client")
 
 
 class NoAnswer(Exception):
-    """No complete answer: the connection ended, or the deadline passed. The message says which;
-    `received`: the bytes so far."""
+    """The connection ended, or the deadline passed, before a complete answer. The message gives the
+    reason; `received` has the bytes so far."""
 
     def __init__(self, why: str, received: bytes | bytearray, in_time: bool) -> None:
         super().__init__(f"{why} after {len(received)} bytes")
@@ -29,7 +29,7 @@ class NoAnswer(Exception):
 
 
 class NotHttp(NoAnswer):
-    """The first line that came is not that of an HTTP response."""
+    """The first received line is not that of an HTTP response."""
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Response:
 
     status: int
     head: bytes
-    """Without the empty line at its end."""
+    """The status line and the header fields, without the empty line at the end."""
     body: bytes
 
     @staticmethod
     def of(received: bytes) -> "Response | None":
-        """Return the response in all bytes of a connection; None without a complete head."""
+        """Return the response in the bytes of a whole connection; None without a complete head."""
         head, gap, body = received.partition(b"\r\n\r\n")
         found = _FIRST.match(head)
         return Response(int(found[1]), head, body) if gap and found else None
@@ -55,12 +55,12 @@ class Response:
 
     @property
     def announced(self) -> int | None:
-        """Return the Content-Length; None if there is none, or no number."""
+        """Return the value of Content-Length; None if it is missing or not a number."""
         said = self.field("Content-Length")
         return int(said) if said is not None and _LENGTH.fullmatch(said) else None
 
     def field(self, name: str) -> str | None:
-        """Return the value of the first header field with this name; None if there is none."""
+        """Return the value of the first header field with this name; None if it is missing."""
         for line in self.head.decode("latin-1").split("\r\n")[1:]:
             key, _, value = line.partition(":")
             if key.strip().lower() == name.lower():
@@ -69,8 +69,8 @@ class Response:
 
     @property
     def date(self) -> int | None:
-        """Return the Date as a Unix time (RFC 9110, section 6.6.1); None if there is no valid
-        one."""
+        """Return the field Date as a Unix time (RFC 9110, section 6.6.1); None if it is missing or
+        not valid."""
         found = parsedate_tz(self.field("Date") or "")
         return mktime_tz(found) if found else None
 
@@ -81,14 +81,14 @@ class Response:
 
 
 class Client:
-    """A connection to a server, with TCP_NODELAY. Use it in a `with` block. Methods raise OSError
-    if the connection breaks, except where another error is named."""
+    """A connection to a server, with TCP_NODELAY. Use it in a `with` block. If the connection
+    breaks, methods raise OSError, or the error that their docstring names."""
 
     def __init__(
         self, address: tuple[str, int], timeout: float, buffer: int = 0, source: str = ""
     ) -> None:
-        """Connect. `timeout`: timeout in seconds of each whole answer; `buffer`: size of a small
-        receive buffer (0: the default); `source`: the local address ("": any)."""
+        """Connect. `timeout`: the seconds for each whole answer; `buffer`: the size of the receive
+        buffer (0: the default); `source`: the local address ("": any)."""
         self._timeout = timeout
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self.socket = socket.socket(family, socket.SOCK_STREAM)
@@ -132,7 +132,7 @@ class Client:
     def ask(self, data: bytes, method: str = "GET") -> Response:
         """Send a request and return the answer. Raises NoAnswer."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.send(data)  # the server may answer before it has read everything
+            self.send(data)  # the server may answer before it has read all data
         return self.answer(method)
 
     def answer(self, method: str = "GET") -> Response:
@@ -156,17 +156,17 @@ class Client:
         return Response(answer.status, head, self._take(int(length)))
 
     def _take(self, size: int) -> bytes:
-        """Return and remove the first bytes of what has been received."""
+        """Remove the first `size` received bytes and return them."""
         taken = bytes(self._received[:size])
         del self._received[:size]
         return taken
 
     def ends(self, seconds: float | None = None) -> bool:
-        """Return whether the server closes the connection within the time."""
+        """Return whether the server closes the connection within `seconds` (None: the timeout)."""
         return self.rest(seconds)[1]
 
     def rest(self, seconds: float | None = None) -> tuple[bytes, bool]:
-        """Return the bytes until the server closes, and whether it does so within the time."""
+        """Return all bytes until the server closes or the time ends, and whether it has closed."""
         until = time.monotonic() + (self._timeout if seconds is None else seconds)
         try:
             while True:

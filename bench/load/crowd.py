@@ -3,12 +3,12 @@
 
 The program is `python -m bench.load.crowd ORDER`; ORDER is a `CrowdOrder` in JSON. It prints a
 number when it has begun, runs until SIGTERM, and then prints its result, a `Tally`, as one line of
-JSON. The number of connections at a time is limited, and in a flood also the total.
+JSON. The number of open connections is limited; a flood also has a limit for the total.
 
-Visitors print an `Exchange` or a `Late` as a line of JSON instead. Each has one page. It connects,
-sends a request, reads until the server closes, pauses, and repeats. All together send at most
-`count / pause` requests a second, far below a server's capacity, so the server causes every missing
-response. Requests that are under way at the end do not count.
+Instead of a `Tally`, visitors print each `Exchange` and each `Late` as a line of JSON. A visitor
+connects, requests its page, reads until the server closes, pauses, and repeats. All visitors
+together send at most `count / pause` requests a second, far below a server's capacity, so the
+server causes every missing response. Requests in progress at the end do not count.
 
 The module imports nothing that loads slowly, because its program starts for each configuration.
 """
@@ -40,16 +40,16 @@ UNAVAILABLE = (502, 503)
 FORM = "application/x-www-form-urlencoded"
 CONNECT_SECONDS = 0.2
 AT_ONCE = 200
-"""The number of connections that are opened between two reads."""
+"""The maximum number of connections that are opened between two reads."""
 LOOK_SECONDS = 0.1
-"""The interval in which a slow head gets a byte, and closed connections are replaced."""
+"""The interval at which a slow head gets a byte, and closed connections are replaced."""
 REFRESH_SECONDS = 3.5
-"""The interval of requests on an idle connection: below the 5 s after which servers close it."""
+"""The interval of requests on an idle connection, which servers would close after 5 s."""
 OPENING_SECONDS = 3.0
 """The maximum time to wait for the first answers on idle connections."""
 MOST_FLOODED = 50_000
 SMALL_BUFFER = 4096
-"""The receive buffer of a client that does not read: the kernel accepts little data for it."""
+"""The bytes of the receive buffer of a client that does not read."""
 PIPELINED = 20
 """The number of requests that a slow reader sends at once."""
 RUSH_SECONDS = 5.0
@@ -71,7 +71,7 @@ class Page:
     posts: bool = False
     """Each request adds a remark to the guestbook."""
     file: str | None = None
-    """The body must be equal to this file."""
+    """The file that the body must be equal to; None: any body."""
 
     def request(self, remark: str = "", keep_alive: bool = False) -> bytes:
         """Return the bytes of a complete request."""
@@ -82,7 +82,7 @@ class Page:
         return request("POST", self.path, kept, f"Content-Type: {FORM}", body=body)
 
     def content(self) -> bytes | None:
-        """Return the expected body, or None if it is not known."""
+        """Return the expected body; None if the page has no file."""
         return Path(self.file).read_bytes() if self.file else None
 
 
@@ -96,7 +96,7 @@ class CrowdOrder:
     port: int
     count: int
     pages: tuple[Page, ...]
-    """The visitors' pages, assigned in turn; other crowds request the first one."""
+    """The pages, which the visitors get in turn; other crowds request the first page."""
     pause: float = 0.0
     """Seconds between two rushes, or between a visitor's response and its next request."""
     rounds: int = 0
@@ -104,7 +104,7 @@ class CrowdOrder:
     timeout: float = 0.0
     """A visitor's timeout: seconds without a byte."""
     mark: str = ""
-    """Makes the visitors' remarks unique."""
+    """A text that makes the visitors' remarks unique."""
 
     @property
     def address(self) -> tuple[str, int]:
@@ -123,7 +123,7 @@ class Tally:
     opened: int = 0
     """The number of opened connections."""
     answers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-    """The number of requests by outcome, of crowds that read whole responses."""
+    """The number of requests by outcome, for crowds that read whole responses."""
     why: dict[str, dict[str, int]] = field(default_factory=dict)
     """The number of failures by outcome and reason."""
     held: int = 0
@@ -131,7 +131,7 @@ class Tally:
     requests: int = 0
     """The number of answered requests on idle connections."""
     reopened: int = 0
-    """The number of connections that the server closed and that were opened again."""
+    """The number of connections that were opened again after the server had closed one."""
 
     def count(self, outcome: Outcome, detail: str) -> None:
         """Count one more request."""
@@ -142,7 +142,7 @@ class Tally:
 
 
 class Exchange(NamedTuple):
-    """The result of one request. Times are of CLOCK_MONOTONIC, which all processes share."""
+    """The result of one request. The times are of CLOCK_MONOTONIC, which all processes share."""
 
     begun: float
     ended: float
@@ -160,15 +160,15 @@ class Late(NamedTuple):
 
 
 def exchanges_of(text: str) -> list[Exchange | Late]:
-    """Return the content of whole lines of the visitors' output, without the number at its
-    beginning."""
+    """Return the results in the visitors' output, which must be whole lines. Skip the number in its
+    first line."""
     said = [json.loads(line) for line in text.splitlines() if line.startswith("[")]
     return [Late(*one) if len(one) == 2 else Exchange(*one) for one in said]
 
 
 def judge(received: bytes, page: Page, file: bytes | None = None) -> tuple[Outcome, str]:
-    """Return the outcome of all bytes up to the end of a connection, and the reason if it is not
-    good. `file`: the content of `page.file`."""
+    """Return the outcome of a request, and the reason if the outcome is not good. `received`: all
+    bytes of the connection; `file`: the content of `page.file`."""
     answer = Response.of(received)
     if answer is None:
         cut = f"cut off in the head, after {len(received)} bytes"
@@ -192,7 +192,7 @@ Ended = Callable[[], bool]
 
 
 class Holder:
-    """Opens connections, keeps them open, and replaces those that the server closes."""
+    """Opens connections, keeps them open, and replaces connections that the server closes."""
 
     def __init__(self, order: CrowdOrder, tally: Tally) -> None:
         self._order, self._tally = order, tally
@@ -201,12 +201,12 @@ class Holder:
         self._set = select.epoll()
         self._open: dict[int, socket.socket] = {}
         self._due: collections.deque[tuple[float, socket.socket]] = collections.deque()
-        """Connections by the time of their next bytes."""
+        """The time of the next bytes for each connection, the earliest first."""
         self._closed = 0
-        """Closed by the server, and not yet opened again."""
+        """The number of connections that the server closed and that are not yet replaced."""
 
     def hold(self, ended: Ended) -> None:
-        """Hold the connections until the end."""
+        """Hold the connections until `ended` returns true."""
         if self._reads:
             self._await_answers(ended)
         began(self._tally.requests)
@@ -221,8 +221,8 @@ class Holder:
         self._tally.held = len(self._open)
 
     def _await_answers(self, ended: Ended) -> None:
-        """Open all and wait for answers. `hold` opens what is missing afterwards. If a server has
-        fewer workers than there are connections, the others get no answer."""
+        """Open all connections and wait for an answer on each, at most OPENING_SECONDS: a server
+        with too few workers never answers some. `hold` opens missing connections later."""
         deadline = time.monotonic() + OPENING_SECONDS
         while self._tally.requests < self._order.count and time.monotonic() < deadline:
             if ended():
@@ -252,7 +252,7 @@ class Holder:
             self._due.append((time.monotonic() + self._every, connection))
 
     def _look(self, seconds: float) -> None:
-        """Read answers or notice ends; wait for them for so many seconds."""
+        """Wait at most `seconds` for answers or ends of connections, and handle them."""
         for descriptor, _ in self._set.poll(seconds):
             connection = self._open[descriptor]
             data = received(connection) if self._reads else b""
@@ -273,12 +273,12 @@ HELD: dict[str, Callable[[Page], tuple[bytes, bytes, float]]] = {
     "slow-readers": lambda page: (page.request(keep_alive=True) * PIPELINED, b"", 0.0),
     "kept": lambda page: (kept := page.request(keep_alive=True), kept, REFRESH_SECONDS),
 }
-"""The crowds that hold connections: the bytes sent at first, those sent repeatedly, and the
+"""The crowds that hold connections: the first bytes, the bytes that are sent repeatedly, and their
 interval. Only the crowd "kept" reads."""
 
 
 def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Connect, send a request and reset the connection, as fast as one core can."""
+    """Connect, send a request and reset the connection; repeat this at full speed."""
     began()
     wanted = order.pages[0].request()
     while not ended() and tally.opened < MOST_FLOODED:
@@ -289,8 +289,8 @@ def flood(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
-    """Let all clients connect at the same time, send a request and read the response; repeat this.
-    A rush that has begun is always completed."""
+    """Make all clients connect at the same time, send a request and read the response; repeat this.
+    Always complete a rush that has begun."""
     began()
     page = order.pages[0]
     file = page.content()
@@ -318,7 +318,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
                 if piece == b"":
                     tally.count(*judge(bytes(so_far), page, file))
                     del waiting[descriptor]
-                    # A reset leaves no connection in TIME_WAIT; there would be too many.
+                    # A reset leaves no connection in TIME_WAIT; otherwise there would be too many.
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
                     connection.close()
         for connection, _ in waiting.values():
@@ -329,7 +329,7 @@ def rush(order: CrowdOrder, tally: Tally, ended: Ended) -> None:
 
 
 def visit(order: CrowdOrder, _: Tally, ended: Ended) -> None:
-    """Let the visitors send requests, each in its thread, and print their exchanges."""
+    """Run each visitor in its own thread, and print their exchanges."""
     began()
     done: queue.SimpleQueue[Exchange | Late] = queue.SimpleQueue()
     for number in range(order.count):
@@ -351,7 +351,7 @@ def visit(order: CrowdOrder, _: Tally, ended: Ended) -> None:
 
 
 def visitor(number: int, order: CrowdOrder, done: "queue.SimpleQueue[Exchange | Late]") -> None:
-    """Send one visitor's requests for ever."""
+    """Send one visitor's requests without end."""
     page = order.pages[number % len(order.pages)]
     file = page.content()
     time.sleep(order.pause * number / order.count)  # spread the first requests
@@ -366,14 +366,14 @@ def visitor(number: int, order: CrowdOrder, done: "queue.SimpleQueue[Exchange | 
 
 
 def exchange(order: CrowdOrder, page: Page, file: bytes | None, remark: str) -> tuple[Outcome, str]:
-    """Make one request on a new connection. Return its outcome and the reason."""
+    """Make one request on a new connection. Return the outcome and its reason."""
     answer = b""
     try:
         with Client(order.address, order.timeout) as client:
             client.send(page.request(remark))
             while piece := client.socket.recv(65536):
                 answer += piece
-            client.reset()  # so that none is left in TIME_WAIT
+            client.reset()  # so that no connection stays in TIME_WAIT
     except ConnectionRefusedError:
         return "refused", "no process listens"
     except OSError as error:
@@ -391,14 +391,14 @@ KINDS: dict[str, Callable[[CrowdOrder, Tally, Ended], None]] = {
 
 
 def pause(seconds: float, ended: Ended) -> None:
-    """Sleep until the time is over or the crowd must end."""
+    """Sleep for `seconds`, or until the crowd must end."""
     until = time.monotonic() + seconds
     while not ended() and time.monotonic() < until:
         time.sleep(0.01)
 
 
 def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | None:
-    """Return a new non-blocking connection, or None if it is not made within CONNECT_SECONDS."""
+    """Return a new non-blocking connection; None if connecting fails or takes too long."""
     try:
         connection = Client(order.address, CONNECT_SECONDS, receive_buffer).socket
     except OSError:
@@ -408,7 +408,7 @@ def connected(order: CrowdOrder, receive_buffer: int = 0) -> socket.socket | Non
 
 
 def sent(connection: socket.socket, data: bytes) -> bool:
-    """Send as many bytes as the kernel accepts. Return False after an error."""
+    """Send the bytes that fit into the socket buffer; drop the rest. Return False on an error."""
     try:
         connection.send(data)
     except BlockingIOError:
@@ -419,7 +419,7 @@ def sent(connection: socket.socket, data: bytes) -> bool:
 
 
 def received(connection: socket.socket) -> bytes | None:
-    """Return the next bytes: b"" at the end or after an error, None if no byte has come yet."""
+    """Return the next bytes; b"" at the end or after an error; None if no byte has arrived."""
     try:
         return connection.recv(65536)
     except BlockingIOError:
@@ -429,7 +429,7 @@ def received(connection: socket.socket) -> bytes | None:
 
 
 def began(number: int = 0) -> None:
-    """Report that the crowd has begun."""
+    """Print a number, which reports that the crowd has begun."""
     print(number, flush=True)
 
 

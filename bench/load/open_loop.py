@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT
 """The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
-ab sends a request only after the previous answer. When the server stalls, ab stops too, and misses
-the requests that would have come meanwhile. oha sends at fixed times. If all its connections wait
-for answers, a request is sent late; `--latency-correction` counts its time from when it was due.
-oha writes both times of each request into a database (`--db-url`). All latencies are computed from
-it: corrected ones from when a request was due, uncorrected ones from when it was sent.
+ab sends a request only after the previous answer. When the server stalls, ab stops, too, and omits
+the requests that would arrive meanwhile. oha sends requests at fixed times. If all its connections
+wait for answers, it sends a request late; `--latency-correction` measures from the time at which
+the request was due. oha writes both times of each request into a database (`--db-url`). All
+latencies are computed from these times. A corrected latency begins when the request was due, and an
+uncorrected latency begins when it was sent.
 """
 
 import math
@@ -27,7 +28,7 @@ DATABASE = "requests.sqlite"
 CORRECTED = "oha --latency-correction: from when a request was due"
 UNCORRECTED = "oha --db-url: from when a request was sent"
 PROGRESS = "Storing results to"
-"""The beginning of a line in oha's standard error that reports no error."""
+"""The beginning of a line in oha's standard error that is not an error."""
 
 
 class OhaSummary(BaseModel):
@@ -38,7 +39,7 @@ class OhaSummary(BaseModel):
 
 
 class OhaReport(BaseModel):
-    """The fields that are read from oha's JSON."""
+    """The fields of oha's JSON that the benchmark reads."""
 
     summary: OhaSummary
     codes: dict[str, int] = Field(alias="statusCodeDistribution")
@@ -50,7 +51,7 @@ class Times(NamedTuple):
 
     due: float
     sent: float
-    """If the request needs a new connection, it is opened after this time."""
+    """The time of sending. If a new connection is needed, it is opened after this time."""
     end: float
 
 
@@ -74,8 +75,8 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from the output and the database of an oha that has
-    ended. Its latency is corrected: from when each request was due."""
+    """Return the outcome with the figures from the output and the database of an ended oha. Its
+    latency is corrected: it begins when a request was due."""
     figures, body = parse(ran.report, load.rate)
     rows, latency = requests_in(folder / DATABASE), None
     if figures:
@@ -96,7 +97,7 @@ OHA = Generator("oha", "openloop", "--version", command, read)
 
 
 def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, int | None]:
-    """Return the figures and the bytes of all bodies in oha's JSON; Nones if it is invalid."""
+    """Return the figures and the bytes of all bodies from oha's JSON; None, None if invalid."""
     try:
         said = OhaReport.model_validate_json(text)
     except ValueError:
@@ -116,8 +117,8 @@ def parse(text: str, rate: float) -> tuple[OpenLoopFigures | None, int | None]:
 
 
 def requests_in(database: Path) -> list[Times]:
-    """Return the answered requests in oha's database; none if it is missing or has another
-    schema."""
+    """Return the answered requests in oha's database; empty if the database is missing or has
+    another schema."""
     query = "SELECT start_latency_correction, start, end FROM oha"
     try:
         with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection:

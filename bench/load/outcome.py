@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A load generator, its input and its outcome: the same for all of them."""
+"""The input and the outcome of a load generator: the same types for all generators."""
 
 import re
 import signal
@@ -25,7 +25,7 @@ class Load:
     url: str
     requests: int
     connections: int
-    """Concurrent connections; in the open loop their maximum."""
+    """The number of concurrent connections; in the open loop the maximum number."""
     timeout: float
     """Seconds after which the run is stopped."""
     keep_alive: bool = False
@@ -45,27 +45,27 @@ class Outcome:
     """The name of the load generator; empty: this process made the load."""
     command: list[str] = field(default_factory=list)
     status: int | None = None
-    """Its exit status."""
+    """The generator's exit status."""
     timed_out: bool = False
     message: str = ""
-    """Its standard error; after `Generator.read` only the line that names the error."""
+    """The generator's standard error; after `Generator.read` only the line with the error."""
     report: str = ""
-    """Its whole standard output."""
+    """The generator's whole standard output."""
     figures: AbFigures | WrkFigures | OpenLoopFigures | None = None
-    """Its figures; None if it has not reported them."""
+    """The generator's figures; None if it reported none."""
     completed: int | None = None
-    """The number of completed requests, also if there are no figures; None: unknown."""
+    """The number of completed requests, even without `figures`; None: unknown."""
     body_bytes: int | None = None
     """The bytes of the bodies of all responses; only the open loop's generator reports them."""
     memory: MemoryFigures | None = None
     """The memory of the connections, if this process has measured it."""
     latency: Latency | None = None
     wall_seconds: float = 0.0
-    """From its start to its end by our own clock."""
+    """The seconds from the generator's start to its end by our own clock."""
     cpu: CpuTime | None = None
     """The CPU time of the generator, in microseconds."""
     demand: float | None = None
-    """The share of `wall_seconds` in which it ran or was runnable; None if unknown."""
+    """The share of time in which the generator ran or waited for a CPU; None if unknown."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ class Generator:
 
     name: str
     group: str
-    """The group of scripts/setup.sh that installs it."""
+    """The group of scripts/setup.sh that installs the generator."""
     version_option: str
     command: Callable[[Load, Path], list[str]]
-    """Return the generator's command line for a load. The generator writes its data into this
-    folder, in which the file `form` is the body of a POST."""
+    """Return the generator's command line for a load. The generator writes its data into the given
+    folder. The file `form` in that folder has the body of a POST."""
     read: Callable[[Outcome, Load, Path], Outcome]
-    """Return the outcome, completed by the figures in the generator's output and in the folder."""
+    """Return the outcome with the figures from the generator's output and from the folder."""
     idle: float = 0.0
-    """The seconds of a run in which it cannot run, such as its start."""
+    """The seconds of a run in which the generator does not run, such as its start."""
 
     def run(
         self,
@@ -91,9 +91,9 @@ class Generator:
         watch: SignalWatch,
         meanwhile: Callable[[], None] | None = None,
     ) -> Outcome:
-        """Run it to its end, calling `meanwhile` several times a second. After the load's timeout
-        end it by SIGINT: then it still prints its results. May raise Interrupted; it has ended
-        then, too."""
+        """Run the generator to its end, and call `meanwhile` several times a second. After the
+        load's timeout, end the generator with SIGINT, so that it still prints its results. May
+        raise Interrupted, but only after the generator has ended."""
         with tempfile.TemporaryDirectory(prefix=f"zerohttpd-{self.name}-") as name:
             folder = Path(name)
             if load.form is not None:
@@ -103,7 +103,7 @@ class Generator:
             demands: list[float] = []
 
             def look() -> None:
-                demands.append(child.demand_seconds() or 0.0)  # threads count only while they exist
+                demands.append(child.demand_seconds() or 0.0)  # ended threads do not count
                 if meanwhile:
                     meanwhile()
 
@@ -128,12 +128,12 @@ class Generator:
             return self.read(ran, load, folder)
 
     def require(self) -> str:
-        """Return its path. Raise UserError unless it is installed."""
+        """Return the generator's path. Raise UserError if the generator is not installed."""
         return require(self.name, self.group)
 
     def version(self) -> str | None:
-        """Return its name and version, without its copyright; None if it is not installed. (wrk
-        prints them with its usage, and exits with status 1.)"""
+        """Return the generator's name and version; None if it is not installed. The exit status is
+        not checked: wrk prints its version with the usage, and exits with status 1."""
         program = find_program(self.name)
         if program is None:
             return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A first, single request: the reference for all later answers."""
+"""Sends a first request, whose answer is the reference for all later answers."""
 
 import socket
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bench.records.workloads import FORM, Workload
 
 SECONDS = 10.0
 SURPLUS_SECONDS = 0.2
-"""The time to wait for surplus bytes after the announced length has been received."""
+"""The time to wait for surplus bytes after a body of the announced length."""
 
 
 class ProbeError(NoFigure):
@@ -20,10 +20,10 @@ class ProbeError(NoFigure):
 
 
 def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = False) -> Response:
-    """Send one request as ab does, and read until the server closes or no more bytes come.
+    """Send one request as ab does, and read until the server closes or no more bytes arrive.
 
-    Raises ProbeError if there is no answer, if the status is not `status` (None: any but an error),
-    or if the body is not as long as Content-Length says, which ab does not check.
+    Raises ProbeError without an answer; if the status is not `status` (None: if it is an error); or
+    if the body is not as long as Content-Length says. ab does not check this length.
     """
     parts = urlsplit(url)
     fields = ["User-Agent: probe", "Accept: */*"]
@@ -47,8 +47,8 @@ def probe(url: str, workload: Workload, status: int | None, keep_alive: bool = F
 
 
 def require_content(answer: Response, workload: Workload) -> None:
-    """Raise ProbeError unless a redirect has the right target and a page has the right content. Do
-    not use it for baselines: their fixed answer has neither."""
+    """Raise ProbeError if a redirect has the wrong target or a page has the wrong content. Do not
+    call this for baselines: their fixed answer has no target and no such content."""
     if workload.leads:
         to = answer.field("Location") or ""
         if urlsplit(to).path != workload.leads:
@@ -62,8 +62,8 @@ def require_content(answer: Response, workload: Workload) -> None:
 
 
 def request_for(url: str, workload: Workload, version: str, fields: Sequence[str]) -> bytes:
-    """Return the request that a generator sends for a URL. Host includes the port, because some
-    servers repeat it in the target of a redirect; a form is sent by POST."""
+    """Return the request that a generator sends for a URL; a form is sent with POST. The field Host
+    has the port, because some servers copy Host into the target of a redirect."""
     to = urlsplit(url)
     target = to._replace(scheme="", netloc="").geturl()
     if workload.form is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Running crowds: each is a process of `bench.load.crowd`."""
+"""Starts and ends crowds. Each crowd is a process of `bench.load.crowd`."""
 
 import json
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from bench.host.signals import SignalWatch
 from bench.load.crowd import RUSH_SECONDS, CrowdOrder, Page
 
 CROWD_SECONDS = 2 * RUSH_SECONDS
-"""The time limit for a crowd to end."""
+"""The time within which a crowd must end."""
 
 
 class RunningCrowd(Helper):
@@ -29,10 +29,10 @@ class RunningCrowd(Helper):
         self.end(CROWD_SECONDS)
 
     def tally(self) -> dict[str, Any]:
-        """Return the fields of the crowd's `Tally`. Raises HelperError if it printed none."""
+        """Return the fields of the crowd's `Tally`. Raises HelperError without a tally."""
         try:
             found: dict[str, Any] = json.loads(self.stdout.splitlines()[1])
-        except (IndexError, ValueError) as error:  # killed before, or while it wrote
+        except (IndexError, ValueError) as error:  # killed before or during its print
             said = last_line(self.stderr) or "it printed nothing"
             raise HelperError(f"its crowd failed: {said}") from error
         return found
@@ -44,17 +44,17 @@ class IdleReport:
 
     asked: int
     held: int
-    """Open at the end."""
+    """The number of connections that are open at the end."""
     reopened: int
-    """Closed by the server during the load, and opened again."""
+    """The number of connections that were opened again after the server had closed one."""
     requests: int
-    """All answered requests."""
+    """The number of all answered requests."""
     requests_during: int
-    """Requests answered during the load."""
+    """The number of requests that were answered during the load."""
 
 
 class IdleConnections(RunningCrowd):
-    """Connections held open during a load. Call `report` after the load."""
+    """Idle connections that stay open during a load. Call `report` after the load."""
 
     def __init__(self, url: str, count: int, cpus: Sequence[int], watch: SignalWatch) -> None:
         """Open `count` connections and request `url` on each. Raises HelperError or Interrupted."""

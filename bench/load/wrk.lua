@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: MIT
--- By itself wrk sends requests for a given time and counts the answers. This script makes it send a
--- given number and check each answer: wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
--- It needs one thread: each thread has its own Lua state, and the first to finish would end wrk.
+-- Without a script, wrk sends requests for a given time and counts the answers. With this script it
+-- sends a given number of requests and checks each answer:
+--     wrk -t1 -d SECONDS -s wrk.lua URL -- REQUESTS AT-ONCE [FORM]
+-- wrk must have one thread: each thread counts for itself, and the first to finish would end wrk.
 local ffi = require("ffi")
 ffi.cdef([[int kill(int, int); int getpid(void);]])
 local SIGINT, NEVER = 2, 3600 * 1000
@@ -28,8 +29,8 @@ function init(arguments)
    end
 end
 
--- Returns the milliseconds that a connection waits before its next request. After the last request
--- it waits without end, so that each request gets its answer, and a missing answer is detected.
+-- Returns the milliseconds that a connection waits before its next request. When all requests are
+-- sent, connections wait without end, so that each request can get its answer.
 function delay()
    due = due - at_once
    return due < 0 and NEVER or 0
@@ -44,7 +45,7 @@ function response(status, headers, body)
    end
    left = left - 1
    if left == 0 then
-      -- The main thread sleeps for SECONDS. The signal ends its sleep, and so the load.
+      -- The main thread sleeps for SECONDS. The signal ends this sleep, and so the load.
       ffi.C.kill(ffi.C.getpid(), SIGINT)
       wrk.thread:stop()
    end

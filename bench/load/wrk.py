@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Run wrk: the closed loop over HTTP/1.1, for servers without keep-alive in HTTP/1.0.
 
-By itself wrk sends requests for a given time, counts the answers, and silently opens a connection
-again if it is closed. wrk.lua makes it send a given number of requests and check the status, the
-length and the Connection field of each answer. It has one thread and uses one core.
+Without a script, wrk sends requests for a given time, counts the answers, and silently replaces a
+closed connection. With wrk.lua, wrk sends a given number of requests and checks the status, the
+length and the Connection field of each answer. wrk has one thread here and uses one core.
 
-With `Connection: close` wrk relies on the answer's Connection field. If a server closes without it
-(Java's does), wrk sends the next request on a closing connection, which counts as an error. So ab
-is used to measure a connection for each request.
+With `Connection: close`, wrk relies on the answer's Connection field. If a server closes without
+this field (Java's does), wrk sends the next request on a closing connection, which counts as an
+error. So ab is used to measure a connection for each request.
 
-Its latencies differ from those of ab: after a slow answer wrk adds the requests that it would have
-sent meanwhile (its correction of "coordinated omission"). So their source is recorded, and Little's
-law is not checked with them.
+The latencies of wrk differ from those of ab: after a slow answer, wrk adds latencies for the
+requests that it could not send meanwhile (its correction of "coordinated omission"). So the source
+of latencies is recorded, and Little's law is not checked with those of wrk.
 """
 
 import math
@@ -27,12 +27,12 @@ from bench.records.figures import Latency, WrkFigures
 
 SCRIPT = Path(__file__).with_name("wrk.lua")
 BEGINS = "JSON "
-"""The beginning of wrk.lua's line in wrk's output."""
+"""The beginning of the line that wrk.lua prints."""
 SPARE_SECONDS = 5.0
-"""wrk's own time limit is longer than our timeout by this; we stop it first."""
+"""The seconds by which wrk's own time limit exceeds our timeout, so that we end wrk first."""
 PIPELINED = 8
-"""Requests that a connection sends at once. Servers close a connection after 1,000 requests, so
-this divides 1,000."""
+"""The number of requests that a connection sends at once. It divides 1,000, because servers close a
+connection after 1,000 requests."""
 
 
 class WrkTimes(BaseModel):
@@ -42,8 +42,8 @@ class WrkTimes(BaseModel):
 
 
 def command(load: Load, _folder: Path, at_once: int = 1) -> list[str]:
-    """Return wrk's command line for a load. `at_once`: the requests that a kept connection sends
-    together."""
+    """Return wrk's command line for a load. `at_once`: the number of requests that a kept
+    connection sends together."""
     seconds = round(load.timeout + SPARE_SECONDS)
     return [
         "wrk",
@@ -62,7 +62,7 @@ def command(load: Load, _folder: Path, at_once: int = 1) -> list[str]:
 
 
 def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
-    """Return the outcome with the figures from the output of a wrk that has ended."""
+    """Return the outcome with the figures from the output of an ended wrk."""
     figures, latency = parse(ran.report)
     completed = figures.complete if figures else None
     said = last_line(ran.message)
@@ -70,7 +70,7 @@ def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
-    """Return the figures and latencies that wrk.lua printed; Nones if it did not."""
+    """Return the figures and latencies that wrk.lua printed; None, None if it printed none."""
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
         figures = WrkFigures.model_validate_json(line)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Run nginx as a load balancer in front of one or more instances of a server.
 
-Its configuration is made for each run. It does not retry a request on another server, so failures
-stay visible. It logs only its own responses (if a server gave none); their number decides whether a
-run is valid.
+Each run has its own configuration of nginx. nginx does not retry a request on another server, so
+failures stay visible. If a server gives no response, nginx responds itself and logs this. The
+number of these responses decides whether a run is valid.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class BalancerOrder(BaseModel):
     """An order to start nginx in front of some servers."""
 
     servers: list[Annotated[str, Field(pattern=r"^[A-Za-z0-9.-]+:[0-9]{1,5}$")]]
-    """host:port of each; they are written into nginx' configuration without change."""
+    """host:port of each server, written into nginx' configuration without change."""
     keep: bool
     connections: int
     """The maximum number of concurrent clients."""
@@ -50,14 +50,14 @@ class BalancerUse(BaseModel):
 
     cpu: CpuTime
     wanted_s: float | None
-    """The seconds that its busiest process ran or was runnable."""
+    """The seconds for which the busiest process of nginx ran or waited for a CPU."""
 
 
 class BalancerEnd(BaseModel):
     """How nginx ended."""
 
     errors: int
-    """The number of requests that it could not forward or whose response it could not return."""
+    """The number of requests to which nginx itself responded 502 or 504."""
     last_error: str
     status: int | None
 
@@ -75,12 +75,12 @@ TEMPLATE = Template(
 
 
 Used = Mapping[int, tuple[CpuTime, float | None]]
-"""The usage of each process of nginx so far, by PID: CPU time, and the seconds that it ran or was
-runnable."""
+"""The usage of each process of nginx so far, by PID: CPU time, and the seconds for which the
+process ran or waited for a CPU."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
-    """Return the usage between two readings. nginx starts and ends no process between them."""
+    """Return the usage between two readings, between which nginx starts and ends no process."""
     used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
     cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
     waits = [wanted for _, wanted in used if wanted is not None]
@@ -93,11 +93,11 @@ class Balancer:
     def __init__(
         self, order: BalancerOrder, address: str, cpus: Sequence[int], watch: SignalWatch
     ) -> None:
-        """Start it and wait until it listens. Raises StartError, Interrupted, or UserError if nginx
-        is not installed."""
+        """Start nginx and wait until it listens. Raises StartError or Interrupted, and UserError if
+        nginx is not installed."""
         program = require_nginx()
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
-        self._folder.chmod(0o755)  # if root starts it, its workers have another user
+        self._folder.chmod(0o755)  # if root starts nginx, the workers run as another user
         self._child: Child | None = None
         file, usable = self._folder / "nginx.conf", len(cpus) or len(os.sched_getaffinity(0))
 
@@ -105,7 +105,7 @@ class Balancer:
             if self._child:
                 self._child.end()
             file.write_text(configuration(order, (address, port), self._folder, usable))
-            # Workers would remain after a killed main process; after SIGTERM it ends them.
+            # SIGTERM, because the workers of a killed main process would not end.
             words = [program, "-p", str(self._folder), "-c", str(file)]
             child = self._child = Child(words, cpus, death_signal="TERM")
             return child.until(
@@ -121,19 +121,19 @@ class Balancer:
             undo.pop_all()
 
     def use(self) -> Used:
-        """Return the usage of all its processes so far."""
+        """Return the usage of all nginx processes so far, by PID."""
         assert self._child is not None
         found = {}
         with contextlib.suppress(psutil.Error):
             main = psutil.Process(self._child.pid)
             for process in (main, *main.children()):
-                with contextlib.suppress(psutil.Error):  # it has ended
+                with contextlib.suppress(psutil.Error):  # the process has ended
                     spent = CpuTime(*(1e6 * seconds for seconds in process.cpu_times()[:2]))
                     found[process.pid] = (spent, demand_seconds(process.pid))
         return found
 
     def stop(self) -> BalancerEnd:
-        """End it and return its errors."""
+        """End nginx and return its errors."""
         status, said = None, ""
         if self._child is not None:
             self._child.end(STOP_SECONDS)
@@ -156,7 +156,7 @@ def configuration(
     cpus: int,
     descriptors: int | None = None,
 ) -> str:
-    """Return nginx' configuration for `cpus` CPUs and a limit of `descriptors` for each process."""
+    """Return nginx' configuration for `cpus` CPUs and `descriptors` descriptors in each process."""
     if descriptors is None:
         descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     text: str = TEMPLATE.render(
@@ -172,14 +172,15 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if their descriptors do not suffice.
-    A connection needs two descriptors; a quarter is added because connections spread unevenly."""
+    """Return the number of workers: one for each CPU, or more if these have too few descriptors. A
+    connection needs two descriptors. A quarter is added because the kernel does not spread
+    connections evenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 
 
 def words_of(line: str) -> str:
-    """Return the message of a line of nginx' error log, without time, process and request."""
+    """Return the message in a line of nginx' error log, without time, process and request."""
     said = re.sub(r"^\S+ \S+ (\[\w+\]) \d+#\d+: (\*\d+ )?", r"\1 ", line)
     return said.partition(", client:")[0]
 

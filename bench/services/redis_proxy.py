@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: MIT
-"""A proxy in front of Redis: it delays each reply by a fixed time, or sends false ones.
+"""A proxy in front of Redis: it delays each reply by a fixed time, or sends false replies.
 
 The command is `python -m bench.services.redis_proxy ADDRESS HOST PORT MILLISECONDS [split]`: the
-ADDRESS to listen on, and HOST and PORT of the real Redis. With `split`, the last byte of the data
-that arrives together is sent a little later. The proxy prints its port when it listens, and runs
-until a signal ends it. It delays without limiting the rate: replies that arrive together also leave
-together, so a pipelined connection is delayed once, not once for each reply.
+ADDRESS to listen on, and HOST and PORT of the real Redis. With `split`, the last byte of each piece
+of data is sent a little later. The proxy prints its port when it listens, and runs until a signal
+ends it. The delay does not limit the rate: replies that arrive together also leave together, so
+pipelined replies are delayed only once.
 
-With `split`, a command with the word MISMATCHED gets a reply of a wrong type. If a client sends
-another command on that connection, it gets an unexpected reply first, as after a timeout. Without
-`split` any user's text may have this word.
+With `split`, a command with the word MISMATCHED gets a reply of a wrong type. The next command on
+that connection gets an additional reply first, as after a timeout. Without `split`, this word has
+no effect.
 
-After SIGUSR1 it sends false replies. It cuts all connections, so that no false reply overtakes a
-true one. On new connections no command reaches Redis, and each command gets the next false reply.
-SIGUSR2 ends this. No false reply looks like the reply to a successful RPUSH. So a server that
-reports a stored remark meanwhile has assigned a reply to the wrong command.
+After SIGUSR1 the proxy sends false replies. First it cuts all connections, so that no false reply
+overtakes a true reply. On new connections no command reaches Redis, and each command gets the next
+false reply. SIGUSR2 ends this. No false reply looks like the reply to a successful RPUSH. So if a
+server reports a stored remark meanwhile, it has assigned a reply to the wrong command.
 
-It has one loop and no library, because it shares the CPU of the load with Redis and ab.
+The proxy has one loop and no library, because it shares the CPU of the load with Redis and ab.
 """
 
 import collections
@@ -40,7 +40,7 @@ REFUSED = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
 NO_REDIS = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 MISMATCHED, MISMATCH, LATE = b"mismatched", b"*0\r\n", b":99\r\n"
 HALF = b"*2\r\n$5\r\nhal"
-"""The proxy closes the connection after this half of a reply."""
+"""The first half of a reply, after which the proxy closes the connection."""
 
 
 class Proxy:
@@ -57,13 +57,13 @@ class Proxy:
         self._set = select.epoll()
         self._set.register(self._listener, select.EPOLLIN)
         self._partners: dict[int, tuple[socket.socket, socket.socket, bool]] = {}
-        """By descriptor: the connection, its partner, whether it is the connection to Redis."""
+        """By descriptor: a connection, its partner, and whether the first is the one to Redis."""
         self._due: collections.deque[tuple[float, socket.socket, bytes]] = collections.deque()
-        """The delayed replies in the order of their times (all have the same delay)."""
+        """The delayed replies, each with the time at which it is due, the earliest first."""
         self._lying = False
         self._number = itertools.count()
         self._mismatched: set[socket.socket] = set()
-        """The connections of clients with a late reply that is still to be sent."""
+        """The clients to which the proxy must still send the additional reply."""
 
     def lie(self, *_: object) -> None:
         """Cut all connections, and send false replies from now on."""
@@ -72,13 +72,13 @@ class Proxy:
             shut(held[0])
 
     def be_honest(self, *_: object) -> None:
-        """Pass all data on from now on."""
+        """Pass on all data unchanged from now on."""
         self._lying = False
 
     def run(self) -> None:
-        """Forward without end."""
+        """Forward data until the process ends."""
         while True:
-            # epoll's own timeout is in whole milliseconds; select's is finer.
+            # epoll's timeout has a resolution of 1 ms; the timeout of select is finer.
             wait = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
             if select.select([self._set], [], [], wait)[0]:
                 for descriptor, _ in self._set.poll(0):
@@ -152,9 +152,9 @@ class Proxy:
 
 
 def send(to: socket.socket, data: bytes) -> None:
-    """Send all data. Commands and pages are small; if a buffer is full, wait for it."""
+    """Send all data. Commands and pages are small; if the socket buffer is full, wait."""
     view = memoryview(data)
-    with contextlib.suppress(OSError):  # the peer has closed; its own event reports that
+    with contextlib.suppress(OSError):  # the peer has closed: another event reports this
         while view:
             try:
                 view = view[to.send(view) :]
@@ -165,7 +165,7 @@ def send(to: socket.socket, data: bytes) -> None:
 
 
 def commands_in(data: bytes) -> list[bytes]:
-    """Return the names of the commands in `data`. Servers send small commands in one piece."""
+    """Return the names of the commands in `data`. Each command must be complete."""
     names, lines = [], data.split(b"\r\n")
     for at, line in enumerate(lines[:-2]):
         if line.startswith(b"*") and line[1:].isdigit():
@@ -174,14 +174,14 @@ def commands_in(data: bytes) -> list[bytes]:
 
 
 def shut(*both: socket.socket) -> None:
-    """Shut sockets down; the event loop then closes them."""
+    """Shut sockets down; then the event loop closes the sockets."""
     for one in both:
         with contextlib.suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run until a signal ends this process."""
+    """Run the proxy until a signal ends this process."""
     address, host, port, milliseconds, *split = arguments
     proxy = Proxy(address, (host, int(port)), float(milliseconds) / 1000, split=bool(split))
     signal.signal(signal.SIGUSR1, proxy.lie)

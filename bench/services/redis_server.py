@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis;
-and a proxy in front of it with slow or false replies.
+"""The Redis of a run and its data: a private Redis that ends with the run, or an existing Redis. A
+proxy in front of Redis can send slow or false replies.
 
-In an existing Redis nothing is deleted or overwritten; only the pages change it: a visit to the
-guestbook increments `visitor_count`.
+A run deletes and overwrites nothing in an existing Redis. Only the servers change its data: a visit
+to the guestbook increments `visitor_count`.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from bench.records.errors import UserError
 
 START_SECONDS = 5.0
 FIRST_VISITOR = 1_000_000
-"""The visitor count before each run. Its number of digits stays constant, and so does the length of
-the page: only then can ab distinguish a truncated response from a complete one."""
+"""The visitor count before each run. Its number of digits stays constant during the run, so all
+pages have the same length. Only then can ab detect a truncated response."""
 
 REMARKS = (
     "Good morning from a train between Porto and Lisbon. The tunnel ate my first attempt. - Inês",
@@ -43,7 +43,7 @@ REMARKS = (
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich. - Jürgen",
     "First! Or am I? The number above says a million others were here. - Amara",
 )
-"""A realistic guestbook, oldest remark first, so that the page has a defined size."""
+"""The remarks of a realistic guestbook, the oldest first. They give the page a defined size."""
 
 LONGEST_REMARK = '"' * 1000 + " - " + '"' * 100
 """The longest remark that the form accepts (GUEST_REMARKS_LIMIT, GUEST_NAME_LIMIT in lib/config.h).
@@ -63,7 +63,7 @@ class RunRedis:
     """The Redis of a run, on any host. Use in a `with` block; the servers use `url`."""
 
     def __init__(self, url: str, private: bool) -> None:
-        """`private`: whether it was started for this run, so its data may be changed."""
+        """`private`: whether this Redis was started for this run, so its data may be changed."""
         self.url, self.private = url, private
         self._client = connect(url)
 
@@ -75,11 +75,11 @@ class RunRedis:
 
     @property
     def shown(self) -> str:
-        """Return the text for results and messages: its URL without a password, or "private"."""
+        """Return the text for results and messages: the URL without a password, or "private"."""
         return "private" if self.private else without_password(self.url)
 
     def prepare(self) -> None:
-        """Write the data with which each measurement starts, if this Redis is private."""
+        """If this Redis is private, write the data with which each measurement starts."""
         if not self.private:
             return
         with self._client.pipeline() as pipeline:
@@ -96,17 +96,17 @@ class RunRedis:
         return visitors, int(self._client.llen("guestbook_remarks"))
 
     def hold(self, milliseconds: int) -> None:
-        """Pause all replies for so many milliseconds. Unlike SIGSTOP this ends by itself, even if
-        this process is killed."""
+        """Pause all replies for some milliseconds. Unlike a stop with SIGSTOP, the pause ends by
+        itself, even if this process is killed."""
         self._client.client_pause(milliseconds, all=True)
 
     def use(self) -> CpuTime:
-        """Return the CPU time that it reports for itself so far."""
+        """Return the CPU time that Redis reports for itself so far."""
         said = self._client.info("cpu")
         return CpuTime(float(said["used_cpu_user"]) * 1e6, float(said["used_cpu_sys"]) * 1e6)
 
     def describe(self) -> dict[str, str | int | None]:
-        """Return its settings that affect a benchmark; None for unknown ones."""
+        """Return the settings of Redis that affect a benchmark, by name; None: unknown."""
         found: dict[str, str | int | None] = {}
         for name in ("save", "appendonly", "maxclients", "tcp-backlog"):
             try:
@@ -122,10 +122,10 @@ class RunRedis:
 
 class PrivateRedis(RunRedis):
     """A Redis on this machine that ends with the `with` block; tests can kill, stop and limit it.
-    It stores nothing on disk. All its methods may raise redis.RedisError.
+    By default it stores nothing on disk. All methods may raise redis.RedisError.
 
-    It listens on a free port of one address. If this is not a loopback address (127.0.0.1), a
-    random password protects it; the servers get it in their URL.
+    This Redis listens on a free port of one address. If this is not a loopback address (127.0.0.1),
+    Redis requires a random password, which the servers get in their URL.
     """
 
     def __init__(
@@ -136,8 +136,8 @@ class PrivateRedis(RunRedis):
         address: str = "127.0.0.1",
         database: int = 0,
     ) -> None:
-        """Start it; `settings` replace or extend its configuration. `database`: that of the URL.
-        Raises UserError if it does not start, Interrupted on Ctrl-C."""
+        """Start Redis. `settings` replace or extend its configuration; `database`: the number in
+        the URL. Raises UserError if Redis does not start, and Interrupted."""
         program = require("redis-server", "bench")
         self._cpus, self._watch = cpus, watch
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-redis-"))
@@ -163,21 +163,22 @@ class PrivateRedis(RunRedis):
         self.end()
 
     def end(self) -> None:
-        """End it. May be called twice."""
+        """End this Redis. May be called twice."""
         self._child.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def demand_seconds(self) -> float | None:
-        """Return how many seconds its main thread has run or was runnable."""
+        """Return the seconds for which the busiest thread of Redis ran or waited for a CPU."""
         return self._child.demand_seconds()
 
     def kill(self) -> None:
-        """Kill it with SIGKILL, and wait for its end: then it accepts no more connections."""
+        """Kill Redis with SIGKILL, and wait until the process has ended."""
         self._child.end(number=signal.SIGKILL)
 
     def start_again(self) -> None:
-        """Restart it after `kill`, with the data that its settings made it keep. Raises UserError,
-        also if it has not loaded them within LOAD_SECONDS, Interrupted, or redis.RedisError."""
+        """Restart Redis after `kill`. Redis loads the data that it has stored on disk, if any.
+        Raises Interrupted, redis.RedisError, or UserError, also if loading takes over
+        LOAD_SECONDS."""
         self._child.end()
         if not self._comes_up():
             raise self._failure()
@@ -191,36 +192,36 @@ class PrivateRedis(RunRedis):
             raise self._failure()
 
     def stop(self) -> None:
-        """Stop it with SIGSTOP; its connections stay open."""
+        """Stop Redis with SIGSTOP; its connections stay open."""
         self._child.send(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Continue it after `stop`."""
+        """Continue Redis after `stop`."""
         self._child.send(signal.SIGCONT)
 
     def limit_clients(self, most: int) -> None:
-        """Limit the number of its clients; clients that are connected stay connected."""
+        """Limit the number of clients of Redis; present clients stay connected."""
         self._usual = self.clients_limit()
         self._client.config_set("maxclients", most)
 
     def lift_limit(self) -> None:
-        """Restore the limit of its clients from before `limit_clients`."""
+        """Restore the limit of clients that `limit_clients` has changed."""
         self._client.config_set("maxclients", self._usual)
 
     def clients_limit(self) -> int:
-        """Return the limit of its clients."""
+        """Return the maximum number of clients of Redis."""
         return int(str(self._client.config_get("maxclients")["maxclients"]))
 
     def fill_page(self) -> None:
-        """Store as many of the longest remarks as a page shows."""
+        """Store the longest remark as often as a page shows remarks."""
         self._client.rpush("guestbook_remarks", *[LONGEST_REMARK] * REMARKS_SHOWN)
 
     def empty_page(self) -> None:
-        """Remove the remarks of `fill_page`, and no others."""
+        """Remove only the remarks that `fill_page` has stored."""
         self._client.lrem("guestbook_remarks", 0, LONGEST_REMARK)
 
     def remarks(self) -> list[str]:
-        """Return all remarks without the names."""
+        """Return the first word of each remark."""
         found = self._client.lrange("guestbook_remarks", 0, -1)
         texts = (one if isinstance(one, str) else one.decode(errors="replace") for one in found)
         return [text.split(" ")[0] for text in texts]
@@ -230,7 +231,7 @@ class PrivateRedis(RunRedis):
         return UserError(f"the private Redis server did not start: {said or 'no error message'}")
 
     def _comes_up(self) -> bool:
-        """Start it and return whether it answers; end it if not."""
+        """Start Redis and return whether it answers. If it does not answer, end it."""
 
         def answers() -> bool:
             try:
@@ -249,10 +250,10 @@ class PrivateRedis(RunRedis):
 
 
 class ExistingRedis(RunRedis):
-    """An existing Redis; its data are kept."""
+    """An existing Redis, whose data are kept."""
 
     def __init__(self, url: str) -> None:
-        """Connect. Raises UserError if nothing answers there."""
+        """Connect to the Redis at `url`. Raises UserError if it does not answer."""
         try:
             super().__init__(url, private=False)
             self._client.ping()
@@ -261,7 +262,7 @@ class ExistingRedis(RunRedis):
 
 
 class SlowRedis(Helper):
-    """A Redis whose replies have a fixed delay, and are false on request; the servers use `url`."""
+    """A proxy that delays the replies of Redis, and can send false replies; servers use `url`."""
 
     def __init__(
         self,
@@ -273,9 +274,9 @@ class SlowRedis(Helper):
         *,
         split: bool = False,
     ) -> None:
-        """Start it; it listens on a port of `address`. `split`: the last byte of a reply comes a
-        little later than the others, and commands with MISMATCHED get false replies (redis_proxy).
-        Raises HelperError, Interrupted, or UserError for a Redis on a Unix socket."""
+        """Start the proxy, which listens on a port of `address`. `split`: send the last byte of a
+        reply a little later, and a false reply to commands with MISMATCHED (redis_proxy). Raises
+        HelperError or Interrupted, and UserError if Redis is on a Unix socket."""
         parts = urlsplit(url)
         if parts.scheme != "redis" or not parts.hostname:
             raise UserError("a slow Redis needs TCP: give --redis redis://host:port")
@@ -297,8 +298,8 @@ class SlowRedis(Helper):
 def configuration(
     address: str, port: int, folder: Path, password: str, more: Mapping[str, str] | None = None
 ) -> str:
-    """Return the configuration of a Redis server that stores no data; `more` replaces or extends
-    its settings."""
+    """Return the configuration of a Redis that stores nothing on disk. The settings in `more`
+    replace or extend it."""
     settings = {
         "port": str(port),
         "bind": address,
@@ -307,8 +308,8 @@ def configuration(
         "daemonize": "no",
         "dir": f'"{folder}"',
         "logfile": '""',
-        # Redis lowers the next two limits to what the descriptors allow. So they do not limit a
-        # server that opens one connection for each of its workers.
+        # The next two limits are so high that each worker of a server can have a connection. Redis
+        # lowers maxclients if it has too few descriptors, and the kernel limits tcp-backlog.
         "maxclients": "100000",
         "tcp-backlog": "65535",
     }
@@ -327,8 +328,8 @@ def is_loopback(address: str) -> bool:
 
 
 def connect(url: str) -> redis.Redis:
-    """Return a client for a URL in the servers' format. It does not connect yet. May raise
-    ValueError."""
+    """Return a client for a URL in the servers' format. The client connects at its first command.
+    May raise ValueError."""
     if url.startswith("unix:") and not url.startswith("unix://"):
         url = "unix://" + url.removeprefix("unix:")
     return redis.Redis.from_url(url, socket_timeout=5, socket_connect_timeout=5)
@@ -336,7 +337,7 @@ def connect(url: str) -> redis.Redis:
 
 def without_password(url: str) -> str:
     """Return the URL with stars instead of a password, for messages and results."""
-    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts it there, too
+    url = re.sub(r"(?<=[?&]password=)[^&]*", "***", url)  # redis-py accepts a password there, too
     parts = urlsplit(url)
     if parts.password is None:
         return url

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run and observe servers on a host, in this process or through an agent on another host.
+"""Run and observe servers: on this host in this process, on another host through an agent.
 
 orders                the orders to an agent, and its reports
 `station`             the agent in this process

@@ -6,14 +6,14 @@ of JSON.
     {"number": 7, "result": "redis://10.77.0.4:41234"}
     {"number": 7, "error": {"kind": "StartError", "text": "epoll did not start: ..."}}
 
-A call is a method of `LocalStation`, whose types are those of the words and of the result. The
+"call" names a method of `LocalStation`, "words" has its arguments, and "result" its result. The
 first request is `hello`: both sides must have the same source files. Otherwise a sweep would
 compare different versions of a server or different measurements.
 
 `python -m bench.stations.agent` is the agent. It reads requests from standard input and writes
-replies to standard output. During a load it samples the servers without requests. When its standard
-input ends (the sweep has ended, was killed or cannot be reached), the agent ends all that it
-started and itself. If the agent is killed, the kernel ends its children.
+replies to standard output. During a load it samples the servers by itself. When its standard input
+ends (the sweep has ended, was killed or cannot be reached), the agent ends all programs that it
+started, and then ends. If the agent is killed, the kernel ends its children.
 """
 
 import contextlib
@@ -51,15 +51,15 @@ from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 LONGEST_LINE = 4_000_000
 """The maximum length of a line in bytes; a reply has a few thousand."""
 CLOSE_SECONDS = 30.0
-"""The time limit for an agent to end what it started."""
+"""The time in which an agent must end the programs that it started."""
 LOST_SECONDS = 2.0
-"""The time limit for a lost agent, which perhaps does not see that its connection is closed."""
+"""The time in which a lost agent must end: it may not see that its connection is closed."""
 SHOWN = 120
 """The maximum length of output that an error message quotes."""
 
 TIMEOUTS = {
     "hello": 60.0,
-    "survey": 1200.0,  # it may build reference servers
+    "survey": 1200.0,  # the agent may build reference servers
     "start_redis": 40.0,
     "make_room": REST_SECONDS + 30.0,
     "start_slow_redis": 20.0,
@@ -70,13 +70,13 @@ TIMEOUTS = {
     "weigh": 30.0,
     "stop_run": 2 * STOP_SECONDS + 20.0,
 }
-"""The calls, and the timeouts of their replies in seconds. Each must be longer than the timeouts on
-the agent's host."""
+"""The timeout of the reply to each call, in seconds. It must be longer than the timeouts that the
+call uses on the agent's host."""
 
 ERRORS: dict[str, type[Exception]] = {
     one.__name__: one for one in (UserError, StartError, HelperError, OSError)
 }
-"""The exceptions that an agent reports, by the name in its reply."""
+"""The exceptions that an agent reports, by the name in the reply."""
 
 
 JSON: TypeAdapter[Any] = TypeAdapter(Any)
@@ -116,8 +116,8 @@ class Lines:
         self._received = b""
 
     def next(self, seconds: float) -> bytes | None:
-        """Return the next line, or the beginning of a line that is too long; None after `seconds`.
-        Raises EOFError."""
+        """Return the next line, or the beginning of a line that is too long; None if no line
+        arrives within `seconds`. Raises EOFError."""
         if b"\n" not in self._received and select.select([self._descriptor], [], [], seconds)[0]:
             piece = os.read(self._descriptor, 65536)
             if not piece:
@@ -150,23 +150,23 @@ class AgentHost(LoadHost):
     """A host with an agent."""
 
     agent: list[str] = Field(min_length=1)
-    """The command that starts its agent."""
+    """The command that starts the agent on this host."""
 
 
 class HostLost(NoFigure, UserError):
-    """A host does not answer, or its reply is not valid. The message names it."""
+    """A host does not answer, or its reply is not valid. The message names the host."""
 
     label = "host lost"
 
 
 class RemoteStation:
-    """The agent of one host. It has the methods of `LocalStation`."""
+    """The connection to the agent of one host. This class has the methods of `LocalStation`."""
 
     def __init__(self, host: AgentHost, watch: SignalWatch) -> None:
         """Start the agent; call `greet` before all other methods."""
         self.name, self._address = host.name, host.address
         self.lost = ""
-        """The reason why the agent is lost; empty if it is not."""
+        """The reason why the agent is lost; empty if the agent is not lost."""
         self._watch = watch
         self._number = 0
         self._child: Child | None = Child(host.agent, piped=True)
@@ -184,17 +184,17 @@ class RemoteStation:
             raise HostLost(self.lost)
 
     def __getattr__(self, name: str) -> "functools.partial[Any]":
-        """Return a method of `LocalStation` that asks the agent."""
+        """Return a function that calls this method of `LocalStation` in the agent."""
         if name not in TIMEOUTS:
             raise AttributeError(name)
         return functools.partial(self._ask, name)
 
     def stop_run(self) -> orders.Stopped:
-        """End all that was started for this run, and return how. The agent of a lost host does this
-        without an order."""
+        """End all programs of this run, and return how they ended. The agent of a lost host ends
+        them without a request."""
         if self._child is None:
             return orders.Stopped()
-        watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this
+        watch, self._watch = self._watch, SignalWatch()  # a signal must not interrupt this request
         try:
             found: orders.Stopped = self._ask("stop_run")
         except HostLost:
@@ -204,8 +204,8 @@ class RemoteStation:
         return found
 
     def close(self, timeout: float = CLOSE_SECONDS) -> None:
-        """End the agent, which ends all that it started; kill it after the time limit in seconds.
-        May be called twice."""
+        """End the agent, which ends all programs that it started. Kill the agent after `timeout`
+        seconds. May be called twice."""
         child, self._child = self._child, None
         if child is None:
             return
@@ -216,8 +216,8 @@ class RemoteStation:
         child.end(0.0)
 
     def _ask(self, name: str, *words: object) -> Any:
-        """Send a request and return the result. The host is lost if the reply is not valid or late,
-        or if a signal ends the wait."""
+        """Send a request and return the result. If the reply is late or not valid, or if a signal
+        ends the wait, mark the host as lost and raise the error."""
         if self._child is None:
             raise HostLost(self.lost or f"the agent on {self.name} has ended")
         self._number += 1
@@ -244,8 +244,8 @@ class RemoteStation:
             raise HostLost(self.lost) from None
 
     def notice_end(self) -> None:
-        """Mark the host as lost if its agent has ended. Its Redis ends with it, so the first error
-        may be one of Redis."""
+        """Mark the host as lost if its agent has ended. The agent's Redis ends with the agent, so
+        the first error can be an error of Redis."""
         if self._child is not None and not self._child.running():
             self._give_up(f"the agent on {self.name} has ended")
 
@@ -254,13 +254,13 @@ class RemoteStation:
         self.close(LOST_SECONDS)
 
     def _send(self, line: bytes) -> None:
-        """Send a request; a request fits into the pipe. If the agent has ended, `_answer` fails and
-        gives the reason."""
+        """Send a request, which always fits into the pipe. If the agent has ended, `_answer` will
+        raise an error with the reason."""
         with contextlib.suppress(OSError, ValueError):
             self._to.write(line)
 
     def _answer(self, deadline: float, name: str) -> Reply:
-        """Return the reply to the last request; skip older replies."""
+        """Return the reply to the last request; skip replies to older requests."""
         while (left := deadline - time.monotonic()) > 0:
             self._watch.check()
             try:
@@ -309,7 +309,7 @@ class AgentWatch(SignalWatch):
 
 
 def serve(station: LocalStation, watch: SignalWatch, asked: int, out: BinaryIO) -> None:
-    """Answer until there are no more requests, and sample the servers meanwhile. `asked`: the
+    """Answer requests until their stream ends, and sample the servers meanwhile. `asked`: the
     descriptor of the requests; `out`: the stream for the replies. Raises Interrupted."""
     lines = Lines(asked)
     with contextlib.suppress(EOFError):
@@ -339,7 +339,7 @@ def _answer(station: LocalStation, line: bytes) -> Reply:
 
 
 def main() -> int:
-    """Answer until the end. Return the exit status: 0, or 128 + n after signal n."""
+    """Answer all requests. Return the exit status: 0, or 128 + n after signal n."""
     forget_foreign_variables()
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # other prints must not mix with replies

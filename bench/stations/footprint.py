@@ -2,16 +2,17 @@
 """Observe the servers, Redis and nginx of one host during one load: CPU time, context switches,
 memory, processes, descriptors.
 
-CPU time is exact: it is that of a server's control group (see `bench.host.accounting`), which
-includes terminated processes. Without a control group, it is the CPU time of the server's whole
-life, which the kernel reports when the server is reaped, divided by all its requests.
+CPU time is exact: the kernel counts it for the server's control group (see
+`bench.host.accounting`), with terminated processes. Without a control group, the kernel reports the
+CPU time of the server's whole life when the server is reaped. This time is divided by all requests
+of the server's life.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
 connection), only the sum over the server's life includes the terminated tasks.
 
-Memory, processes and descriptors are sampled several times a second, as far as this costs little:
-it uses the CPU of the load.
+Memory, processes and descriptors are sampled several times a second, but less often if a sample
+takes long, because sampling uses the CPU of the load.
 """
 
 import math
@@ -45,12 +46,12 @@ from bench.subjects.subject import PROFILE_FILE, Subject
 
 LOOKS_PER_SECOND = 5
 COST_OF_LOOKING = 0.04
-"""The maximum share of the time for sampling."""
+"""The maximum share of the time that sampling may take."""
 ALL_THE_WORK = 0.9
-"""Tasks that used at least this share of the CPU time did all the work. The rest can be a
-difference of the two clocks."""
+"""If the known tasks used at least this share of the CPU time, they count as all tasks. The rest
+can be a difference between the two clocks."""
 MOST_LOOKED_AT = 64
-"""The largest number of processes in a sample. If there are more, random ones are sampled, and
+"""The largest number of processes in a sample. Of more processes, a random choice is sampled, and
 the sum is scaled up."""
 
 
@@ -75,7 +76,7 @@ class _Moment(NamedTuple):
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """Return the present usage of some processes; processes that have ended use nothing."""
+    """Return the present usage of some processes. Processes that have ended do not count."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
@@ -91,8 +92,8 @@ def switches_between(
     before: Mapping[int, TaskUse], after: Mapping[int, TaskUse], spent: CpuTime | None
 ) -> Switches | None:
     """Return the context switches of the servers' tasks between two readings. `spent`: the CPU time
-    of all tasks. None if tasks that came and went did a part of the work, because their switches
-    are unknown."""
+    of all tasks. Return None if a part of the work was done by tasks that started or ended between
+    the readings, because the switches of these tasks are unknown."""
     if before.keys() != after.keys() or spent is None:
         return None
     ran = sum(after[task].ran_us - before[task].ran_us for task in after)
@@ -103,7 +104,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return a sample of the processes; those that have ended do not count."""
+    """Return a sample of the processes. Processes that have ended do not count."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)
@@ -118,7 +119,7 @@ def tasks_of(pids: Sequence[int]) -> dict[int, TaskUse]:
                 ran = int((task / "schedstat").read_text().split()[0]) / 1000
                 found[int(task.name)] = TaskUse(_switches_in((task / "status").read_text()), ran)
         except (OSError, ValueError):
-            continue  # it has ended
+            continue  # the process has ended
     return found
 
 
@@ -165,7 +166,7 @@ def pids_of(servers: Sequence[RunningServer]) -> list[int]:
 
 
 class Observation:
-    """The observation of a host during one load: begin, look (often), end; close in any case."""
+    """The observation of a host during a load: call `begin`, `look` often, `end`, `close`."""
 
     def __init__(
         self,
@@ -174,8 +175,8 @@ class Observation:
         redis: Sequence[PrivateRedis | SlowRedis],
         balancer: Balancer | None,
     ) -> None:
-        """`placement`: where the servers and the load run; `redis`: the Redis servers of this host.
-        A host without servers has nothing to profile."""
+        """`placement`: the CPUs of the servers and of the load; `redis`: the Redis servers of this
+        host. Without servers, only the host's other counters are read."""
         self._servers, self._redis, self._balancer = servers, redis, balancer
         self._host = Host()
         self._cpus, self._others, self._spread = placement.server, placement.load, 0
@@ -188,8 +189,8 @@ class Observation:
         self._profiler: Tracer | Sampler | None = None
 
     def begin(self, watch: SignalWatch) -> None:
-        """Start to count the servers' system calls or to sample their stacks, if their mode needs
-        it, and read the counters immediately before the load. Raises StartError."""
+        """Start to count system calls or to sample stacks, if the servers' mode needs this. Then
+        read the counters before the load. Raises StartError."""
         mode = self._servers[0].place.conditions.mode if self._servers else "closed"
         if mode == "traced":
             self._profiler = Tracer(pids_of(self._servers), watch)
@@ -211,8 +212,8 @@ class Observation:
         self._next_look = now + max(1 / LOOKS_PER_SECOND, cost / COST_OF_LOOKING)
 
     def end(self) -> Report:
-        """Stop observing and return the usage during the load, while the servers still run. Servers
-        that profile themselves are ended. Raises StartError."""
+        """Stop observing and return the usage during the load. The servers still run, but servers
+        that profile themselves are ended here. Raises StartError."""
         if not self._looks:
             self._next_look = 0.0
             self.look()
@@ -289,5 +290,5 @@ def ended(servers: Sequence[RunningServer]) -> Stopped:
 
 
 def profiles_itself(subject: Subject, mode: str) -> bool:
-    """Return whether a server must write a profile of itself because perf is not available."""
+    """Return whether a server must write its own profile because perf is not available."""
     return mode == "sampled" and subject.profiles_itself and bool(why_no_perf())

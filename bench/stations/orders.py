@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The orders to an agent and its reports, see `bench.stations.station`: objects inside one process,
-JSON between two hosts."""
+"""The orders to an agent, and the agent's reports, see `bench.stations.station`. Between two hosts
+they are sent as JSON."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -27,16 +27,16 @@ class Surveyed(BaseModel):
     left_out: dict[str, str] = {}
     """Servers that cannot run here, and the reasons."""
     peers: dict[str, Peer] = {}
-    """The declarations of the reference servers."""
+    """The declarations of the reference servers, by name."""
     versions: SubjectVersions = SubjectVersions()
     nginx: str | None = None
     """The version of nginx; None if it is not installed."""
     slicing: str = ""
-    """The method that gives a server a CPU quota, in words; empty: impossible."""
+    """The method that gives a server a CPU quota, in words; empty if no method works."""
 
 
 class ServerOrder(BaseModel):
-    """An order to start some instances of a server and wait until they listen."""
+    """An order to start some instances of a server and wait until the instances listen."""
 
     subject: str
     instances: int = 1
@@ -63,12 +63,12 @@ class ServersUse(BaseModel):
     """The usage of the servers of one host during one load. None: not available on the host."""
 
     alive: list[bool]
-    """By server: whether it still ran at the end."""
+    """For each server: whether the server still ran at the end."""
     used: list[Usage | None]
-    """By server: the usage of all its processes."""
+    """For each server: the usage of all its processes."""
     switches: Switches | None = None
-    """The context switches of all servers; None if tasks came and went: then those of `Lifetime`
-    are used."""
+    """The context switches of all servers; None if tasks started or ended during the load. Then the
+    switches of `Lifetime` are used."""
     faults: int | None = None
     """The page faults of all servers and of their reaped children."""
     seconds: float
@@ -76,11 +76,11 @@ class ServersUse(BaseModel):
     busy: float | None
     """The share of time in which any process used the servers' CPUs."""
     cpus: int
-    """The number of CPUs that they are bound to; 0: not bound."""
+    """The number of CPUs to which the servers are bound; 0: not bound."""
     spread: int = 0
-    """The number of CPUs that each of them may use; 0: one."""
+    """The number of CPUs that each server may use; 0: one CPU."""
     own_backlog: int | None = None
-    """The smallest backlog that they passed to listen(), if it is below the kernel's limit."""
+    """The servers' smallest backlog for listen(), if the backlog is below the kernel's limit."""
     samples: int
     processes_peak: int | None
     threads_peak: int | None
@@ -90,7 +90,7 @@ class ServersUse(BaseModel):
 
     @property
     def cpu(self) -> CpuTime | None:
-        """Return the CPU time of all servers; None if that of one is unknown."""
+        """Return the CPU time of all servers; None if one server's CPU time is unknown."""
         return CpuTime.of_all([one.cpu if one else None for one in self.used])
 
 
@@ -129,7 +129,8 @@ class Report(BaseModel):
     servers: ServersUse | None = None
     balancer: BalancerUse | None = None
     redis_wanted_s: float | None = None
-    """The seconds that Redis (or the slow Redis in front of it) ran or was runnable."""
+    """The seconds for which Redis ran or waited for a CPU; those of the slow Redis if they are
+    more."""
     calls: Calls | None = None
     """None: not counted."""
     stacks: StackFigures | None = None
@@ -143,5 +144,5 @@ class Stopped(BaseModel):
     life: Lifetime | None = None
     """The total usage of all servers, from start to end."""
     stacks: StackFigures | None = None
-    """The profile of the first server, if its instructions were counted."""
+    """The profile of the first server, if callgrind counted its instructions."""
     balancer: BalancerEnd | None = None

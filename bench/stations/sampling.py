@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: MIT
 """Watch servers under load: sample or count their functions, count their system calls.
 
-perf takes thousands of samples a second of the stack that runs on the servers' CPU, with its kernel
-part; samples of other processes are dropped. So the results are shares of CPU time. perf samples
-the CPU instead of processes, because for each child and thread it would start a new period. It
-would never sample processes shorter than a period: all children of `forking`.
+perf takes thousands of samples a second of the call stack on the servers' CPU, with its functions
+in the kernel; samples of other processes are dropped. So the results are shares of CPU time. perf
+samples the CPU instead of processes, because for each new process perf would start a new period. It
+would never sample processes shorter than a period, such as the children of `forking`.
 
-If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids the call), servers
-write a profile at their end. Valgrind's callgrind counts the instructions of each function exactly,
-but only in user space, and without time. The server runs about fifty times slower. A Go program can
-sample itself: its runtime takes 100 samples of each second of CPU time. The kernel appears only as
-the function that makes the system call.
+If perf is not allowed (kernel.perf_event_paranoid, or a container that forbids perf_event_open),
+servers write a profile at their end. Valgrind's callgrind counts the instructions of each function
+exactly, but only in user space, and without time. The server runs about fifty times slower. A Go
+program can sample itself: its runtime takes 100 samples per second of CPU time. Time in the kernel
+then counts for the function that makes the system call.
 
-strace counts system calls. It slows a server down, so it sometimes waits when it would not without
-strace: this adds a few calls.
+strace counts system calls. It slows a server down, so the server sometimes waits for an event that
+would otherwise be there already. This adds a few calls.
 """
 
 import os
@@ -43,10 +43,10 @@ from bench.subjects.running import CALLGRIND_FILE
 SMALLEST = 0.004
 """A function with a smaller share is counted with its caller."""
 STARTS = frozenset({"main", "start_thread"})
-"""The first functions of a process and a thread; their callers are not part of the server."""
+"""The first functions of a process or thread; functions that call these are not the server's."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""The beginnings of bracketed file names that mean the process's own memory."""
+"""A file name that begins with one of these means memory of the process, not a file."""
 
 
 class Function(NamedTuple):
@@ -57,12 +57,12 @@ class Function(NamedTuple):
 
 
 Stack = tuple[Function, ...]
-"""The outermost first."""
+"""The functions of a stack, the outermost first."""
 
 
 def owner_of(place: str) -> Owner:
-    """Return the owner of a function by its file, as named by perf or callgrind. Names in brackets
-    are the kernel, its modules, and memory of the process without a file: the vdso, the heap."""
+    """Return the owner of a function; `place` is the function's file in the words of perf or
+    callgrind. A name in brackets means the kernel or memory without a file, e.g. the vdso."""
     if place.startswith("bpf_prog_"):
         return "kernel"
     if place.startswith("["):
@@ -71,13 +71,13 @@ def owner_of(place: str) -> Owner:
 
 
 def from_start(stack: Stack) -> Stack:
-    """Return the stack from main() or a thread's start on; the whole stack if it has neither."""
+    """Return the part of a stack that begins with one of STARTS; else the whole stack."""
     begin = next((i for i, one in enumerate(stack) if one.name in STARTS), 0)
     return stack[begin:]
 
 
 def tree(stacks: Iterable[tuple[Stack, int]]) -> list[Frame]:
-    """Return the merged stacks; functions that are too small are counted with their callers."""
+    """Return the merged stacks. Functions with small shares are counted with their callers."""
     counted = Counter[Stack]()
     for stack, count in stacks:
         counted[from_start(stack)] += count
@@ -103,16 +103,16 @@ RATE = 4999
 """Samples per second. The number is not a multiple of the kernel's tick rate, so samples do not
 always fall on ticks."""
 STACK_BYTES = 4096
-"""The bytes of each stack that perf copies, to find the callers up to main(): the servers are built
-without frame pointers."""
+"""The number of bytes of each stack that perf copies. perf finds the callers in these bytes,
+because the servers are built without frame pointers."""
 FRAME_POINTERS = ("--call-graph", "fp")
-"""Go programs have frame pointers. Go's unwind tables are compressed, so perf finds no callers
-with them."""
+"""The options for Go programs, which have frame pointers. Go compresses its unwind tables, so perf
+cannot use the tables."""
 OF_GO = ".go.buildinfo"
 """An ELF section of each Go program."""
 ARM_REGISTERS = ",".join([*(f"x{number}" for number in range(30)), "lr", "sp", "pc"])
-"""By default perf also requests the vector length if the processor has SVE, which the kernel's
-cpu-clock event does not support."""
+"""On a processor with SVE, perf by default also requests the vector length. The kernel's cpu-clock
+event does not support this register."""
 RECORD = (
     *("perf", "record", "--quiet", "--no-buildid", "--no-buildid-cache", "--event", "cpu-clock"),
     *("--freq", str(RATE)),
@@ -126,14 +126,14 @@ ENTRY = frozenset(
     {"entry_SYSCALL_64_after_hwframe", "do_syscall_64", "el0t_64_sync", "el0t_64_sync_handler"}
     | {"el0_svc", "do_el0_svc", "invoke_syscall", "el0_svc_common", "x64_sys_call"}
 )
-"""All system calls enter the kernel through these functions, so they carry no information."""
+"""Functions through which all system calls enter the kernel, so they are left out."""
 UNKNOWN = "[unknown]"
 _FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):")
 
 
 @cache
 def why_no_perf() -> str:
-    """Return the reason why perf cannot be used here; empty if it can."""
+    """Return the reason why perf cannot be used here; empty if perf works."""
     if shutil.which("perf") is None:
         return "perf is not installed: apt-get install linux-perf (Ubuntu: linux-tools-generic)"
     with tempfile.TemporaryDirectory(prefix="zerohttpd-perf-") as folder:
@@ -147,8 +147,8 @@ def why_no_perf() -> str:
 
 
 def how_stacks(wanted: str) -> tuple[Mode | None, str]:
-    """Return how functions can be profiled here; with "auto" also the reason if it is not by perf.
-    Raises UserError if a method is named and does not work."""
+    """Return the method that profiles functions here; for "auto", also the reason if the method is
+    not perf. Raises UserError if `wanted` names a method that does not work."""
     if wanted == "no":
         return None, ""
     reason = why_no_perf() if wanted in ("auto", "perf") else ""
@@ -164,7 +164,7 @@ def how_stacks(wanted: str) -> tuple[Mode | None, str]:
 
 
 class Sampler:
-    """A perf that samples the CPUs of some processes. End it with `stop`."""
+    """A running perf that samples some processes. End it with `stop`."""
 
     def __init__(
         self, pids: Sequence[int], theirs: Sequence[int], own: Sequence[int], watch: SignalWatch
@@ -179,7 +179,7 @@ class Sampler:
         place = Path(self._folder.name)
         for name in ("order", "answer"):
             os.mkfifo(place / name)
-        # Open for reading and writing: opening one end alone would wait for the other.
+        # Open each for reading and writing, because an open for only one would wait for perf.
         self._order = os.open(place / "order", os.O_RDWR | os.O_NONBLOCK)
         self._answer = os.open(place / "answer", os.O_RDWR | os.O_NONBLOCK)
         where = ["--cpu", ",".join(map(str, theirs))] if theirs else ["--all-cpus"]
@@ -207,10 +207,10 @@ class Sampler:
             raise StartError(f"perf ended: {last_line(self._child.stderr)}")
 
     def stop(self) -> StackFigures:
-        """Stop sampling and return the stacks. Raise StartError if perf has no samples."""
+        """Stop sampling and return the profile. Raise StartError if perf has no samples."""
         self._child.end(READY_SECONDS, signal.SIGINT)
         words = ["perf", "script", "--input", str(Path(self._folder.name, "data")), "--no-inline"]
-        words += ["--comms", ",".join(self._names)]  # perf skips the rest
+        words += ["--comms", ",".join(self._names)]  # perf skips other processes
         words += ["--show-task-events", "--fields", "pid,ip,sym,dso"]
         try:
             stacks = stacks_by(words, lambda lines: stacks_of(lines, self._pids))
@@ -234,8 +234,8 @@ def _is_of_go(pid: int) -> bool:
 
 def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Stack, int]]:
     """Yield the samples of some processes and their descendants, from the output of `perf script
-    --show-task-events --fields pid,ip,sym,dso`: a line with the PID, a line for each function (the
-    innermost first), and an empty line."""
+    --show-task-events --fields pid,ip,sym,dso`. A sample is a line with the PID, a line for each
+    function (the innermost first), and an empty line."""
     theirs = set(pids)
     found: list[Function] = []
     wanted = False
@@ -255,8 +255,8 @@ def stacks_of(lines: Iterable[str], pids: Collection[int]) -> Iterator[tuple[Sta
 
 
 def _function(line: str, innermost: bool) -> list[Function]:
-    """Return the function of a line, or an empty list if it has no information. An entry function
-    is kept only if it is the innermost one."""
+    """Return a list with the function of a line; empty if the function gives no information. A
+    function of ENTRY is kept only if it is the innermost function."""
     _, _, rest = line.strip().partition(" ")
     name, _, place = rest.rpartition(" (")
     owner = owner_of(place)
@@ -271,16 +271,16 @@ def _function(line: str, innermost: bool) -> list[Function]:
 START_AND_END = frozenset({"server_start", "server_ready", "server_end"})
 """Functions that run once, before or after all requests."""
 READ_SECONDS = 60.0
-"""The time limit of perf script and of pprof. Newer Go versions build pprof at its first use."""
+"""The time limit of perf script and pprof. Newer versions of Go build pprof at its first use."""
 CALLERS_OF_KERNEL = frozenset({"internal/runtime/syscall/linux.Syscall6", "runtime.futex"})
-"""Functions with almost no instructions; their time is spent in the kernel."""
+"""Functions that spend almost all their time in the kernel."""
 RULE = "-----------+-"
 """The line between the stacks in pprof's output."""
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Return the profile of all processes that have left a file in a folder. None: there is no
-    file, or a file is truncated because its process was killed."""
+    """Return the profile of all processes that have written a file into `folder`; None if no
+    process has, or if a file is truncated because its process was killed."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -292,8 +292,8 @@ def what_was_counted(folder: Path) -> StackFigures | None:
 
 
 def counts(file: Path) -> Iterator[tuple[Stack, int]]:
-    """Yield each stack of a callgrind file with its own instructions; functions are separated by
-    their callers. The format: valgrind's manual, "Callgrind Format Specification"."""
+    """Yield each stack in a callgrind file with the instructions of its innermost function. See
+    "Callgrind Format Specification" in valgrind's manual."""
     names: dict[str, str] = {}
     objects: dict[str, str] = {}
     owners: dict[str, Owner] = {}
@@ -328,7 +328,7 @@ def _is_serving(stack: Stack) -> bool:
 
 
 def what_it_wrote(file: Path) -> StackFigures:
-    """Return the profile that a Go program has written. Raise StartError if it is not readable."""
+    """Return the profile of a Go program. Raise StartError if pprof cannot read the file."""
     pprof = ["go", "tool", "pprof", "-symbolize=none", "-sample_index=samples", "-traces"]
     stacks = stacks_by([*pprof, str(file)], traces)
     return StackFigures(how="pprof", kernel=False, frames=tree(stacks))
@@ -337,8 +337,8 @@ def what_it_wrote(file: Path) -> StackFigures:
 def stacks_by(
     command: Sequence[str], read: Callable[[Iterable[str]], Iterable[tuple[Stack, int]]]
 ) -> list[tuple[Stack, int]]:
-    """Return the stacks in the output of a tool; `read` parses its lines. Raise StartError if there
-    are none."""
+    """Return the stacks in the output of a tool; `read` parses the output's lines. Raise StartError
+    if the output has no stacks."""
     try:
         done = completed(command, READ_SECONDS)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -350,8 +350,8 @@ def stacks_by(
 
 
 def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
-    """Yield the stacks in the output of `go tool pprof -traces`: after a rule a number, and one
-    function in each line, the innermost first."""
+    """Yield the stacks in the output of `go tool pprof -traces`. A stack is a line like RULE, then
+    a number, then one function in each line, the innermost first."""
     found: list[Function] = []
     count = 0
     for line in lines:
@@ -370,17 +370,17 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
-"""If this setting is 1, a process may trace only its descendants: ptrace(2), "ptrace_scope". strace
-may not trace the server then, because both are children of this process."""
+"""If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
+Then strace may not trace a server, because both are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 
 
 class Tracer:
-    """An strace of some processes with their threads and children. End it with `stop`."""
+    """A running strace that traces some processes, their threads and children. Call `stop`."""
 
     def __init__(self, pids: Sequence[int], watch: SignalWatch) -> None:
-        """Attach to all. Raises Interrupted, or StartError if strace is missing or not allowed."""
+        """Attach strace to all. Raises Interrupted, or StartError if strace does not work."""
         if shutil.which("strace") is None:
             raise StartError("strace is not installed: apt-get install strace")
         self._folder = tempfile.TemporaryDirectory(prefix="zerohttpd-strace-")
@@ -419,17 +419,17 @@ class Tracer:
 
 
 def count(lines: Iterable[str]) -> Counter[str]:
-    """Return the calls by name in the lines of `strace -f -o`; an interrupted call counts once."""
+    """Return the numbers of calls by name in the output of `strace -f -o`."""
     return Counter(match["name"] for line in lines if (match := _CALL.match(line)))
 
 
 def writes_to_redis(lines: Iterable[str]) -> int:
-    """Return the number of writes with Redis commands, which begin with the RESP array sign `*`."""
+    """Return the number of writes to Redis: a Redis command begins with the sign `*`."""
     matches = (match for line in lines if (match := _CALL.match(line)))
     return sum(m["name"] in WRITES and '"*' in m["rest"][:60] for m in matches)
 
 
 def is_traced(pid: int) -> bool:
-    """Return whether all threads of a process have a tracer. One of them may end meanwhile."""
+    """Return whether all threads of a process have a tracer. Ignore threads that end meanwhile."""
     statuses = (text_of(task / "status") for task in task_folders(pid))
     return all("TracerPid:\t0\n" not in status for status in statuses)

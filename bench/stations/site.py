@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The testbed: all agents of a sweep with their roles. The file of `--hosts` names the hosts, and
-says how to reach them:
+"""The testbed: all agents of a sweep with their roles. The file of `--hosts` has the name, the
+address and the start command of the agent for each host:
 
     {"load":    {"name": "load", "address": "10.77.0.1"},
      "nginx":   {"name": "nginx", "address": "10.77.0.2", "agent": ["ssh", "nginx"]},
@@ -8,8 +8,8 @@ says how to reach them:
      "redis":   {"name": "redis", "address": "10.77.0.4", "agent": ["ssh", "redis"]}}
 
 The sweep runs on the load host. `address` is for the data traffic. `agent` is the command that
-starts `python -m bench.stations.agent` on that host with the same files as here; the sweep uses its
-standard input and output. Without `nginx` there is no load balancer.
+starts `python -m bench.stations.agent` on that host, from the same files as on the load host. The
+sweep uses the command's standard input and output. Without `nginx` there is no load balancer.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -88,7 +88,7 @@ class _Member:
     """A host of the testbed, with its agent."""
 
     role: Role | None
-    """None: it has all roles."""
+    """None: this host has all roles."""
     host: LoadHost
     station: LocalStation | RemoteStation
     seen: orders.Surveyed = field(init=False)
@@ -122,8 +122,8 @@ class Site:
 
     @staticmethod
     def of(file: Path | None, watch: SignalWatch, programs: Path, instances: int) -> "Site":
-        """Return the testbed of a file, or for None of this machine, with its CPUs divided for so
-        many instances of a server. Raise UserError if the file is not valid."""
+        """Return the testbed that `file` describes. For None return this machine, with its CPUs
+        divided for `instances` of a server. Raise UserError if the file is not valid."""
         if file is None:
             return Site(watch, place_here(instances), None, programs)
         each = Placement(server=[], load=[], note="each role on its own host")
@@ -139,7 +139,7 @@ class Site:
         for one in self._members:
             if isinstance(one.host, AgentHost):
                 one.station = RemoteStation(one.host, self.watch)
-        for remote in self._remotes:  # all have started at the same time
+        for remote in self._remotes:  # all agents start at the same time
             remote.greet()
 
     @property
@@ -148,37 +148,37 @@ class Site:
         return [station for station in stations if isinstance(station, RemoteStation)]
 
     def _of(self, role: Role) -> list["_Member"]:
-        """Return the hosts with a role; only nginx may have none."""
+        """Return the hosts with a role. Only the role nginx may have no host."""
         return [one for one in self._members if one.role in (role, None)]
 
     def reopen(self) -> None:
-        """End everything on all hosts, and restart all agents, and Redis if it is private. Raises
-        UserError."""
+        """End all programs on all hosts. Then restart the agents, and Redis if Redis is private.
+        Raises UserError."""
         self.close()
         self._connect()
         self.open_redis(None if self.redis.private else self.redis.url)
 
     def close(self) -> None:
-        """End everything on all hosts."""
+        """End all programs on all hosts."""
         for one in self._members:
             one.station.close()
         self.load.close()
 
     @property
     def lost(self) -> str:
-        """Return which host is lost, and why; empty if none is."""
+        """Return a text about the first lost host and the reason; empty if no host is lost."""
         return next((remote.lost for remote in self._remotes if remote.lost), "")
 
     def notice_ends(self) -> None:
-        """Mark the hosts as lost whose agents have ended."""
+        """Mark each host as lost whose agent has ended."""
         for remote in self._remotes:
             remote.notice_end()
 
     # ---- Before the runs ----
 
     def survey(self, names: Sequence[str], some: bool = False) -> list[Subject]:
-        """Survey all hosts and return the servers of these names. Raise UserError for servers that
-        a host lacks; with `some`, leave them out, see `left_out`."""
+        """Survey all hosts and return the servers with these names. If a host lacks a server, raise
+        UserError; with `some`, leave the server out, see `left_out`."""
         for one in self._members:
             wanted = names if one.role in ("server", None) else ()
             one.seen = one.station.survey(wanted, some, *self._programs)
@@ -186,7 +186,7 @@ class Site:
         return [one for one in self.server.subjects if one.name not in lacking]
 
     def left_out(self) -> dict[str, str]:
-        """Return the servers that a host lacks, and the reasons."""
+        """Return the reason for each server that a host lacks, by the server's name."""
         return {name: why for one in self._members for name, why in one.seen.left_out.items()}
 
     @property
@@ -210,18 +210,18 @@ class Site:
             )
 
     def slicing(self) -> str:
-        """Return how servers get a CPU quota, in words; empty if one of their hosts cannot give
-        it."""
+        """Return how servers get a CPU quota, in words; empty if a host with servers cannot set
+        quotas."""
         return min(one.seen.slicing for one in self._of("server"))
 
     def versions(self) -> Versions:
-        """Return the versions of the servers on their first host, and of nginx on its host."""
+        """Return the versions of the servers on the first server host, and of nginx on its host."""
         nginx = next((one.seen.nginx for one in self._of("nginx")), None)
         return Versions(**self.server.versions.model_dump(), nginx=nginx)
 
     def limits(self) -> list[tuple[str, Role | None, SystemLimits]]:
-        """Return the name, role and limits of each host, without those of ab; empty if all roles
-        are on one machine."""
+        """Return the name, role and limits of each host, without the limits of ab; empty if all
+        roles are on one machine."""
         return [(one.host.name, one.role, one.seen.limits) for one in self._members if one.role]
 
     def host_infos(self) -> list[HostInfo]:
@@ -235,7 +235,7 @@ class Site:
         ]
 
     def open_redis(self, url: str | None) -> None:
-        """Use the Redis at `url`, or for None start a private one on its host. Raises UserError."""
+        """Use the Redis at `url`; for None, start one on the Redis host. Raises UserError."""
         if url:
             self.redis: RunRedis = ExistingRedis(url)
             return
@@ -249,20 +249,20 @@ class Site:
     # ---- One run ----
 
     def make_room(self, ended: Callable[[Role | None], int]) -> None:
-        """Wait until each kernel has room for the connections that will end there: `ended` returns
-        the number for a role (None: one machine). Connections in TIME_WAIT expire on all hosts at
-        the same time, so the waits overlap."""
+        """Wait until the kernel of each host has room in TIME_WAIT for the connections that the
+        host will close. `ended` returns their number for a role (None: one machine). The waits
+        overlap, because connections in TIME_WAIT expire on all hosts at the same time."""
         roles: tuple[Role, ...] = ("server", "nginx") if self.hosts else ("load",)
         for role in roles:
             for one in self._of(role):
                 one.station.make_room(ended(role if self.hosts else None))
 
     def start_slow_redis(self, url: str, delay_ms: float) -> str:
-        """Start a slow Redis in front of the one at `url`. Return its URL."""
+        """Start a slow Redis in front of the Redis at `url`. Return the URL of the slow Redis."""
         return self._of("redis")[0].station.start_slow_redis(url, delay_ms)
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
-        """Start the instances on the servers' hosts in turn. Return their URLs."""
+        """Start the instances, spread over the servers' hosts. Return the instances' URLs."""
         found: list[str] = []
         hosts = self._of("server")
         for number, one in enumerate(hosts):
@@ -272,16 +272,16 @@ class Site:
         return found
 
     def start_balancer(self, urls: Sequence[str], keep: bool, connections: int) -> str:
-        """Start nginx in front of the servers at these URLs and return its URL. Raise UserError if
-        there is no host for it."""
+        """Start nginx in front of the servers at these URLs. Return the URL of nginx. Raise
+        UserError if no host is for nginx."""
         self.require_nginx()
         servers = [urlsplit(url).netloc for url in urls]
         order = BalancerOrder(servers=servers, keep=keep, connections=connections)
         return self._of("nginx")[0].station.start_balancer(order)
 
     def begin(self) -> None:
-        """Start to observe the servers, and read the counters before the load. Those of the servers
-        are read last, so that they include little more than the load. Raises StartError."""
+        """Start to observe the servers, and read the counters before the load. Read the servers'
+        counters last, because then they include little more than the load. Raises StartError."""
         for one in sorted(self._members, key=lambda one: one.role == "server"):
             one.station.begin()
 
@@ -300,5 +300,5 @@ class Site:
         return orders.Weight.of_all(one.station.weigh() for one in self._of("server"))
 
     def stop_run(self) -> dict[str, orders.Stopped]:
-        """End all that was started for a run. Return how, by host. May be called twice."""
+        """End all programs of a run. Return how they ended, by host. May be called twice."""
         return {one.host.name: one.station.stop_run() for one in self._members}

@@ -2,10 +2,10 @@
 """Start, observe and end the servers, nginx and Redis of one host.
 
 On one machine, the sweep uses a `LocalStation` in its own process. With several hosts, the agent of
-each host has one, and the sweep calls the same methods through `RemoteStation` (`agent`).
+each host has a `LocalStation`, and the sweep calls its methods through `RemoteStation` (`agent`).
 
-A run is: start_servers (start_slow_redis before, start_balancer after it), make_room if needed,
-begin, the load (with any number of `look`), end, stop_run. Redis runs until `close`.
+The calls of a run in order: start_slow_redis if needed, start_servers, start_balancer and make_room
+if needed, begin, look during the load, end, stop_run. Redis runs until `close`.
 """
 
 import contextlib
@@ -34,18 +34,18 @@ from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted, and on
-    another host HostLost."""
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. If the
+    agent is on another host, each may raise HostLost, too."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"
     ) -> None:
-        """`placement`: servers are bound in turn to its CPUs for servers, all other processes to
-        the other CPUs. `address`: the address to listen on."""
+        """`placement`: the CPUs to which the servers are bound, one after another, and the CPUs for
+        all other processes. `address`: the address to listen on."""
         raise_descriptors()
         self._watch, self._placement, self.address = watch, placement, address
         self.known: dict[str, Subject] = {}
-        """The servers of past surveys, by name; `start_servers` finds others by itself."""
+        """The servers that `survey` has found, by name. `start_servers` looks for other servers."""
         self._groups = parent_of_groups()
         if self._groups:
             remove_stale_groups(self._groups)
@@ -57,7 +57,7 @@ class LocalStation:
         self._balancer: Balancer | None = None
         self._servers: list[RunningServer] = []
         self._run = contextlib.ExitStack()
-        """Closes and removes what belongs to this run, after the servers have ended."""
+        """Ends the slow Redis and removes the folders of this run, after the servers have ended."""
         self._observed: Observation | None = None
 
     def __enter__(self) -> "LocalStation":
@@ -67,16 +67,16 @@ class LocalStation:
         self.close()
 
     def hello(self, address: str) -> str:
-        """Return the digest of the sources. All programs will listen on this address."""
+        """Return the digest of the sources. Store `address`, on which all programs will listen."""
         self.address = address
         return source_digest()
 
     def survey(
         self, subjects: Sequence[str] = (), some: bool = False, programs: Path = ROOT
     ) -> orders.Surveyed:
-        """Return the report on this host. `subjects`: also find these servers, by name; `some`:
-        leave out those that cannot run here; `programs`: the folder of their executables. Raise
-        UserError if a server is missing."""
+        """Return the report on this host and on the servers `subjects`. `some`: leave out servers
+        that cannot run here; otherwise raise UserError. `programs`: the folder of the servers'
+        executables."""
         surveyed = survey(subjects, some, programs)
         surveyed.slicing = self._slicing.how if self._slicing else ""
         self.known |= {subject.name: subject for subject in surveyed.subjects}
@@ -88,19 +88,19 @@ class LocalStation:
         return self._redis.url
 
     def make_room(self, connections: int) -> None:
-        """Wait until the kernel has room for connections in TIME_WAIT, at most a minute."""
+        """Wait, at most a minute, until so many more `connections` have room in TIME_WAIT."""
         wait_for_room(connections, self._watch)
 
     def start_slow_redis(self, redis_url: str, delay_ms: float) -> str:
-        """Start a slow Redis in front of another one, for one run, and return its URL. Raises
-        HelperError or UserError."""
+        """Start a slow Redis in front of the Redis at `redis_url`, for one run. Return the URL of
+        the slow Redis. Raises HelperError or UserError."""
         cpus = self._placement.load
         self._slow = SlowRedis(redis_url, delay_ms, cpus, self._watch, self.address)
         self._run.callback(self._slow.close)
         return self._slow.url
 
     def start_servers(self, order: orders.ServerOrder) -> list[str]:
-        """Start servers, for one run, and return their URLs. Raises StartError or OSError."""
+        """Start the servers of one run and return their URLs. Raises StartError or OSError."""
         subject = self.known.get(order.subject) or select([order.subject])[0]
         conditions = order.conditions
         own, everywhere = self._placement.server, conditions.cores == "all"
@@ -124,7 +124,7 @@ class LocalStation:
         return [server.url for server in self._servers]
 
     def start_balancer(self, order: BalancerOrder) -> str:
-        """Start nginx, for one run, and return its URL. Raises StartError or UserError."""
+        """Start nginx for one run. Return the URL of nginx. Raises StartError or UserError."""
         self._balancer = Balancer(order, self.address, self._placement.load, self._watch)
         return self._balancer.url
 
@@ -136,7 +136,7 @@ class LocalStation:
         self._observed.begin(self._watch)
 
     def look(self) -> None:
-        """Sample the servers during the load; an agent on another host does it by itself."""
+        """Sample the servers during the load. An agent on another host calls this by itself."""
         if self._observed:
             self._observed.look()
 
@@ -150,7 +150,7 @@ class LocalStation:
         return weigh(pids_of(self._servers))
 
     def stop_run(self) -> orders.Stopped:
-        """End all that was started for this run. May be called twice; never raises."""
+        """End all programs of this run, and return how they ended. May be called twice."""
         if self._observed:
             self._observed.close()
         nginx = self._balancer.stop() if self._balancer else None
@@ -161,7 +161,7 @@ class LocalStation:
         return found
 
     def close(self) -> None:
-        """End all that was started."""
+        """End all programs that this agent has started."""
         self.stop_run()
         if self._redis:
             self._redis.end()

@@ -18,7 +18,7 @@ from bench.subjects.subject import Subject, select
 
 
 def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
-    """Return the report; the words are those of `LocalStation.survey`."""
+    """Return the report on this host. For the arguments, see `LocalStation.survey`."""
     left_out: dict[str, str] = {}
     found = select(subjects, programs_at, left_out if some else None) if subjects else []
     return Surveyed(
@@ -33,7 +33,7 @@ def survey(subjects: Sequence[str], some: bool, programs_at: Path) -> Surveyed:
 
 
 def with_tools(known: SubjectVersions, redis_version: str) -> Versions:
-    """Return the versions with those of the tools and of this project."""
+    """Return `known` with the versions of the tools and of this project."""
     tools = {
         **{tool.name: tool.version() for tool in (AB, OHA, WRK)},
         "redis": redis_version,

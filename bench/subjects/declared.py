@@ -2,8 +2,8 @@
 """Read the declarations of the reference servers, bench/references/NAME/`reference.toml`.
 
 A declaration has the server's description and origin, its command with the port and Redis, its
-workloads, the settings for a fair comparison, and its expected processes and system calls.
-bench/references/nginx/ explains all keys.
+workloads, the settings for a fair comparison, and its expected processes and system calls. The
+declaration in bench/references/nginx/ explains all keys.
 """
 
 import re
@@ -32,12 +32,12 @@ _LIMIT = re.compile(r"^#define\s+([A-Z_]+)\s+(\d+)\s*(?:/\*.*)?$", re.MULTILINE)
 
 
 class LeftOut(UserError):
-    """A server cannot be measured here; the message says why and what to install."""
+    """A server cannot be measured here. The message gives the reason and the fix."""
 
 
 Keeps = Literal["yes", "HTTP/1.1", "no"]
-"""Whether a server keeps a connection if the client asks for it: with both versions of HTTP, only
-with HTTP/1.1 (ab speaks 1.0, wrk 1.1), or never."""
+"""Whether a server keeps a connection open if the client requests that: in both versions of HTTP,
+only in HTTP/1.1 (ab sends HTTP/1.0, wrk HTTP/1.1), or never."""
 
 
 class Serving(BaseModel):
@@ -47,34 +47,34 @@ class Serving(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     processes: tuple[int, int]
-    """The minimum and maximum number of its processes."""
+    """The minimum and maximum number of processes."""
     threads: tuple[int, int]
-    """The minimum and maximum number of threads of all processes; each process has at least one."""
+    """The minimum and maximum number of threads; each process has at least one."""
     calls: tuple[str, ...]
-    """System calls that identify its architecture."""
+    """System calls that identify the server's architecture."""
 
 
 class Fetched(BaseModel):
-    """A build that is downloaded from the registry of its language, unless it is already here."""
+    """Files that a build downloads from the registry of a language, if they are not here yet."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     what: str
-    """Its name; servers that use the same name share the download."""
+    """The name of the download; servers that use the same name share it."""
     megabytes: float
     there: tuple[str, ...]
-    """A command in the server's folder that succeeds if it is there. It downloads nothing."""
+    """A command that succeeds if the files are here. It runs in the server's folder, offline."""
 
 
 class Reference(BaseModel):
-    """A declared reference server: the content of its `reference.toml`. The one in
+    """A declared reference server: the content of its `reference.toml`. The file in
     bench/references/nginx/ explains all keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str
     folder: Path
-    """The folder of its files."""
+    """The folder of the server's files."""
     about: str
     language: str
     origin: str
@@ -110,7 +110,7 @@ class Reference(BaseModel):
 
     @property
     def needs(self) -> str:
-        """Return a text that says what to install."""
+        """Return a text with the packages to install."""
         named = " ".join(self.packages)
         where = "if Debian or Ubuntu has it, make peers asks and installs it"
         return self.install or f"{named} ({where})"
@@ -120,11 +120,11 @@ class Reference(BaseModel):
         return not all(_is_there(program) for program in fill(self.programs, OUR_BUILD))
 
     def to_fetch(self) -> dict[str, float]:
-        """Return the megabytes that the build would download, by item."""
+        """Return the missing downloads of the build: megabytes by name."""
         return {one.what: one.megabytes for one in self.fetches if not self._sees(one.there)}
 
     def prepare(self) -> None:
-        """Build the server if necessary. Raise LeftOut if a program is missing or this fails."""
+        """Build the server if necessary. Raise LeftOut if a program is missing or on failure."""
         if self.lacks():
             raise LeftOut(f"{self.name} is left out: install {self.needs}")
         if self.build:
@@ -132,8 +132,8 @@ class Reference(BaseModel):
             self._build(fill(self.build, {**OUR_BUILD, "ROOT": str(ROOT)}))
 
     def command_line(self, folder: Path, words: Mapping[str, str]) -> list[str]:
-        """Return the command, after its files are copied into `folder`; `words` has the values of
-        this run."""
+        """Copy the server's files into `folder` and return its command. `words`: the values of this
+        run, which replace the @WORDS@ in files and command."""
         known = {
             **limits_of((ROOT / "lib" / "config.h").read_text()),
             "ROOT": str(ROOT),
@@ -141,7 +141,7 @@ class Reference(BaseModel):
             "FOLDER": str(folder),
             **words,
         }
-        folder.chmod(0o755)  # a server that drops root privileges must be able to read it
+        folder.chmod(0o755)  # a server that drops root privileges must be able to read its files
         for name in self.files:
             copy = folder / _OTHERS.sub("", name)
             copy.parent.mkdir(exist_ok=True)
@@ -168,7 +168,7 @@ class Reference(BaseModel):
 
 
 def _is_there(program: str) -> bool:
-    """Return whether a program is installed, or whether a file matches an absolute pattern."""
+    """Return whether a program is installed, or for a pattern `/...` whether a file matches it."""
     if program.startswith("/"):
         return any(Path("/").glob(program[1:]))
     return find_program(program) is not None
@@ -180,18 +180,18 @@ def names() -> list[str]:
 
 
 def reference(name: str, parent: Path = REFERENCES) -> Reference:
-    """Return the reference server of this name. Raise UserError if its declaration is not valid."""
+    """Return the reference server `name`. Raise UserError if its declaration is not valid."""
     file = parent / name / "reference.toml"
     return declaration(Reference, file, name=name, folder=file.parent)
 
 
 def limits_of(config: str) -> dict[str, str]:
-    """Return the definitions of lib/config.h that are plain numbers, by name."""
+    """Return the definitions in lib/config.h whose values are plain numbers, by name."""
     return dict(_LIMIT.findall(config))
 
 
 def fill(texts: Sequence[str], words: Mapping[str, str]) -> list[str]:
-    """Return the texts after each known @WORD@ is replaced."""
+    """Return the texts, with a value in place of each known @WORD@."""
     return [_WORD.sub(lambda match: words.get(match[1], match[0]), text) for text in texts]
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Start one server under test, observe and end it, and parse what it prints.
+"""Start, observe and end one server under test, and parse its output.
 
-Its lines at the start and its statistics at the end are aligned: a key in the first 14 columns,
-then the value.
+The lines at a server's start and its statistics at the end are aligned: a key in the first 14
+columns, then the value.
 """
 
 import contextlib
@@ -41,13 +41,13 @@ def lines_of(text: str) -> dict[str, str]:
 
 
 def url_in(text: str) -> str | None:
-    """Return the URL in a banner, or None if it is missing or not complete yet."""
+    """Return the URL in a banner; None if the URL is missing or not complete yet."""
     url = lines_of(text).get("url")
     return url if url and url.startswith("http") else None
 
 
 def statistics_in(text: str) -> ServerStatistics | None:
-    """Return the statistics in the output of a server that has ended; None if there are none."""
+    """Return the statistics in an ended server's output; None if the output has none."""
     lines = lines_of(text)
     if "requests" not in lines:
         return None
@@ -76,31 +76,31 @@ def _figure(pattern: str, text: str) -> float | None:
 
 
 WITHOUT = ROOT / "build" / "baselines" / "without.so"
-"""The library that switches optimisations off."""
+"""The library that disables optimisations."""
 
 CHANGED = ROOT / "build" / "experiments"
-"""The folder of changed programs, with a folder for each experiment."""
+"""The folder of changed programs. Each experiment has its own folder in it."""
 
 CALLGRIND_FILE = "callgrind."
-"""The start of the name of callgrind's output file; the PID follows."""
+"""The beginning of the name of callgrind's output file, before the PID."""
 
 STOP_SECONDS = 20.0
-"""The time limit for the end of a server: it gives active requests 5 s, and on a busy machine a
-hundred processes end late."""
+"""The time limit for the end of a server, which waits 5 s for active requests. On a busy machine a
+hundred processes need more time to end."""
 
 NEVER_SERVED_SECONDS = 0.5
-"""The time limit for a server that never served: it has no active requests."""
+"""The time limit for a server that never listened, and so has no active requests."""
 
 
 def without(optimisation: str, command: Sequence[str]) -> list[str]:
-    """Return the command with one of the optimisations of `baselines/without.c` switched off."""
+    """Return the command with an optimisation disabled by baselines/without.c."""
     if not WITHOUT.exists():
         raise StartError(f"{WITHOUT.name} is not built; run `make baselines`")
     return ["env", f"LD_PRELOAD={WITHOUT}", f"WITHOUT={optimisation}", *command]
 
 
 def changed(name: str, command: Sequence[str]) -> list[str]:
-    """Return the command of a server with the program that an experiment has changed."""
+    """Return the command with the changed program of the experiment `name` as its program."""
     program, *words = command
     other = CHANGED / name / Path(program).name
     if not other.exists():
@@ -110,7 +110,7 @@ def changed(name: str, command: Sequence[str]) -> list[str]:
 
 def counted(command: Sequence[str], folder: Path) -> list[str]:
     """Return the command that counts a server's instructions; see `bench.stations.sampling`.
-    Some versions of valgrind do not know openat2(2), so it is replaced."""
+    Some versions of valgrind do not know openat2(2), so the server does not use it."""
     if not find_program("valgrind"):
         raise StartError("valgrind is not installed: apt-get install valgrind")
     told_apart = ("--separate-callers=30", "--separate-recs=1")
@@ -120,7 +120,7 @@ def counted(command: Sequence[str], folder: Path) -> list[str]:
 
 
 class RunningServer(Child):
-    """A server under test that listens at `url` (ends in a slash). End it with `stop`."""
+    """A running server under test. Its `url` ends in a slash. End the server with `stop`."""
 
     def __init__(
         self,
@@ -130,12 +130,12 @@ class RunningServer(Child):
         watch: SignalWatch,
         group: Group | None = None,
     ) -> None:
-        """Start it and wait until it listens. `group`: a control group for it alone, which is
-        closed at its end. Raises StartError, Interrupted or OSError."""
+        """Start the server and wait until it listens. `group`: a control group for this server
+        alone; `stop` closes it. Raises StartError, Interrupted or OSError."""
         with contextlib.ExitStack() as undo:
             if group:
                 undo.callback(group.close)
-            if not (place.port or subject.announces):  # it does not report its port
+            if not (place.port or subject.announces):  # the server does not report its port
                 place = replace(place, port=free_port(place.address))
             self.place, self._group = place, group
             command = subject.command(place)
@@ -175,7 +175,7 @@ class RunningServer(Child):
         )
 
     def pids(self) -> list[int]:
-        """Return the PIDs of all its processes."""
+        """Return the PIDs of all processes of the server."""
         if self._group:
             return self._group.pids()
         try:
@@ -185,16 +185,16 @@ class RunningServer(Child):
         return [self.pid, *(process.pid for process in below)]
 
     def used(self) -> Usage | None:
-        """Return the usage of all its processes so far; None without a control group."""
+        """Return the usage of the server's processes so far; None without a control group."""
         return self._group.read() if self._group else None
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM without waiting."""
+        """Send SIGTERM and return at once."""
         self.send(signal.SIGTERM)
 
     def stop(self, timeout: float = STOP_SECONDS) -> "Ended":
-        """End it and all its processes with SIGTERM, or with SIGKILL after the time limit (in
-        seconds). May be called twice."""
+        """End the server with SIGTERM, and kill its processes that still run after `timeout`
+        seconds. Return how the server ended. May be called twice."""
         try:
             obeyed = self.end(timeout)
             return Ended(
@@ -213,15 +213,15 @@ class Ended(BaseModel):
     """The end of a server: its exit status or signal, and its output."""
 
     obeyed: bool
-    """False if it did not end after SIGTERM and was killed."""
+    """False if the server did not end after SIGTERM and was killed."""
     status: int | None
-    """The exit status, or the negative number of the signal that ended it."""
+    """The exit status, or the negative number of the signal that ended the server."""
     statistics: ServerStatistics | None
     last_words: str
-    """The last line that it wrote to standard error, or an empty text."""
+    """The last line of the server's standard error, or an empty text."""
 
     def describe(self) -> str:
-        """Return how it ended, as a part of a sentence."""
+        """Return how the server ended, as a part of a sentence."""
         if self.status is not None and self.status < 0:
             how = f"was ended by {signal_name(-self.status)}"
         else:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Select the servers under test: the project's servers, their baselines, and reference servers.
 
-The project's servers are found by their folders, so a new server needs no entry here. The baseline
-of a server (the minimal server of its architecture) is called `baseline-epoll`; baselines/ has it.
-The server without the second storey, from `make plain`, is called `plain-epoll`.
-Reference servers are declared, see bench.subjects.declared.
+The project's servers are found by their folders, so a new server needs no entry here. The names for
+epoll: `baseline-epoll` is the minimal server of its architecture, in baselines/; `plain-epoll` is
+the server without the second storey, built by `make plain`. Reference servers are declared, see
+bench.subjects.declared.
 """
 
 import os
@@ -45,25 +45,25 @@ BASELINE_ASKS: dict[str, tuple[str, ...]] = {
     ),
     "sign": ("RPUSH guestbook_remarks One_of_many_-_Load_generator",),
 }
-"""The workloads of baselines, and the Redis commands of each: those of the servers, except for the
-spaces in a remark. There is no baseline for sorting."""
+"""The Redis commands that a baseline sends for each workload. They are those of the servers, but a
+remark has no spaces. Baselines have no workload for sorting."""
 
 START_SECONDS = 60.0
-"""The time limit until a server listens: a server that is compiled at its start needs half of it on
-a fifth of a busy core."""
+"""The time within which a server must listen. A server that is compiled at its start needs half of
+this time if it gets a fifth of a busy core."""
 
 PROFILE_FILE = "pprof"
 """The file name of a Go program's profile."""
 
 EVERY = "all"
-"""The word for every server of the project, also those that are not measured by default."""
+"""The word for all servers of the project, with those that are not measured by default."""
 
 NO_CONDITIONS = Conditions("")
 
 
 @dataclass(frozen=True)
 class Place:
-    """The location and the settings with which a server under test runs."""
+    """The environment and the settings of a running server under test."""
 
     redis_url: str
     folder: Path
@@ -71,14 +71,14 @@ class Place:
     port: int = 0
     """0: any free port."""
     conditions: Conditions = NO_CONDITIONS
-    """The conditions of the run. A server gets the number of workers; a baseline gets its Redis
-    commands and whether to keep connections. `RunningServer` and others apply the rest."""
+    """The conditions of the run. The command of a server uses the number of workers. The command of
+    a baseline uses the workload and keep-alive. `RunningServer` and others apply the rest."""
     answer_bytes: int = 0
-    """The length of a whole response of a baseline."""
+    """The length that a baseline's whole response must have, in bytes."""
     address: str = "127.0.0.1"
     """The address to listen on."""
     profile: bool = False
-    """Whether it writes a profile of itself, as PROFILE_FILE in its folder."""
+    """Whether the server writes its own profile, PROFILE_FILE in its folder."""
 
 
 def _elsewhere(_: object) -> list[str]:
@@ -96,33 +96,33 @@ class Subject:
     )
     architecture: str | None = None
     workloads: frozenset[str] | None = None
-    """The workloads that it serves; None: all."""
+    """The workloads that the server serves; None: all."""
     announces: bool = True
-    """Whether it accepts port 0 and prints a `url` line when it listens. If not, `RunningServer`
-    connects to its port until it listens."""
+    """Whether the server accepts port 0 and prints a `url` line when it listens. If not,
+    `RunningServer` tries to connect to its port until it listens."""
     ready: str = ""
-    """A path that returns an error until the server is ready; "": it is ready when it listens."""
+    """A path that returns an error until the server is ready; "": ready when it listens."""
     start_seconds: float = START_SECONDS
     executable: Path | None = None
     keeps: Keeps = "yes"
-    """Whether it keeps a connection if the client asks for it, see `declared.Keeps`."""
+    """Whether the server keeps a connection if the client requests that, see `declared.Keeps`."""
     warm_up: int = 0
-    """The number of warm-up requests, if it needs more than others."""
+    """The number of warm-up requests; 0: as many as for most servers."""
     profiles_itself: bool = False
-    """Whether it can write a profile of itself."""
+    """Whether the server can write its own profile."""
     has_workers: bool = False
-    """Whether it uses --workers, as declared in its folder."""
+    """Whether the option --workers has an effect, as the server's folder declares."""
     stalled_by: str | None = None
-    """The number of silent clients that blocks all other clients: "none" (no number does), "one",
-    or as many as its "workers". None: unknown. The server's folder declares it, and the end-to-end
-    tests check it."""
+    """The number of silent clients that block all other clients: "one", as many as the server has
+    "workers", or "none" if no number blocks them. None: unknown. The server's folder declares this
+    value, and the end-to-end tests check it."""
 
     def serves(self, workload: str) -> bool:
-        """Return whether it serves the workload of this name."""
+        """Return whether the server serves the workload of this name."""
         return self.workloads is None or workload in self.workloads
 
     def can(self, conditions: Conditions) -> bool:
-        """Return whether it can be measured under these conditions."""
+        """Return whether the server can be measured under these conditions."""
         if not self.serves(conditions.workload):
             return False
         if conditions.workers and not self.has_workers:
@@ -133,19 +133,19 @@ class Subject:
             return False
         if self.keeps == "no":
             return not conditions.server_keeps and not conditions.idle
-        # A baseline keeps all connections or none, and counts each client as a visitor.
+        # A baseline keeps all connections or none, and counts requests of idle clients as visits.
         return not (self.kind == "baseline" and conditions.idle)
 
 
 def select(
     names: Sequence[str] | None, programs: Path = ROOT, left_out: dict[str, str] | None = None
 ) -> list[Subject]:
-    """Return servers under test by their names, see `chosen_names`. `programs`: the folder of the
-    servers' executables.
+    """Return the servers under test with these names, see `chosen_names`. `programs`: the folder of
+    the servers' executables.
 
-    Raise UserError if a server is unknown or not built, or if something that it needs is missing.
-    With `left_out` a server that lacks something is no error: it is left out of the result, and
-    `left_out` gets the reason by its name.
+    Raise UserError if a server is unknown or not built, or if a program that it needs is missing.
+    With `left_out`, a missing program is no error: the server is left out of the result, and
+    `left_out` gets the reason under the server's name.
     """
     servers, wanted = discover(), chosen_names(names)
     built = {name: programs / name for name in wanted if name in servers}
@@ -165,10 +165,10 @@ def select(
 
 
 def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:
-    """Return the names of servers under test in this order, each once; None: the project's servers
-    that are measured by default; `all` means every one of them. The name of a folder is valid
-    too: 07_epoll is epoll. `baselines`: add those of the project's servers. Raise UserError if a
-    server is unknown."""
+    """Return the names of servers under test in the order of `names`, each once. None means the
+    project's servers that are measured by default; `all` in it means all of the project's servers.
+    The name of a folder is valid, too: 07_epoll is epoll. `baselines`: add the baselines of the
+    project's servers. Raise UserError if a server is unknown."""
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
     theirs = [BASELINE_PREFIX + name for name in wanted if baselines and name in servers]
@@ -176,7 +176,7 @@ def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[s
 
 
 def server_names(names: Sequence[str] | None) -> list[str]:
-    """Return the names of the chosen project servers (None: those of default), built or not."""
+    """Return the chosen names of project servers, built or not; None: the default servers."""
     return _known(names, discover(), [])
 
 
@@ -191,8 +191,8 @@ def _known(names: Sequence[str] | None, servers: Sequence[str], others: Sequence
 
 
 def discover(root: Path = ROOT) -> list[str]:
-    """Return the names of the project's servers. Each is a folder `NN_name/` with a `main.c`, which
-    `make all` builds as `./name`."""
+    """Return the names of the project's servers. Each server is a folder `NN_name/` with a
+    `main.c`; `make all` builds it as `./name`."""
     folders = [main.parent.name for main in sorted(root.glob("[0-9][0-9]_*/main.c"))]
     return [name[3:] for name in folders if _FOLDER.fullmatch(name)]
 
@@ -212,7 +212,7 @@ def server_subject(name: str, program: Path) -> Subject:
     said = _facts_of(architecture)
 
     def command(place: Place) -> list[str]:
-        # Give its root folder, because the executable may be in another folder than public/.
+        # --root, because the executable may be in another folder than public/.
         where = ["--address", place.address, "--port", str(place.port), "--root", str(ROOT)]
         number = place.conditions.workers
         workers = ["--workers", str(number)] if number else []
@@ -234,10 +234,10 @@ class ServerFacts(BaseModel):
     """The part of a server's tests.toml that a measurement needs."""
 
     workers: str = ""
-    """The unit that --workers counts; empty: it has no effect."""
+    """The unit that --workers counts; empty: --workers has no effect."""
     stalled_by: str = "none"
     by_default: bool = True
-    """Whether it is measured and tested if no servers are named."""
+    """Whether the server is measured and tested if the user names no servers."""
 
 
 def _facts_of(name: str) -> ServerFacts:
@@ -245,12 +245,12 @@ def _facts_of(name: str) -> ServerFacts:
 
 
 def said_of(folder: Path) -> ServerFacts:
-    """Return the facts of a server's folder. Raise UserError if its tests.toml is not valid."""
+    """Return the facts in a folder's tests.toml. Raise UserError if the file is not valid."""
     return declaration(ServerFacts, folder / "tests.toml")
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of a server. Raise LeftOut if there is none or it is not built."""
+    """Return the baseline of an architecture. Raise LeftOut if it is missing or not built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:
@@ -281,7 +281,7 @@ def baseline_subject(architecture: str) -> Subject:
 
 
 def reference_subject(name: str) -> Subject:
-    """Build and return a reference server. Raise LeftOut if something that it needs is missing."""
+    """Build and return a reference server. Raise LeftOut if a program that it needs is missing."""
     said = declared.reference(name)
     said.prepare()
 
@@ -323,7 +323,8 @@ def _baseline_source(name: str) -> Path | None:
 
 
 def _redis_words(place: Place) -> list[str]:
-    """Return a baseline's options: its Redis, the first commands, and those of each request."""
+    """Return a baseline's options: the address of Redis, and the commands at the start of a
+    connection and in each request."""
     asks = BASELINE_ASKS.get(place.conditions.workload, ())
     if not asks:
         return []
@@ -336,8 +337,8 @@ def _redis_words(place: Place) -> list[str]:
 
 
 def redis_for_baseline(url: str) -> tuple[str, list[str]]:
-    """Return HOST:PORT or unix:PATH, and the first commands of a connection. A baseline splits its
-    commands at spaces. Raise UserError for a user name or password with a space."""
+    """Return HOST:PORT or unix:PATH of a Redis, and the first commands of a connection. Raise
+    UserError for a user name or password with a space, because baselines split commands there."""
     if url.startswith("unix:"):
         return url.replace("unix://", "unix:", 1), []
     parts = urlsplit(url)

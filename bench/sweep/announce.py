@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Prints the reports of a sweep before its first run and after its last, and sets up its log."""
+"""Prints the reports before the first and after the last run of a sweep, and sets up its log."""
 
 import contextlib
 import logging
@@ -65,12 +65,12 @@ def describe_host(host: HostInfo) -> str:
     return f"{host.role:<8}{host.name} ({host.address}): {cpus}, Linux {host.kernel}"
 
 
-# The end of a sweep: the table, the charts, the names of the files.
+# ---- The end of a sweep: the table, the charts, the names of the files ----
 
 
 def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> None:
-    """Print the stored files of a sweep that has ended or was interrupted, and how to resume it.
-    `with_rates`: print its table and its ranking, too, and write its charts."""
+    """Print the names of a finished or interrupted sweep's files, and the command that resumes an
+    interrupted sweep. `with_rates`: also print the table and the ranking, and write the charts."""
     if with_rates:
         out.print(result_table(results))
     charts = write_rates(folder) if with_rates else []
@@ -87,7 +87,7 @@ def conclude(results: Results, folder: Path, out: Console, with_rates: bool) -> 
 
 
 def how_to_go_on(folder: Path) -> str:
-    """Return the command that makes the missing runs."""
+    """Return the command that resumes the sweep in `folder`."""
     return f".venv/bin/zerohttpd sweep --resume {shlex.quote(str(folder))}"
 
 
@@ -104,8 +104,8 @@ def _answer(results: Results, folder: Path, out: Console) -> None:
 
 @contextlib.contextmanager
 def log_into(folder: Path) -> Iterator[None]:
-    """Append this package's log to the folder's log.txt in the `with` block, each line with its
-    time."""
+    """Append the log of the package `bench` to the folder's log.txt during the `with` block. Each
+    line begins with the time."""
     handler = logging.FileHandler(folder / LOG)
     handler.setFormatter(logging.Formatter("%(asctime)s  %(message)s", "%Y-%m-%d %H:%M:%S"))
     package = logging.getLogger("bench")

@@ -20,16 +20,16 @@ from bench.sweep.checks import Evidence, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
-"""Bytes of a TCP segment, by the MTU of the loopback interface (65,536) and of Ethernet (1,500)."""
+"""The bytes of a TCP segment: the MTU of loopback is 65,536 bytes, that of Ethernet 1,500."""
 
 
 Lengths = dict[tuple[str, bool], int]
-"""The length that the answer of a baseline must have, in bytes, by workload and keep-alive."""
+"""The length in bytes that a baseline's answer must have, for each workload and keep-alive."""
 
 
 def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tuple[Run, str]:
-    """Make one run. Return it and the output of the load generator. `lengths` is extended if a
-    baseline needs it. Raises only Interrupted."""
+    """Make one run. Return the run and the output of the load generator. Add the length of the
+    answer to `lengths` if a baseline needs it. Raises only Interrupted."""
     run = empty_run(subject, spec, "failed")
     run.started = datetime.now().astimezone()
     begin = time.monotonic()
@@ -46,7 +46,7 @@ def measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> tu
         run.reason = Reason(label="system error", text=str(stopped))
     if run.state == "failed":
         site.notice_ends()
-    if site.lost:  # it is the cause of any other error
+    if site.lost:  # a lost host is the cause of any other error
         run.state, run.reason = "failed", Reason(label="host lost", text=site.lost)
     run.seconds = round(time.monotonic() - begin - run.waited, 3)
     return run, report
@@ -74,8 +74,8 @@ def empty_run(subject: Subject, spec: RunSpec, state: Held) -> Run:
 
 
 def _make_room(spec: RunSpec, site: Site, size: int) -> float:
-    """Wait for room in TIME_WAIT if an answer is longer than a segment: only then can a client be
-    reset while it reads. `size`: of the answer, in bytes. Return the seconds."""
+    """Wait for room in TIME_WAIT if an answer is longer than a segment, because only then can a
+    client be reset while it reads. `size`: the answer's bytes. Return the seconds of the wait."""
     if size <= (SEGMENT_BETWEEN_HOSTS if site.hosts else SEGMENT_HERE):
         return 0.0
     begin = time.monotonic()
@@ -104,7 +104,7 @@ def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run:
 
 
 def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
-    """Start what the run needs and return the URL for the load. Raises StartError and others."""
+    """Start the run's programs and return the URL for the load. Raises StartError and others."""
     conditions, redis_url = spec.conditions, site.redis.url
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)
@@ -124,7 +124,7 @@ def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
 
 def _learn_answer(baseline: Subject, spec: RunSpec, site: Site, lengths: Lengths) -> None:
     """Measure the length of a server's answer, because the answer of its baseline must be as long.
-    Raises NoFigure; the next run then tries again."""
+    Raises NoFigure; the next run then repeats the attempt."""
     conditions = spec.conditions
     key = (conditions.workload, conditions.server_keeps)
     if key in lengths:

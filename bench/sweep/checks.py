@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Checks whether a run is valid.
 
-A run is valid if every check passes. Otherwise it has no figure but a reason: the text of the first
-check that failed. The checks are sorted by how much their failure explains.
+A run is valid if every check passes. Otherwise the run has a reason instead of a figure: the text
+of the first check that failed. The checks whose failure explains most come first.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,37 +29,37 @@ LABELS = {
     "Too many open files": "descriptors",
     "Cannot assign requested address": "no ports",
 }
-"""Labels in the table by words in the load generator's message."""
+"""The label in the table for words in the load generator's message."""
 
 KEPT_SHARE = 0.95
-"""The least share of responses that keep the connection (a server may close it after many)."""
+"""The least share of responses after which the connection stays open: a server may close some."""
 HELD_SHARE = 0.98
 """The least share of the idle connections that are open at the end."""
 LITTLE_ABOVE = 0.15
-"""At most as many requests are in progress as there are connections. Our clock may be wrong by this
-share."""
+"""The number of requests in progress is at most the number of connections. This share allows for
+errors of our clock."""
 LITTLE_BELOW = 0.5
 """Fewer requests than connections can be in progress, because ab needs time between two requests of
-a connection. If there are fewer than half, ab did not make the planned load."""
+a connection. If fewer than half are in progress, ab did not make the planned load."""
 SPOILED_BY_KERNEL = {"in time", "ab's status", "completed", "none failed"}
 """The checks that fail if the kernel loses connections."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """The load that a generator was asked for, and the properties of correct responses."""
+    """The load that a generator must make, and the properties of correct responses."""
 
     requests: int
     timeout: float
     status: int
-    """The status of the first response; all others must be of its class."""
+    """The status of the first response; all other responses must be of this class."""
     body_bytes: int
     """The length of the first response's body."""
     answer_bytes: int | None = None
     """The length of the whole first response; None: heads may differ in length, or another check
     covers each status."""
     any_length: bool = False
-    """Whether bodies may differ in length; then all have at least `body_bytes` on average."""
+    """Whether bodies may differ in length; then their mean length is at least `body_bytes`."""
     keep_alive: bool = False
     slack: int = 0
     """The number of additional requests that the server may have served."""
@@ -87,13 +87,13 @@ class Evidence:
 
     @property
     def unread(self) -> int:
-        """Return the number of requests that ab may add: with keep-alive it leaves up to one on
-        each connection unread."""
+        """Return the number of requests that ab may add: with keep-alive, ab may leave one response
+        unread on each connection."""
         return self.spec.concurrency if self.kept and self.loaded.outcome.tool == "ab" else 0
 
     @property
     def asked(self) -> Asked:
-        """Return what the load generator was asked for."""
+        """Return the load that the generator must make."""
         conditions, workload = self.spec.conditions, workload_for(self.spec.conditions.workload)
         of_warm_up = min(self.spec.concurrency, WARM_UP_CONNECTIONS)
         if not self.kept or self.loaded.outcome.tool == "wrk":
@@ -107,9 +107,11 @@ class Evidence:
             body_bytes=len(self.answer.body),
             answer_bytes=self.answer.size if same_heads else None,
             any_length=workload.may_grow or (not self.private and workload.visits > 0),
-            # A traced or counted server is slow, and may close connections because others wait.
+            # A traced or counted server is slow, and may close connections because other clients
+            # wait.
             keep_alive=self.kept and conditions.mode not in ("traced", "counted"),
-            # The last answer on an idle connection may arrive after its holder stopped counting.
+            # The last answer on an idle connection may arrive after the client has stopped
+            # counting.
             slack=self.unread + of_warm_up + conditions.idle,
         )
 
@@ -174,8 +176,8 @@ def _checks(seen: Evidence) -> Iterator[Check]:
 
 
 def load_checks(asked: Asked, load: Outcome) -> Iterator[Check]:
-    """Check that a load generator ended by itself, in time, with status 0 and with a report; then
-    its figures."""
+    """Check that a load generator ended in time, with status 0 and with a report; then check its
+    figures."""
     tool, done, figures = load.tool, _done(asked, load), load.figures
     limit = f"not done after {asked.timeout:g} s, {done}"
     yield _check("in time", not load.timed_out, "timed out", limit)
@@ -222,9 +224,9 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
     yield _check_failures(figures.failed, failed + (kinds and f" ({kinds})"))
     errors = f"{figures.write_errors:,} requests could not be sent completely"
     yield _check("all sent", figures.write_errors == 0, "write errors", errors)
-    # With keep-alive ab also counts bytes of responses that it does not wait for.
+    # With keep-alive, ab also counts bytes of responses for which ab does not wait.
     yield _check_bytes(asked, figures.html_bytes, asked.slack)
-    # ab counts all other responses as "non-2xx", redirects too.
+    # ab counts all responses except 2xx as "non-2xx", also redirects.
     expected = 0 if 200 <= asked.status < 300 else asked.requests
     others = abs(figures.non_2xx - expected)
     detail = f"{others:,} of {asked.requests:,} responses were not {asked.status // 100}xx"
@@ -240,7 +242,7 @@ def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
     """Return the check of the number of body bytes against that of the first response."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
-        # With -l ab accepts any length, an empty response too.
+        # With -l, ab accepts any length, even an empty response.
         detail = f"{came:,} bytes were received, at least {due:,} expected"
         return _check("whole pages", came >= due, "cut off", detail)
     whole = due <= came <= due + slack * asked.body_bytes
@@ -249,8 +251,8 @@ def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
 
 
 def _check_wrk(asked: Asked, figures: WrkFigures) -> Iterator[Check]:
-    """Check the figures of wrk, which continues after errors: all that it has counted."""
-    # The status is checked first: if all are 408 or 503, their number is not relevant.
+    """Check all figures of wrk, because wrk continues after errors."""
+    # The status is checked first: if all responses are 408 or 503, their number does not matter.
     wanted = str(asked.status)
     others = figures.complete - figures.statuses.get(wanted, 0)
     instead = ", ".join(code for code in figures.statuses if code != wanted)
@@ -286,8 +288,8 @@ def _check_open(asked: Asked, figures: OpenLoopFigures) -> Iterator[Check]:
 
 
 def _check_counts(seen: Evidence) -> Iterator[Check]:
-    """Check the increase of the counts in Redis, which are independent of the load generator. If
-    other clients may be counted, too, it has no maximum."""
+    """Check how much the counts in Redis increased: they are independent of the load generator. If
+    Redis may count other clients, too, the increase has no maximum."""
     workload, requests = workload_for(seen.spec.conditions.workload), seen.spec.requests
     for what, each, got in (
         ("visitors", workload.visits, seen.loaded.visits),
@@ -301,8 +303,8 @@ def _check_counts(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_statistics(seen: Evidence, asked: Asked) -> Iterator[Check]:
-    """Check that the server's own count agrees with the load generator's, with the first request
-    and the warm-up."""
+    """Check that the server counted the requests of the load generator, the first request and the
+    warm-up."""
     own, right, loaded = seen.run.server_statistics, f"{asked.status // 100}xx", seen.loaded
     if own is None or own.requests is None:
         none = "the server printed no statistics"
@@ -345,9 +347,9 @@ def little_tolerance(
 ) -> tuple[float, float]:
     """Return the limits of the deviation from Little's law, below and above 0.
 
-    At the end of a run connections become fewer. This matters if each has few requests, or if the
-    slowest request (`longest`, in seconds) takes a large part of the run. If other processes use
-    the CPUs (`foreign`: their share), ab waits for a CPU between requests, outside of their times.
+    At the end of a run, fewer connections have requests. This matters if each has few requests, or
+    if the slowest request (`longest`, in seconds) takes a large part of the run. If other processes
+    use the CPUs (`foreign`: their share), ab waits for a CPU between two requests.
     """
     clock = CLOCK_SECONDS / max(wall, CLOCK_SECONDS)
     end = max(spec.concurrency / spec.requests, longest / max(wall, CLOCK_SECONDS))
@@ -368,8 +370,8 @@ def _check_idle(seen: Evidence) -> Iterator[Check]:
 
 
 def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
-    """Check that nginx did not answer 502 or 504 itself because a server did not answer; some load
-    generators would count that as the server's answer."""
+    """Check that nginx did not answer 502 or 504 in place of a server. Some load generators would
+    count this as the server's answer."""
     detail = f"nginx got no answer from a server for {end.errors:,} requests ({end.last_error})"
     yield _check("nginx' own answers", not end.errors, f"{end.errors:,} by nginx", detail)
     detail = f"nginx ended with status {end.status} ({end.last_error})"
@@ -377,20 +379,20 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return how a server ended before SIGTERM, for a sentence; empty if none did."""
+    """Return how a server ended before SIGTERM, as a part of a sentence; empty if none ended."""
     alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
     return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
 
 
 def wrong_end(end: Ended) -> str:
-    """Return the error at one server's end; empty if there is none."""
+    """Return the error with which a server ended; empty if it ended well."""
     if not end.obeyed:
         return "did not end after SIGTERM and had to be killed"
     return "" if end.status == 0 else end.describe()
 
 
 def _first(texts: Sequence[str], ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return the first text that is not empty, with the server's instance if there are several."""
+    """Return the first text that is not empty; with several instances, name the instance."""
     at = next((number for number, text in enumerate(texts) if text), None)
     if at is None or len(ended) == 1:
         return "" if at is None else texts[at]

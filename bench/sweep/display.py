@@ -33,7 +33,7 @@ def words_for(spec: RunSpec, results: Results) -> str:
 
 
 def took(run: Run) -> str:
-    """Return the time of a run, and its wait for room in TIME_WAIT if there was one."""
+    """Return the time of a run, and its wait for room in TIME_WAIT if the run had to wait."""
     waited = f" after waiting {run.waited:.0f} s for room in TIME_WAIT"
     return f"{run.seconds:.1f} s" + (waited if run.waited > WORTH_A_WORD else "")
 
@@ -47,7 +47,7 @@ def line_for(run: Run) -> str:
 
 
 def outcome_text(run: Run) -> str:
-    """Return a run's figures, or the reason why it has none."""
+    """Return a run's figures, or the reason why the run has none."""
     rate = run.requests_per_second
     if run.state == "held" and run.memory:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
@@ -79,18 +79,18 @@ def outcome_text(run: Run) -> str:
 
 
 class Estimate:
-    """Estimates the remaining time. It assumes that the time of a run is proportional to the number
-    of its requests and of the declared warm-up requests."""
+    """Estimates the remaining time. It assumes that a run's time is proportional to its number of
+    requests, with the declared warm-up requests."""
 
     def __init__(self, free: Callable[[RunSpec], object], warm_ups: Mapping[str, int] = {}) -> None:
-        """`free` returns a true value if a run is skipped, so that it takes no time. `warm_ups`:
+        """`free` returns a true value if a run will be skipped and so takes no time. `warm_ups`:
         the declared numbers of warm-up requests, by server."""
         self._free, self._warm_ups = free, warm_ups
         self._known: dict[tuple[str, Conditions], float] = {}
         """Seconds per request, by server and conditions."""
 
     def learn(self, run: Run) -> None:
-        """Store a run's time, in place of the last one of the same kind. Ignore skipped runs."""
+        """Store a run's time in place of the last time of this kind. Ignore skipped runs."""
         if run.state != "skipped":
             self._known[run.subject, run.conditions] = run.seconds / self._all_requests(run)
 
@@ -114,8 +114,8 @@ class Estimate:
         return one.requests + round(self._warm_ups.get(one.subject, 0) * share)
 
     def _per_request(self, spec: RunSpec) -> float:
-        """Return the seconds of a request: of the last run with the same server and conditions, or
-        the mean of this server, or the mean of all servers."""
+        """Return the seconds per request: those of the last run with this server and conditions, or
+        else the mean of this server, or else the mean of all servers."""
         same = self._known.get((spec.subject, spec.conditions))
         if same is not None:
             return same

@@ -20,15 +20,15 @@ from bench.stations.site import Seen, Site
 from bench.sweep.probes import parked, pending
 
 WARM_UP_CONNECTIONS = 100
-"""The largest number of connections of a warm-up; lower levels use fewer. Each is used twice."""
+"""The largest number of connections in a warm-up. Each connection has at least two requests."""
 SETTLE_SECONDS = 0.05
-"""The time after the load for the last children and threads to end and be counted."""
+"""The time after the load in which the last children and threads end and are counted."""
 IDLE_PATH = "/redirect"
-"""The path that idle connections request: the cheapest one."""
+"""The path that idle connections request: the cheapest path."""
 
 
 GENERATORS = {"ab": AB, "wrk": WRK, "wrk-pipelined": WRK_PIPELINED}
-"""The load generators of the closed loop, by the value of the condition."""
+"""The load generators of the closed loop, by the value of the condition `generator`."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Loaded:
 
     @property
     def seconds(self) -> float:
-        """Return the time of the load by the generator's clock, or else by ours."""
+        """Return the seconds of the load: by the generator's clock, or else by our clock."""
         figures = self.outcome.figures
         return figures.seconds if figures and figures.seconds else self.outcome.wall_seconds
 
@@ -61,12 +61,12 @@ class Loaded:
 
 def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
     """Make at least `requests` warm-up requests (fewer if they are expensive), so that caches are
-    filled and connections to Redis are open. Return their number; 0 if the memory of connections is
-    measured. Raises NoFigure."""
+    filled and connections to Redis are open. Return the number of requests; 0 if the run measures
+    the memory of connections. Raises NoFigure."""
     if spec.conditions.asks_once:
         return 0
     connections = min(spec.concurrency, WARM_UP_CONNECTIONS)
-    # Traced runs have few requests: each worker's first system calls would be a large part.
+    # A traced run has few requests, so each worker's first system calls would be a large part.
     twice = WARM_UP_CONNECTIONS if spec.conditions.mode == "traced" else connections
     share = workload_for(spec.conditions.workload).share
     many = max(2 * twice, round(requests * share))
@@ -81,9 +81,9 @@ def warm_up(url: str, requests: int, spec: RunSpec, site: Site) -> int:
 
 
 def run_load(url: str, warmed_up: int, spec: RunSpec, site: Site) -> Loaded:
-    """Make the measured load, and read all counters immediately before and after it."""
+    """Make the measured load. Read all counters immediately before and after the load."""
     watch, redis = site.watch, site.redis
-    watch.sleep(SETTLE_SECONDS)  # until requests that ab left unread are answered and counted
+    watch.sleep(SETTLE_SECONDS)  # until responses that ab did not read are sent and counted
     redis.prepare()
     visits, remarks = redis.counts()
     with contextlib.ExitStack() as tidy:
@@ -128,5 +128,5 @@ def _load(url: str, spec: RunSpec, requests: int, connections: int) -> Load:
 
 
 def gains_a_digit(count: int, visits: int) -> bool:
-    """Return whether the visitor count, and so the page, becomes longer in so many visits."""
+    """Return whether `visits` more visits add a digit to the visitor count, and so to the page."""
     return len(str(count + 1)) != len(str(count + visits))

@@ -48,13 +48,13 @@ class SweepOptions(KeptOptions):
     studies: tuple[DeclaredStudy, ...] = ()
     """The studies to measure, see bench/studies/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = {}
-    """Servers of the studies that the user does not want to install, with reasons, by name."""
+    """The reason for each server of a study that the user does not want to install, by name."""
     concludes: bool = True
-    """Whether the sweep prints all rates at its end; False for a command that evaluates the results
-    itself."""
+    """Whether the sweep prints all rates at the end; False if the calling command evaluates the
+    results itself."""
     answers: bool = False
-    """Whether this is the default sweep, which ends with a ranking: no option sets how to
-    measure."""
+    """Whether this is the default sweep, which ends with a ranking: no option changes how the
+    sweep measures."""
 
     def answering(self, can_slice: bool) -> "SweepOptions":
         """Return the options with the runs for a ranking, if this is the default sweep."""
@@ -65,15 +65,15 @@ class SweepOptions(KeptOptions):
 
     @property
     def subjects(self) -> list[str]:
-        """Return the names of the servers of all parts, then of requested baselines. Raise
-        UserError if a server is unknown."""
+        """Return the names of the servers of all parts, then the names of requested baselines.
+        Raise UserError if a server is unknown."""
         found = [name for part in self.parts for name in chosen_names(part.subjects)]
         parts = [part for part in self.parts if part.baselines]
         found += [name for part in parts for name in chosen_names(part.subjects, baselines=True)]
         return list(dict.fromkeys(found))
 
     def values(self, condition: str) -> set[Value]:
-        """Return all values of one condition, of all parts."""
+        """Return all values that one condition has in the parts."""
         return {value for part in self.parts for value in part.values(condition)}
 
 
@@ -116,7 +116,7 @@ def add_plan(sub: argparse.ArgumentParser) -> None:
 
 
 def sweep_parser() -> argparse.ArgumentParser:
-    """Return the parser of a sweep's options. It allows no abbreviations, because the password in
+    """Return the parser of a sweep's options. The parser allows no abbreviations: the password in
     `--redi=URL` would be stored in the results."""
     sub = argparse.ArgumentParser(
         prog="zerohttpd sweep",
@@ -140,7 +140,7 @@ def sweep_parser() -> argparse.ArgumentParser:
 
 
 def chosen_options(options: argparse.Namespace, command: Sequence[str] = ()) -> SweepOptions:
-    """Return the options of a sweep, checked; `command`: the command line. Raises UserError."""
+    """Check and return the options of a sweep. `command`: the command line. Raises UserError."""
     plan = _plan(options)
     studies, _ = profiled([study(word) for word in words_of(options.studies)])
     if studies and plan != Plan(full=plan.full):
@@ -208,8 +208,8 @@ def profiled(
     studies: Sequence[DeclaredStudy], wanted: str = "auto"
 ) -> tuple[tuple[DeclaredStudy, ...], str]:
     """Return the studies with the method by which functions are profiled here, and the reason if
-    it is not perf. `wanted`: auto, perf, callgrind or no. Raises UserError if the named method does
-    not work."""
+    the method is not perf. `wanted`: auto, perf, callgrind or no. Raises UserError if the wanted
+    method does not work."""
     if not any(one.profiles for one in studies):
         return tuple(studies), ""
     how, reason = how_stacks(wanted)
@@ -228,7 +228,7 @@ def hide_password(words: Sequence[str]) -> list[str]:
 
 
 def options_of(old: Results, parent: Path, redis: str | None) -> SweepOptions:
-    """Return the options of a sweep from its results. Raises UserError if they are too old."""
+    """Return the options in a sweep's results. Raises UserError if the results are too old."""
     stored = old.settings.options
     if not stored or not stored.parts:
         raise UserError("this sweep is of an older version and cannot be resumed: start a new one")

@@ -18,14 +18,14 @@ from bench.stations.site import Site
 
 TIMEOUT = 10.0
 PER_ADDRESS = 5_000
-"""The number of connections from one local address. It is small compared with the 28,000 ports of
-the address, so the kernel finds a free port fast."""
+"""The number of connections from one local address. An address has about 28,000 ports, so the
+kernel finds a free port fast."""
 
 
 @contextlib.contextmanager
 def connected(url: str, count: int) -> Iterator[list[Client]]:
-    """Yield `count` connections to a server. To a server on this machine each PER_ADDRESS of them
-    have their own local address. Raises NoFigure."""
+    """Yield `count` connections to a server. If the server is on this machine, each PER_ADDRESS
+    connections use another local address. Raises NoFigure."""
     to, clients = urlsplit(url), list[Client]()
     address = (to.hostname or "", to.port or 80)
     here = address[0].startswith("127.")
@@ -50,7 +50,7 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure if it is cut off or an error."""
+    """Read the response on every connection. Raises NoFigure if one is cut off or an error."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()
@@ -73,17 +73,17 @@ def ready(clients: Sequence[Client], event: int) -> int:
 HELD_MS = 1_700
 """The time that Redis is paused: shorter than the servers' timeout for Redis (2 s)."""
 SPARE_SECONDS = 0.2
-"""The part of HELD_MS for reading the memory."""
+"""The part of the pause that is kept for reading the memory."""
 TIDY_SECONDS = 0.8
 """The time in which a server releases the memory of its answers: longer than TRIM_INTERVAL in
 ops/limits.h."""
 CALM_SECONDS = 0.1
-"""After this time without CPU use, a server has read all requests."""
+"""A server that uses no CPU for this time has read all requests."""
 
 
 def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
-    """Measure connections that have had one answer and are kept, within the servers' idle timeout
-    of 5 s. Raises NoFigure."""
+    """Measure the memory of connections that stay open after one answer, before the servers' idle
+    timeout of 5 s. Raises NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with connected(url, connections) as clients:
         ask(clients, url, workload)
@@ -96,7 +96,7 @@ def parked(url: str, workload: Workload, connections: int, site: Site) -> Outcom
 
 
 def pending(url: str, workload: Workload, connections: int, site: Site) -> Outcome:
-    """Measure connections with a request that is not answered because Redis is paused. Raises
+    """Measure the memory of connections whose request has no answer because Redis is paused. Raises
     NoFigure."""
     begin, before = time.monotonic(), site.weigh()
     with connected(url, connections) as clients:
@@ -116,7 +116,7 @@ def pending(url: str, workload: Workload, connections: int, site: Site) -> Outco
 
 
 def _calm(site: Site, deadline: float) -> Weight:
-    """Return the servers' memory when they use no more CPU time, or at the deadline."""
+    """Wait until the servers use no CPU time, or until `deadline`. Return their memory."""
     found = site.weigh()
     while time.monotonic() < deadline:
         site.watch.sleep(CALM_SECONDS)

@@ -28,12 +28,12 @@ from bench.sweep.loading import Loaded
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 CLOCK_SECONDS = 0.1
-"""Our clock includes ab's start and the output of its report."""
+"""The time of ab's start and of its report, which our clock includes."""
 LIFE = "the server's life, over all its requests"
 
 
 def enter(run: Run, spec: RunSpec, loaded: Loaded, stopped: Mapping[str, Stopped]) -> None:
-    """Store all figures in a run whose load was made."""
+    """Store all figures in a run after its load."""
     _enter_outcome(run, loaded)
     run.calls = calls_per_request(loaded.hosts, spec.requests)
     ended = [end.statistics for of in stopped.values() for end in of.servers]
@@ -75,7 +75,7 @@ def _enter_outcome(run: Run, loaded: Loaded) -> None:
 
 
 def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | None:
-    """Return the servers' system calls per request, the most frequent first; None if they were not
+    """Return the servers' system calls per request, the most frequent first; None if no calls were
     counted."""
     found = [calls for seen in hosts if (calls := seen.report.calls)]
     counted = sum((Counter(calls.by_name) for calls in found), Counter[str]())
@@ -86,7 +86,7 @@ def calls_per_request(hosts: Sequence[Seen], requests: int) -> CallFigures | Non
 
 def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
     """Return a host's figures; None if everything runs on one machine. `seconds`: the time between
-    the two readings of its counters, by our clock."""
+    the two readings of the host's counters, by our clock."""
     if seen.role is None:
         return None
     used, tcp = seen.report.host, seen.report.host.tcp
@@ -102,7 +102,7 @@ def host_figures(seen: Seen, seconds: float) -> HostFigures | None:
 
 
 def littles_law(spec: RunSpec, wall: float, mean_ms: float) -> LittlesLaw:
-    """Return Little's law with the rate by our own clock and the mean of all requests' times."""
+    """Return Little's law for the rate by our own clock and the mean time of all requests."""
     rate = spec.requests / max(wall - CLOCK_SECONDS / 2, CLOCK_SECONDS / 2)
     product = rate * mean_ms / 1000
     return LittlesLaw(
@@ -125,16 +125,16 @@ def _enter_bottleneck(run: Run, loaded: Loaded) -> None:
     by_role = {role: [host for host in run.hosts if host.role == role] for role in demands}
     found = {role: pressure(demand, by_role[role]) for role, demand in demands.items()}
     if run.conditions.balancer == "none":
-        found["nginx"] = None  # its host may be busy with another task
+        found["nginx"] = None  # nginx' host may be busy with another task
     run.bottleneck, run.lower_bound = judge(found)
     hosts = by_role.get(run.bottleneck or "none", [])
     run.bottleneck_host = max(hosts, key=lambda host: of_host(host) or 0.0).name if hosts else None
 
 
 def _servers_demand(loaded: Loaded, quota: float) -> float | None:
-    """Return the largest CPU demand of an instance; if it is unknown, the usage of the servers'
-    CPUs. With quotas it is the demand of the instance that is nearest to its quota. If servers may
-    use all cores without a quota, it is the used share of the cores."""
+    """Return the largest CPU demand of an instance; if the demand is unknown, return how busy the
+    servers' CPUs were. With quotas, return the demand of the instance that is nearest to its quota.
+    If servers may use all cores without a quota, return the share of the cores that they used."""
     found = []
     for use in _uses(loaded.hosts):
         known = [used for used in use.used if used]
@@ -142,7 +142,7 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
         if quota:
             found += [of_quota(*share) for share in _shares_of_quota(use, quota, loaded.seconds)]
         elif use.spread:
-            # Other processes share these cores, so time of waiting does not show a limit.
+            # Other processes share these cores, so a wait for a core does not show a limit.
             spent = sum(used.cpu.total for used in known)
             found.append(min(1.0, spent / 1e6 / loaded.seconds / use.spread))
         elif len(wanted) == len(use.used):
@@ -153,21 +153,21 @@ def _servers_demand(loaded: Loaded, quota: float) -> float | None:
 
 
 def _shares_of_quota(use: ServersUse, quota: float, seconds: float) -> list[tuple[float, float]]:
-    """Return for each server its CPU time divided by what its quota allows in `seconds`, and the
-    share of periods in which it was throttled."""
+    """Return two shares for each server: its CPU time divided by the time that its quota allows in
+    `seconds`, and the share of periods in which it was throttled."""
     known = [used for used in use.used if used]
     allowed = 1e6 * quota * seconds
     return [(used.cpu.total / allowed, used.throttled or 0.0) for used in known]
 
 
 def _redis_demand(loaded: Loaded) -> float:
-    """Return the demand of Redis, or of the delaying proxy in front of it."""
+    """Return the larger demand: of Redis, or of the delaying proxy in front of Redis."""
     wanted = [s.report.redis_wanted_s for s in loaded.hosts if s.report.redis_wanted_s is not None]
     return max(wanted, default=loaded.redis.total / 1e6) / loaded.wall
 
 
 def _nginx(loaded: Loaded) -> BalancerUse | None:
-    """Return the use of nginx; None if there is no nginx."""
+    """Return the CPU usage of nginx; None if the run has no nginx."""
     return next((s.report.balancer for s in loaded.hosts if s.report.balancer), None)
 
 
@@ -177,8 +177,8 @@ def _servers(
     requests: tuple[int, int],
     seconds: float,
 ) -> ProcessFigures:
-    """Return the sum of all servers of all hosts. `requests`: the numbers of requests during the
-    load and during the servers' whole lives."""
+    """Return the summed figures of all servers on all hosts. `requests`: the numbers of requests
+    during the load and during the servers' whole lives."""
     serving = [seen for seen in hosts if seen.report.servers]
     uses = _uses(serving)
     lives = [life for seen in serving if (life := stopped[seen.name].life)]
@@ -212,7 +212,7 @@ def _cpu(
         return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
-        # A server's life includes start and end, which take much time with many workers.
+        # A server's life includes its start and end, which take long with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
         part, scope = whole / (user + system), "all of its host during the load"
     else:
@@ -232,7 +232,7 @@ def _switches(
 
 
 def _foreign_share(uses: Sequence[ServersUse], cpu: CpuTime) -> float | None:
-    """Return the share of the servers' CPUs that others used; None if they have no own CPUs."""
+    """Return the share of the servers' own CPUs that other processes used; None if unknown."""
     cpus = sum(use.cpus for use in uses)
     busy = [use.busy * use.cpus for use in uses if use.busy is not None and use.cpus]
     seconds = max(use.seconds for use in uses)  # all were measured for the same time
@@ -246,7 +246,7 @@ def _uses(hosts: Sequence[Seen]) -> list[ServersUse]:
 
 
 def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics | None:
-    """Return the sum of the statistics of all instances; None unless all printed them."""
+    """Return the sum of all instances' statistics; None if an instance printed no statistics."""
     known = [one for one in found if one is not None]
     if len(known) < len(found) or not known:
         return None
@@ -264,7 +264,7 @@ def all_statistics(found: Sequence[ServerStatistics | None]) -> ServerStatistics
 
 
 def _sums(of: Sequence[object], names: Iterable[str]) -> dict[str, float | None]:
-    """Return the sum of each of these attributes, by name; None if one is unknown."""
+    """Return the sum of each attribute in `names`, by name; None if a value is unknown."""
     return {name: total([getattr(one, name, None) for one in of]) for name in names}
 
 
@@ -278,23 +278,23 @@ def _other(cpu: CpuTime, seconds: float) -> OtherProcess:
 
 # ---- The bottleneck of a run ----
 #
-# Demand is the share of the load's time in which a process ran or was runnable: CPU time, and the
-# time for which it waited for a CPU. So a load generator that shares its CPU with Redis is detected
-# to be at its limit although it had only half of that CPU. A process alone on a host is also at its
-# limit if the host's quota is: all of it is used, or the host was stopped in most periods. A server
-# with its own quota is at its limit if all of it is used and it was stopped in most periods.
+# Demand is the share of the load's time in which a process ran or waited for a CPU. So a load
+# generator that shares its CPU with Redis can be at its limit although it gets only half of the
+# CPU. A process alone on a host is also at its limit if the host used its whole quota, or was
+# stopped in most periods. A server with its own quota is at its limit if it used the whole quota
+# and was stopped in most periods.
 
 LIMIT = 0.9
 """A process with at least this demand was at its limit."""
 THROTTLED = 0.5
-"""A host that is stopped in a larger share of the periods is at its limit. If work comes in bursts,
-a host below its limit is stopped sometimes, too."""
+"""A host that is stopped in a larger share of the periods is at its limit. A host below its limit
+can be stopped sometimes, too, if its work comes in bursts."""
 
 
 def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None, bool]:
-    """Return the bottleneck, and whether the rate is a lower bound: the load generator was at its
-    limit and the server was not. `demands`: of server, load, redis and nginx, shares from 0 to 1 of
-    one core each. None: unknown or absent."""
+    """Return the bottleneck, and whether the rate is a lower bound because the load generator was
+    at its limit and the server was not. `demands`: the share of a core (0 to 1) that server, load,
+    redis and nginx each needed; None if unknown or absent."""
     server, load = demands["server"], demands["load"]
     if server is None or load is None:
         return None, False
@@ -306,20 +306,22 @@ def judge(demands: Mapping[Bottleneck, float | None]) -> tuple[Bottleneck | None
 
 
 def pressure(demand: float | None, hosts: Sequence[HostFigures]) -> float | None:
-    """Return the maximum of a demand and of the utilisation of its hosts; None if unknown."""
+    """Return the maximum of `demand` and the utilisation of each of `hosts`; None if all are
+    unknown."""
     known = [found for host in hosts if (found := of_host(host)) is not None]
     return max([*known, *([] if demand is None else [demand])], default=None)
 
 
 def of_quota(used: float, throttled: float) -> float:
-    """Return how near a server was to its quota. `used`: the used share; `throttled`: the share of
-    periods in which it was stopped. If it was not stopped in most, it could have used more."""
+    """Return how near a server was to its quota. `used`: the used share of the quota; `throttled`:
+    the share of periods in which the server was stopped. A server that was not stopped in most
+    periods could have used more."""
     return min(1.0, used) if throttled > THROTTLED else min(LIMIT / 2, used)
 
 
 def of_host(host: HostFigures) -> float | None:
-    """Return how near a host was to its limit; 1.0 or more: at the limit. None: the host has no
-    quota, so its CPUs may have been busy with other work."""
+    """Return how near a host was to its limit, which is 1.0. Return None for a host without a
+    quota, because its CPUs may have been busy with other work."""
     if host.throttled_share is None:
         return None
     return 1.0 + host.throttled_share if host.throttled_share > THROTTLED else host.cpu_share

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sweep: measures every server under all chosen conditions at every concurrency level."""
+"""Runs a sweep: measures every server under all chosen conditions at every level."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -49,7 +49,8 @@ def run(words: Sequence[str]) -> int:
 def resume(folder: Path, redis: str | None = None) -> Done:
     """Make the missing runs in a folder of results.
 
-    `redis` must be given again if the sweep had one with a password. Raises UserError.
+    If the sweep used a Redis with a password, the caller must give its URL in `redis`. Raises
+    UserError.
     """
     old = store.load(folder / "results.json")
     if old.state == "complete":
@@ -84,7 +85,7 @@ def _sweeper(
     site: Site,
     facts: limits.Facts,
 ) -> Sweeper:
-    """Prepare a sweep up to its first run. Raises UserError if the hosts cannot do it."""
+    """Prepare all that a sweep needs before its first run. Raises UserError if that fails."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))
@@ -147,8 +148,8 @@ def begun(
 
 
 def require_same(before: Results, now: Results) -> None:
-    """Raise UserError unless a sweep can be resumed here: a median must not mix runs of different
-    machines or versions, because the record names only one of them."""
+    """Raise UserError if the machine or a version has changed since `before`. A median must not mix
+    runs of two machines or versions, because the record names only one."""
     found = _what_counts(now)
     for name, was in _what_counts(before).items():
         if was != found.get(name):
@@ -159,7 +160,7 @@ def require_same(before: Results, now: Results) -> None:
 
 
 def _what_counts(results: Results) -> dict[str, object]:
-    """Return by name the facts that must be the same for all runs, as far as they are recorded."""
+    """Return the recorded facts that must be the same for all runs, by name."""
     hosts = {
         f"{host.name}: {name}": getattr(host, name)
         for host in results.hosts

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Sweeper:
-    """Makes all runs of a sweep, one after another; each result is stored at once."""
+    """Makes all runs of a sweep, one after another, and stores each result at once."""
 
     results: Results
     folder: Path
@@ -34,7 +34,7 @@ class Sweeper:
     diagnosis: Diagnosis
     site: Site
     concludes: bool
-    """Whether all rates are shown at the end."""
+    """Whether the sweep prints all rates at the end."""
     lengths: Lengths = field(default_factory=dict)
 
     def run(self) -> int:
@@ -62,7 +62,7 @@ class Sweeper:
         return status
 
     def _end(self) -> None:
-        """Store the end of the sweep. Raises UserError if the disk is full; older data stay."""
+        """Store the end of the sweep. If the disk is full, raise UserError; older data stay."""
         self.results.finished = datetime.now().astimezone()
         try:
             store.save(self.results, self.folder)
@@ -105,7 +105,7 @@ class Sweeper:
         return status
 
     def _one(self, spec: RunSpec) -> Run:
-        """Make one run, or skip it if it cannot give a valid result."""
+        """Make one run, or skip a run that cannot give a valid result."""
         subject = self.planned.subjects[spec.subject]
         finding = self.diagnosis.why_not(spec)
         if finding:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ansible's own display, less what tells nothing: plays without a task to show, and the closing
-table when all went well."""
+"""Ansible's own display, without the names of plays that show no task, and without the table at the
+end of a run without failures."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ extends_documentation_fragment:
 
 
 class CallbackModule(Default):  # type: ignore[misc]  # Ansible's classes carry no types
-    """The display."""
+    """Ansible's default display without empty plays."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -28,7 +28,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # Ansible's classes carry 
         self._waiting: Any = None
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
-        """Wait for a task to show."""
+        """Print the name of the play later, when it shows a task."""
         self._play = self._waiting = play
 
     def _print_task_banner(self, task: Any) -> None:
@@ -38,6 +38,6 @@ class CallbackModule(Default):  # type: ignore[misc]  # Ansible's classes carry 
         super()._print_task_banner(task)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """The table shows which hosts had a problem."""
+        """Print the table of hosts only after a failure."""
         if stats.failures or stats.dark:
             super().v2_playbook_on_stats(stats)

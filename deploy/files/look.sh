@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# Looks at a host and changes nothing; prints NAME=VALUE lines. Sent as it is to /bin/sh there, so
-# that it also works where Python is missing. The playbook sets `folder`, `key_comment` (what the
-# agents' line in authorized_keys ends with) and `needs` before it.
+# Examines a host and changes nothing. Prints NAME=VALUE lines. The host's /bin/sh runs the text of this
+# file, so the host needs no Python. Before this text, the playbook sets `folder`, `key_comment` (the
+# end of the agents' line in authorized_keys) and `needs`.
 # shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin
 say() { printf '%s=%s\n' "$1" "$2"; }
@@ -16,7 +16,7 @@ say apt "$(command -v apt-get)"
 say descriptors "$(prlimit --nofile --output HARD --noheadings 2>/dev/null | tr -d ' ')"
 say free_mb "$({ df -Pm /opt 2>/dev/null || df -Pm /; } | awk 'NR == 2 { print $4 }')"
 
-# "client port server port": where sshd really listens, also behind a gateway or NAT.
+# "client port server port": the address on which sshd listens, even if clients use another (NAT).
 # shellcheck disable=SC2086
 set -- ${SSH_CONNECTION-}
 say ssh_address "${3:-127.0.0.1}"
@@ -32,7 +32,7 @@ $needs
 NEEDS
 say missing "${missing# }"
 
-# The folder is ours if it has .deploy; then print the versions of its parts.
+# A folder with .deploy was made by the playbook. Print the digests of its parts.
 if [ -d "$folder/.deploy" ]; then
     say state ours
 elif [ -e "$folder" ] && [ -n "$(ls -A "$folder")" ]; then
@@ -44,8 +44,8 @@ for stamp in tree packages built; do
     say "$stamp" "$(cat "$folder/.deploy/$stamp" 2>/dev/null)"
 done
 
-# Sweeps and agents are recognised by their working folder. Only root sees that of other users'
-# processes, and other users cannot run ours.
+# Sweeps and agents are recognised by their working folder. Only root sees the working folders of
+# other users' processes.
 sweeps=
 agents=
 for process in /proc/[0-9]*; do

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
-# The kernel's settings for the benchmark, and the number of open files; run by root. Prints `changed`
-# for each thing that it had to change, `absent=NAME` for a setting that this kernel does not have
-# and that may be missing, `lacks=NAME` for a required one. The playbook sets `folder`, `conf` (what
-# is to be in sysctl_file), `sysctl_file`, `limits_file`, and of the user who logs in `user` and
-# `descriptors`, the limit in force; `descriptors_wanted` is what it should be.
+# Sets the kernel's settings for the benchmark, and the limit of open files. Must run as root. Prints
+# `changed` for each change, `absent=NAME` if this kernel lacks an optional setting, and `lacks=NAME`
+# if it lacks a required setting. The playbook sets these variables: `folder`; `sysctl_file`, and
+# `conf`, the text for this file; `limits_file`; `user`, the user who logs in; `descriptors`, the
+# user's present limit; `descriptors_wanted`, the limit that is needed.
 # shellcheck shell=sh disable=SC2154
 PATH=$PATH:/usr/sbin:/sbin
 umask 022
@@ -11,7 +11,7 @@ before=$folder/.deploy/sysctl-before.conf
 
 value_of() { sysctl -n "$1" 2>/dev/null | tr -s '\t ' ' '; }
 
-# The previous value of each existing setting, so that it can be restored.
+# Store the previous value of each setting, so that it can be restored.
 old=
 differs=
 while read -r name equals wanted; do
@@ -38,8 +38,8 @@ if [ "$differs" ]; then
     sysctl --quiet --ignore --load "$sysctl_file" && echo changed || exit 1
 fi
 
-# A limit that the kernel rejects would lock out all users, since PAM then ends the login. So the file
-# is written only if it is needed, and after root has tried the limit.
+# If the kernel rejected the limit, PAM would end each login of the user. So the file is written only
+# if it is needed, and after root has tried the limit.
 if [ "$descriptors" != unlimited ] && [ "$descriptors" -lt "$descriptors_wanted" ] &&
     prlimit --nofile="$descriptors_wanted" true 2>/dev/null; then
     limits="# Made by ZeroHTTPd Seven: each connection is an open file, and a proxy has two for each.

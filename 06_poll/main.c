@@ -48,7 +48,7 @@ static const struct architecture architecture = {
     .name = "poll",
     .summary = "one process, one event loop (poll)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(poll), CALL(madvise)},
+    .calls = {CALL(poll)},
 };
 
 /* Two arrays in parallel, because poll() takes an array of struct pollfd. */

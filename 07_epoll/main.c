@@ -50,8 +50,7 @@ static const struct architecture architecture = {
     .name = "epoll",
     .summary = "one process, one event loop (epoll)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(madvise),
-              CALL(poll)}, /* at its end */
+    .calls = {CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)}, /* at its end */
 };
 
 _Static_assert((int)READABLE == EPOLLIN && (int)WRITABLE == EPOLLOUT &&

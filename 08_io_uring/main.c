@@ -48,7 +48,7 @@ static const struct architecture architecture = {
     .name = "io_uring",
     .summary = "one process, one event loop (io_uring)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {CALL(io_uring_enter), CALL(madvise), CALL(getpeername),
+    .calls = {CALL(io_uring_enter), CALL(getpeername),
               CALL(poll)}, /* at its end, and if memory is short */
 };
 

@@ -68,7 +68,7 @@ static const struct architecture architecture = {
     .worker_per_core = true,
     .listeners = LISTENER_OPTION,
     .calls = {FORKING_CALLS, CALL(fcntl), CALL(prlimit64), CALL(epoll_create1),
-              CALL(epoll_ctl), CALL(epoll_wait), CALL(madvise), CALL(poll)},
+              CALL(epoll_ctl), CALL(epoll_wait), CALL(poll)},
 };
 
 static struct children workers;

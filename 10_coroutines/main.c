@@ -57,8 +57,8 @@ static const struct architecture architecture = {
     .name = "coroutines",
     .summary = "a stack for each connection, one event loop (epoll)",
     .requests_per_connection = KEEP_ALIVE_REQUESTS,
-    .calls = {BLOCKING_CALLS, CALL(epoll_ctl), CALL(epoll_wait), CALL(mprotect),
-              CALL(madvise)},
+    .calls = {BLOCKING_CALLS, CALL(epoll_ctl), CALL(epoll_wait),
+              CALL(mprotect)},
 };
 
 static struct server server;

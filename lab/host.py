@@ -182,7 +182,7 @@ def connect(host: str, pid: int) -> None:
 
 
 def shape(delay: str | None, rate: str | None) -> None:
-    """In a host's network namespace, delay the packets that eth0 sends, and limit their rate."""
+    """Delay the packets that eth0 sends in a host's network namespace, and limit their rate."""
     parent = "root"
     if delay:
         # A queue that cannot hold all delayed packets would drop some.

@@ -54,13 +54,8 @@ struct call {
    (/proc/sys/vm/overcommit_memory).  Landlock rejects both; then glibc uses
    defaults. */
 #define THREADED_CALLS                                                         \
-    CALL(futex), HEAP_CALLS, CALL(mprotect), CALL(rseq),                       \
+    CALL(futex), CALL(mprotect), CALL(sched_getaffinity), CALL(rseq),          \
         CALL(set_robust_list), CALL(exit), CALL(openat)
-#ifdef __GLIBC__
-#define HEAP_CALLS CALL(madvise), CALL(sched_getaffinity)
-#else
-#define HEAP_CALLS CALL(sched_getaffinity) /* all servers may call madvise */
-#endif
 /* The calls that create a thread: clone3 since glibc 2.34, clone before.  When
    the first thread is created, the C library installs a signal handler for
    internal use. */

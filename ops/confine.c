@@ -71,6 +71,7 @@ static const struct call common[] = {
     CALL(mmap),
     CALL(munmap),
     CALL(mremap),
+    CALL(madvise),
     /* the clock, if it cannot be read without a call: vdso(7) */
     CALL(clock_gettime),
 #ifdef SYS_time
@@ -92,10 +93,8 @@ static const struct call common[] = {
     CALL(exit_group),
 #ifndef __GLIBC__
     /* musl: accept for accept4(2) without flags; tkill for a signal to a
-       thread, and in a crash; membarrier before the first thread; madvise in
-       free(3) */
+       thread, and in a crash; membarrier before the first thread */
     CALL(accept),
-    CALL(madvise),
     CALL(tkill),
     CALL(membarrier),
 #endif

@@ -49,7 +49,8 @@ uint64_t memory_granted(const char *root);
 /* Returns the lower of RLIMIT_AS and RLIMIT_DATA, which limit each process. */
 size_t memory_of_process(void);
 
-/* Reads the granted memory, before the server confines itself, and returns it.
+/* Reads and returns the memory that the server may use.  Call it before the
+   server confines itself.
 
    From now on the C library returns each block of LARGE_BLOCK bytes or more to
    the kernel as soon as it is freed.  By default the C library returns only the

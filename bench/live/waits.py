@@ -56,7 +56,7 @@ class WaitGroup:
     """The longest wait of a member."""
 
     def add(self, title: Title, wait: Wait, seconds: float) -> None:
-        """Add a member, which has waited for so many seconds."""
+        """Add a member that has waited for `seconds`."""
         self.count += 1
         several = self.count > 1
         self.who = f"{self.count} {title.many}" if several else title.words

@@ -119,7 +119,7 @@ def lines(results: Results) -> list[ServerCost]:
 
 
 def flames(results: Results) -> list[Flame]:
-    """Return the stacks of all runs that were sampled or counted."""
+    """Return the stacks of all valid runs that were sampled or counted."""
     found = [
         Flame(run.subject, run.conditions._replace(mode="closed"), run.concurrency, run.stacks)
         for run in results.runs

@@ -33,7 +33,8 @@ from bench.report.limits import limits_of
 from bench.report.study import WAITS, WAYS, Row, Study, workload_name
 
 BASES = ("redirect", "link")
-"""The base for comparisons of waiting. A file or a sorted page would add costs of its own."""
+"""Workloads without a wait for Redis: the first that was measured is compared with those that wait.
+A file or a sorted page would add costs of its own."""
 
 
 class ContrastKind(NamedTuple):

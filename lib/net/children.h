@@ -51,7 +51,7 @@ struct children {
 void children_init(struct children *children, struct server *server,
                    size_t limit, bool lends);
 
-/* Is no slot free?  Parent and children may call it. */
+/* Returns whether all slots are in use.  Parent and children may call it. */
 bool children_are_complete(const struct children *children);
 
 /* Forks a child; a slot must be free.  Returns the result of fork(2).  The

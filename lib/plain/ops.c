@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- The start: nothing is dropped, no limit is raised ---- */
+/* ---- The start: no rights are dropped, no limit is raised ---- */
 
 void ops_start(size_t workers, bool log) {
     (void)workers, (void)log;

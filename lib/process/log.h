@@ -19,8 +19,8 @@ struct log_limit {
     _Atomic unsigned suppressed;
 };
 
-/* Counts a message that may come for days.  Returns true if the message must be
-   logged: the first time, then once in a LOG_INTERVAL. */
+/* Counts a message that may be repeated for days.  Returns true if the message
+   must be logged: the first time, then once in a LOG_INTERVAL. */
 bool log_count_message(struct log_limit *limit, int64_t now);
 
 /* Prints one line on standard error: the program's name, the text, and how

@@ -32,8 +32,8 @@ SHOWN, SHOWN_BEFORE = 80, 30
 """The number of bytes of a response that a finding shows, and how many precede the difference."""
 REPEATED = re.compile(rb"\{([^{}]+)\*(\d+)\}")
 DEFECTS, SHORT, TOGETHER, CLIENTS = 120, 400, 6, 6
-"""The number of requests with random defects, the longest request that gets one, the number of
-requests on one connection, and the number of clients at the same time."""
+"""The number of requests with random defects, the length below which a request may get defects,
+the number of requests on one connection, and the number of clients at the same time."""
 SHORTEST, KEEP_ALIVE = b"GET /? HTTP/1.1\r\nHost:\r\n\r\n", 1000
 """A request that is as short as possible, and the limit of requests on a connection
 (KEEP_ALIVE_REQUESTS in lib/config.h)."""

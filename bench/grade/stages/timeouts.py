@@ -181,7 +181,7 @@ def disconnected(
     begun: float | None = None,
 ) -> str:
     """Return a note on how long it takes until `ended` is true. Raises Failed if this takes too
-    long; `did`: what the client does, since `begun` (default: now)."""
+    long. `did`: the client's action, in the past tense; `begun`: when it began (default: now)."""
     begun = begun or time.monotonic()
     if scene.until(ended, CUT_OFF_SECONDS):
         return f"disconnected after {time.monotonic() - begun:.1f} s"

@@ -88,7 +88,7 @@ OF_FAMILY = "datum.family && indexof(datum.family, scenario) >= 0"
 
 
 def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -> base.Spec:
-    """Return rates over instances, with the ideal: n times the rate of one instance."""
+    """Return a chart of rates over instances, with the ideal: n times the rate of one instance."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, f"datum.way === '{way}'")
     rows = base.named("cells", *filters)
     axis = alt.Axis(values=list(counts), format="d", grid=False, tickSize=4)
@@ -102,7 +102,8 @@ def scaling(subjects: Sequence[StudySubject], counts: Sequence[int], way: str) -
 
 
 def through(subjects: Sequence[StudySubject], ways: Container[str]) -> base.Spec:
-    """Return the rate of one instance, direct and through nginx with connections kept or not."""
+    """Return a chart of the rate of one instance: direct, and through nginx with or without kept
+    connections."""
     filters = (OF_FAMILY, base.SHOWN, base.AT_LEVEL, "datum.n === 1")
     rows = base.named("cells", *filters)
     scale = alt.Scale(zero=True)
@@ -263,7 +264,7 @@ def order(subjects: Sequence[StudySubject]) -> base.Spec:
 
 
 def percentiles(subjects: Sequence[StudySubject]) -> base.Spec:
-    """Return latency: a row of percentiles for each server, on a logarithmic axis."""
+    """Return a chart of latency: a row of percentiles for each server, on a logarithmic axis."""
     rows = base.named("cells", base.OF_SCENARIO, base.SHOWN, base.AT_LEVEL, "isValid(datum.p50)")
     names = {key: BY_KEY[key].label for key in PERCENTILES}
     scale = alt.Scale(domain=list(names.values()), range=[f"@{key}" for key in PERCENTILES])

@@ -53,7 +53,7 @@ class TortureTexts(BaseModel):
 TEXTS = TortureTexts.model_validate(toml_of(Path(__file__).with_name("torture.toml")))
 LOOKS = TEXTS.verdicts
 WORTH_SAYING = 0.25
-"""Recovery times up to this number of seconds are not reported."""
+"""The longest recovery time, in seconds, that is shown as "at once" and not as a figure."""
 
 
 def sign(cell: TortureCell, facts: AttackFacts) -> str:

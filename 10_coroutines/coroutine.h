@@ -112,8 +112,9 @@ bool coroutine_may_receive(int descriptor);
    fewer bytes than requested. */
 void coroutine_received_all(int descriptor);
 
-/* Begins a new round of the cached time.  Call it after bytes were received
-   without a wait: they may be newer than this loop iteration. */
+/* From now on cached files are checked again for a change.  Call it after bytes
+   were received without a wait: a file may have changed since this loop
+   iteration began. */
 void coroutines_next_round(void);
 
 /* Deletes the data of a descriptor that will be closed.  The close also removes

@@ -8,7 +8,7 @@
 
 #define SUBMISSIONS 4096
 #define COMPLETIONS 8192
-#define BUFFERS     256 /* for receive operations that complete at once */
+#define BUFFERS     256 /* for receives that complete in one loop iteration */
 
 /* The kind of an operation: the low bits of its user_data.  Above them is the
    client's descriptor. */

@@ -212,6 +212,6 @@ def _keep() -> NoReturn:
         with suppress(ChildProcessError):  # all hosts have ended; the bridge stays until `down`
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
-        # A handler would not run: sigwait(3) does not return after another signal.
+        # sigwait(3), not handlers: Python would run a handler only after a call like this returns.
         if signal.sigwait({signal.SIGCHLD, *ENDINGS}) in ENDINGS:
             os._exit(0)

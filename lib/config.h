@@ -143,8 +143,8 @@
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval.  A shorter interval would cost CPU time if there are ten thousand
    workers.  STOP_TIMEOUT is a multiple of this interval, so all wake soon after
-   that time is over.  A thread that waits for a connection to Redis sleeps for
-   no longer than this interval, either. */
+   that time is over.  A thread that waits for a connection to Redis looks
+   again at this interval. */
 #define WAKE_DELAY         125
 /* The most events taken from the kernel, and the most connections accepted, in
    one loop iteration.  So the work of an iteration is bounded, and no client

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Functions that parts of the second storey call in each other. */
+/* Functions of the second storey (ops/) that its other files call. */
 #ifndef OPS_START_H
 #define OPS_START_H
 
@@ -17,8 +17,8 @@ void output_open(bool log);
 
 /* Starts the log writers that are needed.  Call this function after the user
    was changed, before any fork or thread.  If no process can be forked
-   (EAGAIN), there is no writer, and a line waits for its reader.  Returns -1
-   with errno set for any other failure. */
+   (EAGAIN), there is no writer, and write(2) may block.  Returns -1 with errno
+   set for any other failure. */
 int output_start_writers(void);
 
 /* ---- shortage.c ---- */

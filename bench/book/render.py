@@ -18,8 +18,8 @@ KEPT_AROUND = 2
 ESSAY_FROM = 8
 """The number of lines by which a comment next to its code may be longer than the code."""
 ESSAY_WIDE = 64
-"""The largest number of letters in a line of a drawing next to the code. A wider drawing would be
-cut off."""
+"""The largest number of characters in a line of a drawing next to the code. A wider drawing would
+be cut off."""
 FOLDED_FROM = 2 * KEPT_AROUND + 4
 """The least number of unchanged lines in a row of which the middle is folded."""
 

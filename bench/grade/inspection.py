@@ -327,8 +327,8 @@ def require_end_of_head(scene: Scene) -> None:
 
 
 def require_capacity(scene: Scene, seen: str, paths: Iterable[str]) -> None:
-    """Let as many clients as workers send half a request each. The last client sends the rest
-    first: it is served only if all workers serve. Raises Failed."""
+    """Let as many clients as workers send half a request each. Then they send the rest, the
+    last client first: this client is served only if all workers serve. Raises Failed."""
     with ExitStack() as stack:
         held = []
         for path in islice(cycle(paths), WORKERS if scene.several else 1):

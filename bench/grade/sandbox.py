@@ -118,7 +118,7 @@ def isolation() -> list[str]:
 
 def apart() -> bool:
     """Return whether the examination has namespaces of its own. Several servers can then run at the
-    same time, because no other examination has processes of the same users."""
+    same time, because the PID namespace hides the processes of other examinations."""
     return os.environ.get(INSIDE, "none") != "none"
 
 

@@ -255,7 +255,7 @@ class World:
         return file, (*STRACE, *calls, "-o", str(file))
 
     def _too_slow(self) -> Failed:
-        """Return the failure of a server that has used the time of all checks without a fault."""
+        """Return "too-slow": the time for all checks is over, and no check has found a fault."""
         took, check = max(self._took, key=lambda one: one[0])
         return Failed(
             "too-slow",

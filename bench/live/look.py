@@ -125,8 +125,8 @@ class Watch:
             look.clients.stop()
 
     def next(self, after: float) -> tuple[float, dict[str, Json]] | None:
-        """Wait for the first observation after a time. Return its time and its result for the page;
-        None after `close`."""
+        """Wait for the first observation later than `after`. Return its time and its result for the
+        page; None after `close`."""
         with self._changed:
             self._changed.wait_for(lambda: self._over or self._latest[0] > after)
             return None if self._over else self._latest

@@ -97,7 +97,8 @@ class Room:
             self._predictions: dict[str, tuple[str, int]] = {}
 
     def show(self) -> None:
-        """Show the predictions, then the answer. No prediction is accepted from now on."""
+        """Show the predictions; at the second call, show the answer. No prediction is
+        accepted from now on."""
         with self._lock:
             self._stage = Shown(min(self._stage + 1, Shown.ANSWER))
 

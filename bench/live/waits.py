@@ -28,7 +28,7 @@ class Wait(NamedTuple):
     kind: str
     whom: str
     by_many: str = ""
-    """The words for a group of several, if they differ."""
+    """`whom` for a group with several members; empty: the same words."""
     number: int = 0
     """The number of the silent client for which a task waits; 0 for others."""
     silent: bool = False

@@ -38,7 +38,7 @@ class Conditions(NamedTuple):
     rate: float | None = None
     """The requested requests per second of the open loop."""
     instances: int = 1
-    """Processes of the server that run at the same time."""
+    """The number of times that the server is started; nginx shares the requests among these."""
     balancer: Balancer = "none"
     """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
     workers: int = 0
@@ -142,7 +142,7 @@ class Aspect(BaseModel):
     kind: str = ""
     """What a word names, for error messages: "unknown optimisation: x"."""
     read: str = ""
-    """The function of `bench.records.values` that parses a word; empty: a word is in `known`."""
+    """The function of `bench.records.values` that parses a word; empty: `known` has all words."""
     words: str | dict[str, str]
     """The text in a title, for values other than the default; or the text of each word. {}: the
     value; {word}: the word."""

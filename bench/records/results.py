@@ -105,7 +105,7 @@ class Expect(BaseModel):
     figure: str = "cpu_load"
     """A key of bench.records.metrics."""
     server: str = ""
-    """Empty: each server that has no entry with its own name."""
+    """Empty: each server that no other expectation names."""
     versus: tuple[str, ...] = ()
     """The servers of the other side, or OTHER_SIDES; empty: the limit is for the figure itself."""
     workloads: tuple[str, ...] = ()
@@ -200,8 +200,8 @@ class Results(Head, BaseModel):
     servers: list[str] = []
     """The servers under test, in the order in which they are shown."""
     stalled_by: dict[str, str] = {}
-    """The number of silent clients that blocks all others, by server: "one", "workers" (as many as
-    it has workers), or "none" (in older records another word). Empty: not recorded."""
+    """The number of silent clients that block all others, by server: "one", "workers" (one for each
+    worker), or "none". Older records may have another word. Empty: not recorded."""
     slicing: str | None = None
     """The method of CPU quotas; empty: not possible. None: not recorded."""
     levels: list[int] = []

@@ -220,7 +220,8 @@ def since(cell: TortureCell) -> list[Phase]:
 
 
 def lost(cell: TortureCell, facts: AttackFacts) -> dict[str, int]:
-    """Return the lost requests since the attack began, by outcome, of visitors (and the crowd)."""
+    """Return by outcome how many requests of visitors (and of the crowd, if `crowd_counts`) were
+    lost since the attack began."""
     parts = [phase.outcomes for phase in since(cell)]
     if cell.crowd and facts.crowd_counts:
         parts.append(cell.crowd.answers)

@@ -193,7 +193,8 @@ def _places(found: Iterable[Point]) -> dict[str, float]:
 
 
 def standing(found: Iterable[Point]) -> str:
-    """Compare the seven servers with the reference servers; empty if one group is missing."""
+    """Return a sentence that compares the seven servers with the reference servers; an empty text
+    if one group is missing."""
     found = list(found)
     order = list(dict.fromkeys(dot.subject for dot in found))
     kinds = {dot.subject: dot.kind for dot in found}

@@ -177,8 +177,8 @@ class PrivateRedis(RunRedis):
 
     def start_again(self) -> None:
         """Restart Redis after `kill`. Redis loads the data that it has stored on disk, if any.
-        Raises Interrupted, redis.RedisError, or UserError, also if loading takes over
-        LOAD_SECONDS."""
+        Raises Interrupted, redis.RedisError, or UserError (also if loading needs more than
+        LOAD_SECONDS)."""
         self._child.end()
         if not self._comes_up():
             raise self._failure()

@@ -48,7 +48,7 @@ class SweepOptions(KeptOptions):
     studies: tuple[DeclaredStudy, ...] = ()
     """The studies to measure, see bench/studies/; servers that are not available are left out."""
     not_wanted: Mapping[str, str] = {}
-    """The reason for each server of a study that the user does not want to install, by name."""
+    """The servers that the user does not want to install, by name, each with the reason."""
     concludes: bool = True
     """Whether the sweep prints all rates at the end; False if the calling command evaluates the
     results itself."""

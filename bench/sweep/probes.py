@@ -50,7 +50,8 @@ def ask(clients: Sequence[Client], url: str, workload: Workload) -> None:
 
 
 def listen(clients: Sequence[Client]) -> None:
-    """Read the response on every connection. Raises NoFigure if one is cut off or an error."""
+    """Read the response on every connection. Raises NoFigure if a response is cut off or
+    reports an error."""
     for number, client in enumerate(clients, 1):
         try:
             answer = client.answer()

@@ -28,7 +28,7 @@ from bench.sweep.loading import Loaded
 
 PEAKS = ("processes_peak", "threads_peak", "descriptors_peak", "pss_peak_mb", "pss_mean_mb")
 CLOCK_SECONDS = 0.1
-"""The time of ab's start and of its report, which our clock includes."""
+"""The seconds that ab's start and its report add at most to the measured duration of a run."""
 LIFE = "the server's life, over all its requests"
 
 

@@ -99,8 +99,8 @@ def _replies(recording: Recording) -> Iterator[float]:
 
 
 def _waits(recording: Recording, clients: set[int] | None) -> list[float]:
-    """Return how long each client waited for other `clients`, or (None) for replies of Redis to
-    other clients; clients that did not wait are left out."""
+    """Return how long each client waited while its task served other `clients`. None: while its
+    task called Redis for other clients. Clients that did not wait are left out."""
     times = [_wait(recording, request, clients) for request in recording.requests]
     return [ms for ms in times if ms >= WAITED_MS]
 

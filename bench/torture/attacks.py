@@ -170,8 +170,8 @@ class AttackScene:
             return bool(self.watch.until(self.children, 0.2))
 
     def look(self) -> None:
-        """Count processes and threads before the attack, while some clients are served. The least
-        count is kept: these tasks are not left over, even if the server has created them late."""
+        """Count processes and threads before the attack, while some clients are served. The smaller
+        count is kept: `left_over` does not report the tasks that it includes."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:

@@ -24,7 +24,7 @@ static const struct architecture architecture = {
     .calls = {CALL(poll), CALL(fcntl), THREADED_CALLS, THREAD_CREATING_CALLS},
 };
 
-/* A waiting thread checks every LOOK milliseconds if the server stops. */
+/* A waiting thread checks every LOOK milliseconds whether the server stops. */
 #define LOOK      100
 #define QUEUE_FOR 32 /* few, so that files and Redis have descriptors, too */
 

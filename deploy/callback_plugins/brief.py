@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Ansible's own display, without the names of plays that show no task, and without the table at the
-end of a run without failures."""
+"""Ansible's own display. It omits the names of plays that show no task and, if nothing failed, the
+table at the end."""
 
 from typing import Any
 

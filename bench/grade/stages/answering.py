@@ -181,8 +181,8 @@ def unread(scene: Scene) -> None:
 
 
 def ends_of_requests(scene: Scene) -> None:
-    """End clients' sides (FIN) in the middle of a head. Raises Failed if a thread then uses the CPU
-    continuously."""
+    """Shut down the clients' sending side (FIN) in the middle of a head. Raises Failed if a thread
+    then uses the CPU continuously."""
     with scene.clients(LEAVERS, b"GET /half") as clients:
         for client in clients:
             client.socket.shutdown(socket.SHUT_WR)

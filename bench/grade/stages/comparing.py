@@ -418,9 +418,9 @@ def in_pieces(scene: Scene) -> None:
 
 
 def defects(scene: Scene) -> None:
-    """Invalid requests are answered as the reference server answers them: those of the file, with
-    each kind of byte at each place, with random defects, with letters of the other case, and cut
-    off; also if a body comes after its head was rejected."""
+    """Invalid requests get the responses of the reference server: those of requests.txt, and valid
+    ones with a wrong byte, a random defect, upper or lower case, or a missing end. A body may come
+    after its head was rejected."""
     with beside_reference(scene) as pair:
         found, dice = pair.requests.of("invalid"), scene.dice
         heads = [(data, data.find(b"\r\n\r\n") + 4) for data in found]

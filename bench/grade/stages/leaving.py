@@ -62,8 +62,8 @@ EACH_WORKER = 4
 GROWTH_ROUNDS = 4
 """A pool may grow under load, but not in each of these rounds."""
 ROUNDS, WARM_ROUNDS, OF_EACH_KIND, ALONE = 8, 2, 60, 40
-"""Each round has OF_EACH_KIND requests of each kind on one connection, and then ALONE times a few
-clients with new connections."""
+"""In each round, one connection sends OF_EACH_KIND requests of each kind. Then a few clients with
+new connections come, ALONE times."""
 LEAK_BYTES = 4096
 """Growth in each round that counts as a leak: a page. Without a leak a server stops growing after
 each of its threads has served some clients."""

@@ -27,11 +27,11 @@ END_SECONDS = 6.0
 REPLACED_SECONDS = 1.0
 """The time in which a server replaces workers that have ended."""
 DEAR_RATIO = 3.0
-"""The limit of the CPU time a request, relative to the most expensive of the seven servers."""
+"""The limit of the CPU time per request, relative to the most expensive of the seven servers."""
 
 
 def load(scene: Scene) -> str:
-    """Run ab and compare the CPU time a request with the seven servers; return the result. The CPU
+    """Run ab and compare the CPU time per request with the seven servers; return the result. This
     time is checked before the time limit of ab: on a busy machine a server that uses much CPU time
     also exceeds that limit, and the CPU time is the cause."""
     cost, late = _loaded(scene)
@@ -52,7 +52,7 @@ def load(scene: Scene) -> str:
 
 
 def _loaded(scene: Scene) -> tuple[float, Failed | None]:
-    """Return the CPU time a request in microseconds, and a failure if ab reached its time limit
+    """Return the CPU time per request in microseconds, and a failure if ab reached its time limit
     although each response was right. Raises Failed if a request fails."""
     path, content = next(iter(scene.site.small.items()))
     with scene.started():

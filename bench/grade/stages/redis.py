@@ -232,8 +232,8 @@ def at_once(scene: Scene) -> str | None:
 
 def parked(scene: Scene) -> None:
     """Many clients have loaded the guestbook and keep their connection: a further client gets the
-    guestbook, too. If no worker is free for a further client, the check ends without a fault. Fewer
-    threads than these clients may connect to Redis at once (REDIS_NEW_AT_ONCE)."""
+    guestbook, too. If no worker is free for a further client, the check ends without a fault. At
+    most REDIS_NEW_AT_ONCE threads may connect to Redis at once: fewer than these clients."""
     scene = replace(scene, timeout=PARKED_SECONDS)
     file = scene.site.file(scene.site.first).data
     with contextlib.ExitStack() as stack:

@@ -295,7 +295,7 @@ def _details(record: Record, facts: AttackFacts) -> Section:
         if cell.attack == facts.name and cell.before
     ]
     table = Table(*(f"<{name}" for name in DETAILS), rows=rows)
-    about = f"`{facts.name}`: {facts.what}. Rates: {facts.rated}."
+    about = f"`{facts.name}`: {facts.what}. The rates count only {facts.rated}."
     return Section(facts.title, [about, table], facts.name)
 
 

@@ -25,8 +25,9 @@ static void raise_limit(struct rlimit *limit, rlim_t least, rlim_t most,
     limit->rlim_cur = MIN(limit->rlim_max, most);
 }
 
-/* A program whose stack is too small crashes without a message. */
-static void require_stack(void) {
+/* A program whose stack is too small crashes without a message.  So this runs
+   before main(), whose variables and calls alone may not fit. */
+__attribute__((constructor)) static void require_stack(void) {
     struct rlimit limit;
 
     if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_MINIMUM)
@@ -55,7 +56,6 @@ static void open_standard_descriptors(void) {
 void ops_start(size_t workers, bool log) {
     struct rlimit limit;
 
-    require_stack(); /* first: the next functions need more of it */
     open_standard_descriptors();
     output_open(log);
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0)

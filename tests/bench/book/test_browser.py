@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from ..accessible import hindrances, opened, served
-from ..whole_sweep import wait_for
+from ..whole_sweep import SECONDS, wait_for
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("site")]
 
@@ -104,7 +104,8 @@ def test_answers_unfold_and_words_are_explained(page: Page, address: str) -> Non
 def test_a_word_is_found(page: Page, address: str) -> None:
     page.goto(address)
     page.get_by_placeholder("Search").fill("thundering herd")
-    expect(page.locator(".md-search-result__link").first).to_be_visible()
+    found = page.locator(".md-search-result__link").first
+    expect(found).to_be_visible(timeout=1000 * SECONDS)  # on a busy machine the index takes long
 
 
 def test_on_paper_the_answers_are_there_and_the_picture_is_whole(page: Page, address: str) -> None:

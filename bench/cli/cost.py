@@ -51,7 +51,8 @@ def run(words: Sequence[str]) -> int:
 def finish(source: Path, document: Path | None) -> None:
     """Write the page, and the document if a path is given. Raises UserError."""
     stored = store.file_of(source)
-    if store.load(stored).command[:1] != ["cost"]:
+    results = store.load(stored)
+    if results.command[:1] != ["cost"]:
         raise UserError(f"{stored} is not from `make cost`; for its page use: make report")
     page, written = build(source, stored.with_name(PAGE))
     text = written.read_text(encoding="utf-8")
@@ -59,7 +60,7 @@ def finish(source: Path, document: Path | None) -> None:
     out.print(text, markup=False, soft_wrap=True)
     if document:
         store.replace(document, text)
-        store.replace(document.with_suffix(".json"), store.slim(store.load(source)))
+        store.replace(document.with_suffix(".json"), store.slim(results))
     say(out, f"Open {page} in a browser: it also has the flame graphs.")
 
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Inspect a server's processes: the system calls in which their threads wait, how often the threads
-wake up, and the open descriptors. After each check, when its clients have left, require that
-nothing is leaked, all workers serve, and the server ends by itself."""
+"""Inspect the descriptors and the other resources of a server's processes. After each check, when
+its clients have left, require that nothing is leaked, all workers serve, and the server ends by
+itself."""
 
 import os
 import re
 import select
 import time
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
-from itertools import chain, cycle, islice
+from itertools import cycle, islice
 from pathlib import Path
 
 from bench.grade.building import Expected
@@ -19,13 +19,9 @@ from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.scene import CLOSE, IDLE_END_SECONDS, WORKERS, Scene, is_zombie
 from bench.host.accounting import rusage_of_reaped
 from bench.host.kernel import cpu_ticks, difference
-from bench.host.process import task_folders
-from bench.host.programs import call_name
 from bench.host.sockets import ALL, LISTEN, tcp_sockets
 from bench.load.client import request
 
-FUTEX_PRIVATE_FLAG, FUTEX_WAIT, CONTENDED = 0x80, 0, 2
-STUCK_SECONDS = 0.8
 SAME_FILE, MOST_FILES = 3, 68
 """The most descriptors that a process may have for one file, and for all files: a server keeps 64
 files open that no client receives (OPEN_FILES, lib/config.h)."""
@@ -53,71 +49,6 @@ def busy_others() -> Callable[[], float]:
         return max(0.0, busy - (own_seconds() - own) / passed)
 
     return share
-
-
-def kept_lock(pids: Sequence[int]) -> list[str]:
-    """Return a line for each thread that waits without a timeout for the same mutex, now and after
-    STUCK_SECONDS. If there are several mutexes, only the one with most threads counts. As long as
-    the number of waiting threads falls, the mutex is only busy, and this function waits longer."""
-    after = _waits_for_locks(pids)
-    while before := after:
-        time.sleep(STUCK_SECONDS)
-        after = _waits_for_locks(pids)
-        if len(after) >= len(before):
-            break
-    lines: dict[str, list[str]] = defaultdict(list)
-    for thread, mutex in before.items():
-        if after.get(thread) == mutex:
-            lines[mutex].append(f"{thread} futex({mutex}, FUTEX_WAIT, 2, NULL) <has not returned>")
-    return max(lines.values(), key=len, default=[])
-
-
-def wake_ups(pids: Sequence[int]) -> dict[int, int]:
-    """Return the number of voluntary context switches of each thread since its start, by thread."""
-    found = {}
-    for task in _tasks(pids):
-        with suppress(OSError):
-            _, _, after = (task / "status").read_text().partition("\nvoluntary_ctxt_switches:")
-            found[int(task.name)] = int(after.split()[0]) if after else 0
-    return found
-
-
-def in_accept(pids: Sequence[int]) -> list[int]:
-    """Return the processes whose first thread waits in accept."""
-    calls = ((pid, _call(Path(f"/proc/{pid}/task/{pid}"))) for pid in pids)
-    return [pid for pid, call in calls if call and call_name(call[0]).startswith("accept")]
-
-
-def sleeping(pids: Sequence[int]) -> list[str]:
-    """Return a line for each sleeping thread: its number and the name of its system call."""
-    calls = ((task.name, _call(task)) for task in _tasks(pids))
-    return [f"{name} {call_name(call[0])}( <has not returned>" for name, call in calls if call]
-
-
-def _waits_for_locks(pids: Sequence[int]) -> dict[int, str]:
-    """Return the address of the mutex for which each thread waits, by thread. The C library uses
-    this futex operation for mutexes only, not for condition variables or semaphores."""
-    found = {}
-    for task in _tasks(pids):
-        call = _call(task)
-        if len(call) < 5 or call_name(call[0]) != "futex":
-            continue
-        address, operation, value, timeout = call[1:5]
-        if (operation & ~FUTEX_PRIVATE_FLAG, value, timeout) == (FUTEX_WAIT, CONTENDED, 0):
-            found[int(task.name)] = f"{address:#x}"
-    return found
-
-
-def _tasks(pids: Sequence[int]) -> Iterator[Path]:
-    """Return /proc/PID/task/TID for each thread."""
-    return chain.from_iterable(map(task_folders, pids))
-
-
-def _call(task: Path) -> list[int]:
-    """Return the number and arguments of the call in which a thread waits; empty if it runs."""
-    with suppress(OSError, ValueError):
-        return [int(word, 0) for word in (task / "syscall").read_text().split()]
-    return []
 
 
 def can_look(scene: Scene) -> bool:

@@ -23,6 +23,7 @@ import psutil
 from bench.grade.building import Built, Expected, SeededSite
 from bench.grade.findings import Failed, FaultName, NotHere
 from bench.grade.sandbox import MEMORY, Limits, confined, end_strangers, forget_strangers, user
+from bench.grade.threads import kept_lock
 from bench.host.process import StartError, demand_seconds, lines_at_ends, task_folders
 from bench.host.signals import SignalWatch, signal_name
 from bench.host.sockets import end
@@ -107,8 +108,6 @@ class Scene:
     """The statuses of the responses that clients have received."""
     nohup: bool = False
     """Whether the server is started with NOHUP."""
-    locks: Callable[[Sequence[int]], Sequence[str]] = lambda _: ()
-    """`kept_lock`, which looks at the threads of these processes."""
     lane: int = 0
     """The number of the lane: servers that run at the same time have different lanes and users."""
     left: Callable[[], float] = lambda: math.inf
@@ -302,7 +301,7 @@ class Scene:
             asked = f"`{first[:60].decode('latin-1')}`: " if is_line else ""
             fault = "bad-head" if isinstance(error, NotHttp) else fault
             failed = Failed(fault, f"{asked}{error}", client.port, sure=in_time)
-            failed.locked = () if in_time else self.locks(self.pids())
+            failed.locked = () if in_time else kept_lock(self.pids())
             raise failed from error
         strange = next((line for line in answer.head.split(b"\r\n") if _STRANGE.search(line)), None)
         if strange is not None:

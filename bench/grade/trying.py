@@ -30,9 +30,10 @@ from bench.grade.findings import (
     excerpt,
     finding,
 )
-from bench.grade.inspection import busy_others, kept_lock, require_restored
+from bench.grade.inspection import busy_others, require_restored
 from bench.grade.sandbox import REDIS_LIMITS, Limits, apart
 from bench.grade.scene import BUSY_SHARE, ENDED_BY, LOOK_SECONDS, Scene
+from bench.grade.threads import kept_lock
 from bench.host.process import StartError
 from bench.host.programs import call_name
 from bench.host.signals import SignalWatch
@@ -328,7 +329,6 @@ class World:
                 slow=slow,
                 redis_url=slow.url if slow else store.url,
                 answered=[],
-                locks=kept_lock,
                 lane=lane,
                 stopping=RLock(),
             )

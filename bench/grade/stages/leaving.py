@@ -146,20 +146,34 @@ def left_open(scene: Scene) -> None:
     redis(scene)
 
 
+def talk_on(
+    scene: Scene,
+    stack: ExitStack,
+    client: Client,
+    data: bytes,
+    method: str,
+    fault: FaultName = "no-answer",
+) -> Client:
+    """Send a request. Return the client for the next one: a new client if the server closes the
+    connection. `fault`: see `Scene.talk`."""
+    if not scene.talk(client, data, method, fault).closes:
+        return client
+    client.close()
+    return stack.enter_context(scene.client())
+
+
 def unsent_files(scene: Scene) -> None:
     """Clients request many files, but get none of their bytes (HEAD, 304, 416). Raises Failed if
     the files stay open. All requests use one connection while the server keeps it, so that they
     reach one process."""
-    fields = {"HEAD": (), "GET": ("If-None-Match: *",), "GET ": ("Range: bytes=900000-",)}
+    asked = (("HEAD", ()), ("GET", ("If-None-Match: *",)), ("GET", ("Range: bytes=900000-",)))
     with ExitStack() as stack:
         client = stack.enter_context(scene.client())
         for number in range(UNSENT_FILES):
             file = scene.site.put(f"{word(scene.dice)}{number}.bin", b"a" * 9000)
-            for method, more in fields.items():
-                data = request(method.strip(), f"/{file.name}", *more)
-                if scene.talk(client, data, method).closes:
-                    client.close()
-                    client = stack.enter_context(scene.client())
+            for method, fields in asked:
+                data = request(method, f"/{file.name}", *fields)
+                client = talk_on(scene, stack, client, data, method)
             file.unlink()
     seen = (
         f"{UNSENT_FILES} files were requested with HEAD, If-None-Match and a Range beyond the end"
@@ -303,9 +317,7 @@ def require_no_growth(scene: Scene, fault: FaultName) -> None:
         client = stack.enter_context(scene.client())
         while len(sizes) < WARM_ROUNDS + ROUNDS:
             for method, data in kept * OF_EACH_KIND:
-                if scene.talk(client, data, method, fault).closes:
-                    client.close()
-                    client = stack.enter_context(scene.client())
+                client = talk_on(scene, stack, client, data, method, fault)
             for _ in range(ALONE):
                 scene.ask(request("GET", path, CLOSE), fault=fault)
                 scene.ask(INVALID, fault=fault)

@@ -4,7 +4,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -121,10 +121,10 @@ def stopped(scene: Scene) -> None:
                 scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))
         # Later requests must not prolong the wait of the first ones.
         with ExitStack() as stack:
-            if scene.several:
-                later = partial(scene.clients, 1, one.data)
-                stack.enter_context(meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS))
-            scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
+            later = partial(scene.clients, 1, one.data)
+            others = meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS)
+            with others if scene.several else nullcontext():
+                scene.together([partial(ask, scene, one, STOPS)] * (STUCK if scene.several else 1))
 
     def is_served(name: str) -> bool:
         target = scene.get(f"/go/{name}").field("Location")

@@ -13,7 +13,6 @@ from http import HTTPStatus
 
 from bench.grade.building import Expected
 from bench.grade.findings import Failed, FaultName
-from bench.grade.inspection import wake_ups
 from bench.grade.scene import (
     CLOSE,
     FORM,
@@ -35,6 +34,7 @@ from bench.grade.stages.clients import (
     slowly,
 )
 from bench.grade.stages.comparing import beside_reference, require_no_delay
+from bench.grade.threads import wake_ups
 from bench.load.client import Client, Response, request
 from bench.services.redis_server import REMARKS_SHOWN, connect
 

@@ -21,7 +21,8 @@ from bench.records.words import plural
 
 COURSE = ROOT / "docs" / "teaching"
 SHEETS = ("1-baseline", "4-redis", "5-idle")
-"""The sheets with figures that a sweep measures. Sheet 3 prints its own; the others have none."""
+"""The sheets with figures from a sweep. Sheet 3 prints its own figures; the other sheets have no
+figures."""
 
 
 def measure(sheets: Sequence[str]) -> int:
@@ -46,7 +47,8 @@ def sweep_words(sheet: str) -> list[str]:
 
 
 def table(sheet: str, results: Results) -> str:
-    """Return a line for each run: CPU time per request, requests per second, the sheet's ratio."""
+    """Return a Markdown table with a line for each run: CPU time per request, requests per second
+    and the sheet's ratio."""
     of_rates = sheet == "4-redis"
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")

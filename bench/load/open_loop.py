@@ -75,7 +75,7 @@ def command(load: Load, folder: Path) -> list[str]:
 
 
 def read(ran: Outcome, load: Load, folder: Path) -> Outcome:
-    """Return the outcome with the figures from the output and the database of an ended oha. Its
+    """Return the outcome with the figures from oha's output and database, after oha has ended. The
     latency is corrected: it begins when a request was due."""
     figures, body = parse(ran.report, load.rate)
     rows, latency = requests_in(folder / DATABASE), None

@@ -146,7 +146,7 @@ class Balancer:
 
 
 def require_nginx() -> str:
-    """Return the path of nginx. Raise UserError if it is not installed."""
+    """Return the path of nginx. Raise UserError if nginx is not installed."""
     return require("nginx", "bench")
 
 
@@ -173,9 +173,9 @@ def configuration(
 
 
 def workers_for(connections: int, cpus: int, descriptors: int) -> int:
-    """Return the number of workers: one for each CPU, or more if these have too few descriptors. A
-    connection needs two descriptors. A quarter is added because the kernel does not spread
-    connections evenly."""
+    """Return the number of workers: one for each CPU, or more if these workers have too few
+    descriptors. A connection needs two descriptors. A quarter is added because the kernel does not
+    spread connections evenly."""
     needed = 2 * connections * 5 // 4
     return max(cpus, -(-needed // max(1, descriptors - SPARE_DESCRIPTORS)))
 

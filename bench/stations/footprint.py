@@ -3,9 +3,9 @@
 memory, processes, descriptors.
 
 CPU time is exact: the kernel counts it for the server's control group (see
-`bench.host.accounting`), with terminated processes. Without a control group, the kernel reports the
-CPU time of the server's whole life when the server is reaped. This time is divided by all requests
-of the server's life.
+`bench.host.accounting`), including terminated processes. Without a control group, the kernel
+reports the CPU time from the server's start to its end, when the server is reaped. This time is
+divided by all requests that the server answered.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
@@ -51,8 +51,8 @@ ALL_THE_WORK = 0.9
 """If the known tasks used at least this share of the CPU time, they count as all tasks. The rest
 can be a difference between the two clocks."""
 MOST_LOOKED_AT = 64
-"""The largest number of processes in a sample. Of more processes, a random choice is sampled, and
-the sum is scaled up."""
+"""The largest number of processes in a sample. If there are more processes, a random choice is
+sampled, and the sum is scaled up."""
 
 
 class TaskUse(NamedTuple):
@@ -63,7 +63,7 @@ class TaskUse(NamedTuple):
 
 
 class _Moment(NamedTuple):
-    """The counters that are read before and after the load. Those of the servers are read last, so
+    """The counters that are read before and after the load. The servers' counters are read last, so
     that they include little more than the load."""
 
     host: HostCount
@@ -131,13 +131,13 @@ def page_faults_of(pids: Sequence[int]) -> int:
 
 
 def lives_reaped() -> Lifetime:
-    """Return the usage of all reaped children of this process, with their reaped children."""
+    """Return the usage of all reaped children of this process, including their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return Lifetime(rusage_of_reaped(), Switches(used.ru_nvcsw, used.ru_nivcsw))
 
 
 def _process(pid: int) -> Weight | None:
-    """Return a sample of a process; None if it has ended."""
+    """Return a sample of a process; None if the process has ended."""
     folder = Path("/proc", str(pid))
     try:
         status = (folder / "status").read_text()

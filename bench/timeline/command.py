@@ -74,7 +74,7 @@ def make(names: Sequence[str] | None, scenario: str, folder: Path, recorded: boo
     folder.mkdir(parents=True, exist_ok=True)
     for text, one in zip(texts, pictures, strict=True):
         (folder / f"{scenario}-{one.server}.trace").write_text(text)
-    # A page of some servers does not replace the page of all.
+    # A page of some servers must not replace the page of all servers.
     only = [one.server for one in pictures] if set(names) != set(server_names(None)) else []
     page = folder / f"{'-'.join([scenario, *only])}.html"
     page.write_text(render(pictures, note, for_viewers(page).name), encoding="utf-8")
@@ -98,7 +98,7 @@ def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
 
 def kept(names: Sequence[str] | None, scenario: str) -> list[str]:
     """Return the recorded traces of a scenario, in the order of the servers' folders; servers
-    without a trace are left out. Raises UserError if there are none."""
+    without a trace are left out. Raises UserError if there are no traces."""
     wanted = [name for name in discover() if not names or name in names]
     paths = [RECORDED / f"{scenario}-{name}.trace.gz" for name in wanted]
     found = [gzip.decompress(path.read_bytes()).decode() for path in paths if path.exists()]

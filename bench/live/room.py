@@ -160,8 +160,8 @@ REQUEST_SECONDS = 5.0
 """The timeout for the whole request, in seconds; sending single bytes does not extend it."""
 REQUEST_BYTES_MOST = 8192
 ACCEPT_PAUSE = 0.01
-"""The pause in seconds after each accepted connection. So many new connections wait in the backlog,
-and do not take processor time from the servers under test."""
+"""The pause in seconds after each accepted connection. A flood of connections waits in the
+backlog, and takes no processor time from the servers under test."""
 FILES = {"/live.css", "/room.js"}
 COOKIE = re.compile(r"(?:^|; )room=([\w-]{22})(?:;|$)", re.ASCII)
 

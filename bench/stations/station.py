@@ -34,8 +34,8 @@ from bench.subjects.subject import Place, Subject, select
 
 
 class LocalStation:
-    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. The same
-    method of an agent on another host may also raise HostLost."""
+    """The agent in this process. Use in a `with` block. Each method may raise Interrupted. The
+    methods of an agent on another host may also raise HostLost."""
 
     def __init__(
         self, watch: SignalWatch, placement: Placement, address: str = "127.0.0.1"

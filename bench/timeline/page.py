@@ -45,7 +45,7 @@ FIGURE_PX = 940.0
 ROW, LANE, GAP, AXIS = 11.0, 26.0, 4.0, 18.0
 """Heights in pixels: a client's row, a lane, the gap between lanes, the time axis."""
 LETTER, AROUND = 5.2, 8.0
-"""Pixels of a label's letter on average, and of its margins; the page's script measures them."""
+"""The average width of a letter, and the margins of a label, in pixels."""
 TICK_MS = 50
 MORE = Markup('<span class="more">Scroll sideways for the rest \u2192</span>')
 """The style sheet of the picture shows this text only on a narrow screen."""

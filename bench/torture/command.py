@@ -59,7 +59,7 @@ def attack(options: Namespace, made: Record, where: Ground) -> int:
             shutil.copyfile(table, options.markdown)
     out = console()
     out.print(summary(made))
-    out.print(f"Kept in {folder}", soft_wrap=True, markup=False)
+    out.print(f"Stored in {folder}", soft_wrap=True, markup=False)
     return status or int(bool(made.broken()))
 
 

@@ -124,7 +124,7 @@ def _refuse_strangers(group: Path) -> None:
         for pid in pids:
             with suppress(OSError):  # an ending process has no namespaces
                 _namespace(pid)
-                raise LabError(f"process {pid} in {group} is not of the lab; the group was not removed")
+                raise LabError(f"process {pid} in {group} is not of the lab; the group remains")
         if time.monotonic() > deadline:
             raise LabError(f"process {pids[0]} of the lab does not end; try again later")
         time.sleep(0.02)

@@ -82,7 +82,7 @@ def _exec(options: argparse.Namespace) -> int:
         raise LabError(f"host '{options.host}' is down; see {see}")
     folder = Path.cwd()
     cpu = next(each.cpu for each in known.plan.hosts if each.name == options.host)
-    # Enter the UTS namespace first, because `down` finds a lab's processes by the mark in it.
+    # Enter the UTS namespace first, because `down` finds a lab's processes by its mark.
     kernel.enter(descriptor, kernel.NEW_HOST_NAME)
     limits.join(known.groups[options.host], cpu)
     kernel.enter(descriptor, host.NEW | kernel.NEW_PROCESSES)

@@ -185,7 +185,7 @@ def shape(delay: str | None, rate: str | None) -> None:
     """Delay the packets that eth0 sends in a host's network namespace, and limit their rate."""
     parent = "root"
     if delay:
-        # A queue that cannot hold all delayed packets would drop some.
+        # A queue that cannot hold all delayed packets would drop packets.
         _tc("--delay", "netem", f"root handle 1: netem delay {delay} limit 100000")
         parent = "parent 1:1"
     if rate:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Make a lab (`up`), and remove all of it after an error. This file also has the keeper, the first
-process of a lab. When the keeper ends, all other processes of the lab end.
+"""Make a lab (`up`), and remove it after an error. This file also has the keeper, the first process
+of a lab. When the keeper ends, all other processes of the lab end.
 
 The keeper runs in a network namespace with the bridge, starts each host in its own namespaces, then
 passes connections to ssh (relay.py). `up` forks the keeper as the first process of a new PID

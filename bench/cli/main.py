@@ -132,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _todays(*words: str) -> list[str]:
-    """Return the words of a command, with those of version 1.0 replaced by today's."""
+    """Return the words of a command; words of version 1.0 are replaced by today's words."""
     todays = [OLD_BASELINES.sub(r"\1baseline", word) for word in words]
     if not words or words[0] not in RENAMED:
         return todays

@@ -73,7 +73,7 @@ CONNECTION_LOST = 255
 def attended_sweep(host: Path, options: Sequence[str], watch: SignalWatch) -> int:
     """Run the sweep on the load host (see `on_load_host`) and return its exit status. A signal to
     this process is passed on to the sweep, which then ends in order. If this process is killed, the
-    sweep ends, too.
+    sweep also ends.
 
     If this process has a terminal, the sweep uses the terminal, shows its live table, and gets
     Ctrl-C directly. Otherwise the sweep ends at the end of its input; see deploy/files/sweep.
@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
         prog="zerohttpd hosts",
         allow_abbrev=False,
         description="Sweep over several hosts: prepare them, measure, collect the results, remove "
-        "keys and agents. All other options are those of the sweep; see "
+        "keys and agents. All other options go to the sweep; see "
         "`zerohttpd sweep --help`.",
     )
     add = own.add_argument
@@ -205,7 +205,7 @@ def parser() -> argparse.ArgumentParser:
         "--inventory",
         required=True,
         metavar="FILE",
-        help="inventory of the hosts (deploy/inventory.example.ini); `lab`: those of `make lab`",
+        help="inventory of the hosts (deploy/inventory.example.ini); `lab`: hosts of `make lab`",
     )
     words = "; ".join(f"{tag}: {what}" for tag, what in TAGS.items())
     add("--only", choices=TAGS, help=f"do only this part. {words}")

@@ -5,7 +5,7 @@ The playbook calls `python -m bench.deploy.pack FOLDER`.
 The program makes three archives, and replaces an archive only if its content has changed:
   - the project: the files in git, and new source files that all users may read;
   - for the load host, the installed Python packages of requirements/bench.txt;
-  - for the hosts with an agent, the same packages except those that only draw charts.
+  - for the hosts with an agent, the same packages except packages that only draw charts.
 
 A host with these packages needs neither pip nor access to the package index. The packages fit hosts
 with the same version of Python and the same kind of processor; other hosts install their own.
@@ -74,7 +74,7 @@ def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     yielded only if it is a source file that all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
-        if not (root / ".git").exists():  # .gitignore applies here, too
+        if not (root / ".git").exists():  # .gitignore also applies here
             _git(root, f"--git-dir={empty}", "init", "--quiet")
             where += [f"--git-dir={empty}", f"--work-tree={root}"]
         listed = [*where, "ls-files", "-z"]
@@ -137,7 +137,7 @@ def pack_packages(folder: Path) -> dict[str, Json]:
 
 
 def _install(target: Path) -> None:
-    """Install the packages into a folder. The file pins all versions, so pip chooses none."""
+    """Install the packages into a folder. The file pins all versions, so pip chooses no version."""
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
     pip += ["--no-user"]  # overrides `user = yes` in a pip.conf
     what = ["--no-deps", "--target", str(target), "--requirement", str(REQUIREMENTS)]

@@ -55,7 +55,7 @@ HostLimits = tuple[str, Role | None, SystemLimits]
 def assess(
     runs: Sequence[RunSpec], here: SystemLimits, hosts: Sequence[HostLimits] = ()
 ) -> list[Finding]:
-    """Return the limits that are too low for the planned runs; those that make runs impossible come
+    """Return the limits that are too low for the planned runs; limits that make runs impossible are
     first. `here`: the limits of this machine, which makes the load if there are several hosts."""
     found = []
     every = [(f"{name}: ", role, here if role == "load" else of) for name, role, of in hosts]
@@ -212,7 +212,7 @@ class Facts:
 
     cpus: int
     governors: tuple[str, ...] = ()
-    """The frequency governors in use, each once; empty if the kernel shows none."""
+    """The frequency governors in use, each once; empty if the kernel shows no governor."""
     busy: float | None = None
     """The share of all CPUs that other programs use."""
     busiest: str = ""

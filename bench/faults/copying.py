@@ -183,7 +183,7 @@ def make_copy(folder: Path) -> None:
 
 
 def copy_files(folder: Path) -> None:
-    """Copy the project's files, without those that would reveal a fault or an answer. Raises
+    """Copy the project's files, without files that would reveal a fault or an answer. Raises
     UserError, OSError."""
     for name in project_files(ROOT, only_public=False):
         if not _is_own(name) or any(fnmatch(name, pattern) for pattern in LEFT_OUT):
@@ -251,7 +251,7 @@ def _differences(folder: Path) -> Iterator[str]:
 
 
 # ---- The experiments of course/experiments/: NAME.patch changes a server, NAME.toml has the
-# question and the answer. The changed servers are built next to the usual ones, so that a sweep
+# question and the answer. The changed servers are built next to the usual servers, so that a sweep
 # can measure both alternately.
 
 

@@ -94,7 +94,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def place(available: Iterable[int], instances: int = 1) -> Placement:
-    """Divide the `available` CPUs: up to `instances` CPUs for servers, the others for the load."""
+    """Divide the `available` CPUs: up to `instances` CPUs for servers, all others for the load."""
     cpus = sorted(available)
     if len(cpus) < 2:
         return Placement(

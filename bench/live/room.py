@@ -214,7 +214,7 @@ class RoomPage(ThreadingHTTPServer):
         """End requests that take too long; `serve_forever` calls this twice a second."""
         for request, (_, began) in list(self._began.items()):
             if time.monotonic() - began > REQUEST_SECONDS:
-                with suppress(OSError):  # the request has ended meanwhile
+                with suppress(OSError):  # the request has just ended
                     request.shutdown(socket.SHUT_RDWR)
 
     def close_request(self, request: Any) -> None:

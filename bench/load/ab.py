@@ -5,9 +5,9 @@ Two of ab's counts of failures include more than their names say (see the source
 
 - "Length" also counts connections that ab opened and never used. Near the end ab opens a connection
   for each connection that ends, until all requests are written. The last connections stay idle. A
-  server closes them after its timeout. ab counts each closed connection as a failure, and one
-  request less in progress. This happens if the last requests take many seconds, because an accept
-  queue overflows or workers wait for silent clients.
+  server closes them after its timeout. ab counts each closed connection as a failed request. This
+  happens if the last requests take many seconds, because an accept queue overflows or workers wait
+  for silent clients.
 - "Exceptions" are connections that were reset before ab had read everything. ab counts their
   requests as sent, but never as done. If no other requests fail, ab waits until its timeout.
 """
@@ -159,7 +159,7 @@ def command(load: Load, folder: Path) -> list[str]:
     Without -r, ab stops at the first connection that breaks and prints the error. With -r, ab
     continues and exits with status 0 even if there is no server.
 
-    Without -l, ab counts a response as failed if it is not as long as the first response. This
+    Without -l, ab counts a response as failed if its length differs from the first response. This
     detects connections that were closed early, so -l is used only if lengths may differ.
     """
     return [

@@ -8,7 +8,7 @@ one line of JSON. The number of open connections is limited; for a flood, also t
 Instead of a `Tally`, visitors print each `Exchange` and each `Late` as a line of JSON. A visitor
 connects, requests its page, reads until the server closes, pauses, and repeats. All visitors
 together send at most `count / pause` requests a second, far below a server's capacity, so the
-server causes every missing response. Requests in progress at the end do not count.
+server causes every missing response. Requests in progress at the end are ignored.
 
 The module imports nothing that loads slowly, because its program starts for each configuration.
 """

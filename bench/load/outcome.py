@@ -103,7 +103,7 @@ class Generator:
             demands: list[float] = []
 
             def look() -> None:
-                demands.append(child.demand_seconds() or 0.0)  # ended threads do not count
+                demands.append(child.demand_seconds() or 0.0)  # without ended threads
                 if meanwhile:
                     meanwhile()
 

@@ -80,8 +80,7 @@ process ran or waited for a CPU."""
 
 
 def used_between(before: Used, after: Used) -> BalancerUse:
-    """Return the usage between two readings. Processes that started or ended meanwhile do
-    not count."""
+    """Return the usage between two readings, without processes that started or ended meanwhile."""
     used = [difference(after[pid], before[pid]) for pid in before.keys() & after.keys()]
     cpu = CpuTime.of_all([each for each, _ in used]) or CpuTime(0.0, 0.0)
     waits = [wanted for _, wanted in used if wanted is not None]

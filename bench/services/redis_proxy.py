@@ -67,13 +67,13 @@ class Proxy:
         """The clients to which the proxy must still send the additional reply."""
 
     def lie(self, *_: object) -> None:
-        """Cut all connections, and send false replies from now on."""
+        """Close all connections, and send false replies on new connections."""
         self._lying = True
         for held in list(self._partners.values()):
             shut(held[0])
 
     def be_honest(self, *_: object) -> None:
-        """Pass on all data unchanged from now on."""
+        """Pass on all data unchanged again."""
         self._lying = False
 
     def run(self) -> None:

@@ -287,11 +287,11 @@ class SlowRedis(Helper):
         self.url = urlunsplit(parts._replace(netloc=f"{password}{address}:{self.first}"))
 
     def lie(self) -> None:
-        """Send false replies from now on."""
+        """Begin to send false replies."""
         self.send(signal.SIGUSR1)
 
     def be_honest(self) -> None:
-        """Send the replies of Redis from now on."""
+        """Send the replies of Redis again."""
         self.send(signal.SIGUSR2)
 
 

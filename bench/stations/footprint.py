@@ -76,7 +76,7 @@ class _Moment(NamedTuple):
 
 
 def weigh(pids: Sequence[int]) -> Weight:
-    """Return the present usage of some processes. Processes that have ended do not count."""
+    """Return the present usage of some processes, without processes that have ended."""
     ran_us = sum(task.ran_us for task in tasks_of(pids).values())
     return Weight.of_all(filter(None, map(_process, pids)))._replace(ran_us=ran_us)
 
@@ -104,7 +104,7 @@ def switches_between(
 
 
 def look_at(pids: Sequence[int]) -> Weight:
-    """Return a sample of the processes. Processes that have ended do not count."""
+    """Return a sample of the processes, without processes that have ended."""
     chosen = pids if len(pids) <= MOST_LOOKED_AT else random.sample(pids, MOST_LOOKED_AT)
     scale = len(pids) / len(chosen) if chosen else 0
     return Weight.of_all(filter(None, map(_process, chosen)), scale)

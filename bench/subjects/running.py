@@ -46,7 +46,7 @@ def url_in(text: str) -> str | None:
 
 
 def statistics_in(text: str) -> ServerStatistics | None:
-    """Return the statistics in an ended server's output; None if the output has none."""
+    """Return the statistics in an ended server's output; None if there are no statistics."""
     lines = lines_of(text)
     if "requests" not in lines:
         return None

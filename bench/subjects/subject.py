@@ -56,7 +56,7 @@ PROFILE_FILE = "pprof"
 """The file name of a Go program's profile."""
 
 EVERY = "all"
-"""The word for all servers of the project, also those that are not measured by default."""
+"""The word for all servers of the project, also servers that are not measured by default."""
 
 NO_CONDITIONS = Conditions("")
 

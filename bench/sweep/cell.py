@@ -20,7 +20,7 @@ from bench.sweep.checks import Evidence, judge
 from bench.sweep.loading import WARM_UP_CONNECTIONS, run_load, warm_up
 
 SEGMENT_HERE, SEGMENT_BETWEEN_HOSTS = 65_483, 1_448
-"""The bytes of a TCP segment: the MTU of loopback is 65,536 bytes, that of Ethernet 1,500."""
+"""The bytes of a TCP segment: the MTU is 65,536 bytes on loopback and 1,500 bytes on Ethernet."""
 
 
 Lengths = dict[tuple[str, bool], int]
@@ -104,7 +104,7 @@ def _measure(subject: Subject, spec: RunSpec, site: Site, lengths: Lengths, run:
 
 
 def _start(spec: RunSpec, site: Site, lengths: Lengths) -> str:
-    """Start the run's programs and return the URL for the load. Raises StartError and others."""
+    """Start the run's programs and return the URL for the load. Raises NoFigure or OSError."""
     conditions, redis_url = spec.conditions, site.redis.url
     if conditions.redis_delay_ms:
         redis_url = site.start_slow_redis(redis_url, conditions.redis_delay_ms)

@@ -240,8 +240,7 @@ def _check_ab(asked: Asked, figures: AbFigures) -> Iterator[Check]:
 
 
 def _check_bytes(asked: Asked, came: int, slack: int = 0) -> Check:
-    """Return the check that all bodies together are as long as the first body times the number of
-    requests."""
+    """Return the check that the bodies have the length of the first body, by their total length."""
     due = asked.body_bytes * asked.requests
     if asked.any_length:
         # With -l, ab accepts any length, even an empty response.

@@ -47,7 +47,7 @@ def line_for(run: Run) -> str:
 
 
 def outcome_text(run: Run) -> str:
-    """Return a run's figures, or the reason why the run has none."""
+    """Return a run's figures, or the reason why the run has no figures."""
     rate = run.requests_per_second
     if run.state == "held" and run.memory:
         return f"{run.memory.per_connection:>8,.0f} bytes for each connection"
@@ -75,7 +75,7 @@ def outcome_text(run: Run) -> str:
     return text
 
 
-# ---- Estimates the rest of a sweep from the times of the runs so far ----
+# ---- The estimated time of the remaining runs ----
 
 
 class Estimate:

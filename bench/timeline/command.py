@@ -37,8 +37,8 @@ def run(words: Sequence[str]) -> int:
     )
     where = "write the page into DIR (default: results/timeline)"
     add("--output", type=Path, default=ROOT / "results" / "timeline", metavar="DIR", help=where)
-    add("--recorded", action="store_true", help="show recorded traces instead of new ones")
-    add("--keep", action="store_true", help="replace the recorded traces with the new ones")
+    add("--recorded", action="store_true", help="show recorded traces instead of new traces")
+    add("--keep", action="store_true", help="replace the recorded traces with the new traces")
     options = parser.parse_args(words)
     names = words_of(options.servers) or None
     page = make(names, options.scenario, options.output, options.recorded)
@@ -89,7 +89,7 @@ def for_viewers(page: Path) -> Path:
 
 
 def keep(folder: Path, scenario: str, names: Sequence[str]) -> None:
-    """Replace the recorded traces of these servers in a scenario with those in a folder."""
+    """Replace the recorded traces of these servers in a scenario with the traces in a folder."""
     paths = [folder / f"{scenario}-{name}.trace" for name in names]
     for path in filter(Path.exists, paths):
         packed = gzip.compress(path.read_bytes(), mtime=0)

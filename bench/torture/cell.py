@@ -86,8 +86,8 @@ VISITORS = 16
 THINK_SECONDS = 0.02
 TIMEOUT_SECONDS = 10.0
 WARM_SECONDS = 0.2
-"""The time of the first responses, which do not count: during this time the server opens files and
-connects to Redis."""
+"""The time of the first responses, which are ignored: the server opens files and connects to Redis
+during this time."""
 CALM_SECONDS = 0.5
 """The measured time before the attack, and after the server is back."""
 CALM_TIMEOUT, CALM_SHARE = 3.0, 0.85

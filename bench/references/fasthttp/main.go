@@ -37,7 +37,7 @@ type site struct {
 	files     fasthttp.RequestHandler
 }
 
-// handle is the router: fasthttp has none, and its documentation shows this switch.
+// handle is the router: fasthttp has no router, and its documentation shows this switch.
 func (s *site) handle(ctx *fasthttp.RequestCtx) {
 	switch string(ctx.Path()) {
 	case "/guestbook":

@@ -30,7 +30,7 @@ SETTINGS = Path("/run/zerohttpd-lab")
 """The folder on a host for the files of the host's sshd."""
 
 SSHD_CONFIG = f"""\
-# The accounts are the machine's. Passwords are not accepted: keys only, and no PAM.
+# The host has the machine's accounts. sshd accepts keys only, no passwords and no PAM.
 Port 22
 HostKey {SETTINGS}/host_key
 AuthorizedKeysFile {SETTINGS}/authorized_keys .ssh/authorized_keys

@@ -81,8 +81,8 @@ def _start_keeper(lab: LabPlan) -> None:
         child.go_on()
         child.hear(UP_SECONDS)
     except BaseException:
-        # Kill the keeper here: remains.clear() finds only a keeper that already has the lab's mark,
-        # and another keeper would continue to make the lab.
+        # Kill the keeper here: remains.clear() does not find a keeper that has no mark yet, and the
+        # keeper would continue to make the lab.
         os.kill(child.pid, signal.SIGKILL)
         os.waitpid(child.pid, 0)
         raise

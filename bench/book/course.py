@@ -119,7 +119,7 @@ def _documents() -> list[tuple[str, str, list[tuple[str, Markup]]]]:
 
 
 def slides() -> list[Slide]:
-    """Return the slides. Raises UserError if one has no title or no note."""
+    """Return the slides. Raises UserError if a slide has no title or note."""
     pieces = (COURSE / SLIDES).read_text(encoding="utf-8").split(BETWEEN)
     return [_slide(f"slide {number}", piece) for number, piece in enumerate(pieces, 1)]
 
@@ -148,7 +148,7 @@ def sheets() -> list[tuple[str, Markup]]:
 
 
 def _titled(name: str, text: str) -> tuple[str, str]:
-    """Return the title and the rest of a Markdown text. Raises UserError if it has no title."""
+    """Return the title and the rest of a Markdown text. Raises UserError without a title."""
     first, _, rest = text.strip().partition("\n")
     if not first.startswith("# "):
         raise UserError(f"the course: {name}: the first line must be the title: # ...")

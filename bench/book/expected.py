@@ -26,8 +26,8 @@ figures."""
 
 
 def measure(sheets: Sequence[str]) -> int:
-    """Measure and print the tables of these sheets, or of all if none are given. Return the exit
-    status 0. Raises UserError."""
+    """Measure and print the tables of `sheets` (empty: of all sheets). Return the exit status 0.
+    Raises UserError."""
     wanted = sorted(each_of("sheet", sheets or SHEETS, SHEETS))
     with tempfile.TemporaryDirectory(prefix="zerohttpd-expected-") as name:
         measured = {sheet: _sweep(sheet, Path(name) / sheet) for sheet in wanted}
@@ -53,7 +53,7 @@ def table(sheet: str, results: Results) -> str:
     ratio = "pages a second, against the first" if of_rates else "CPU, against the first"
     found = Table("<run", "<CPU per request", "<requests/s", f"<{ratio}")
     first: dict[str, float] = {}
-    # The baseline of each architecture comes first: its server is compared with the baseline.
+    # A server is compared with its baseline, so the baseline comes first.
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):

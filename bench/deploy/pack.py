@@ -70,8 +70,8 @@ def pack_project(root: Path, folder: Path) -> dict[str, str]:
 
 def project_files(root: Path, *, only_public: bool = True) -> Iterator[str]:
     """Yield the files that belong to the project: the files in git, and new files. In a copy
-    without a repository all files are new. A new file may be private, so with `only_public` it is
-    yielded only if it is a source file that all users may read. Raises UserError."""
+    without a repository all files are new. A new file may be private. So with `only_public`, the
+    new files are only source files that all users may read. Raises UserError."""
     with tempfile.TemporaryDirectory(prefix="zerohttpd-git-") as empty:
         where = ["-c", "safe.directory=*"]
         if not (root / ".git").exists():  # .gitignore also applies here

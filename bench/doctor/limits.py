@@ -187,9 +187,9 @@ def _of_servers(
         about=Limit.TASKS,
         limit=f"processes and threads ({limits.tasks_name})",
         have=number(limits.tasks),
-        need=f"{most:,} for a server with one per connection",
+        need=f"{most:,} for a process or thread per connection",
         levels=[level for level in levels if level > limits.tasks],
-        consequence="a server with one per connection cannot start all of them",
+        consequence="a server with one process or thread per connection cannot start all of them",
         fix=limits.tasks_fix,
     )
 

@@ -14,7 +14,7 @@ Reading = TypeVar("Reading")
 
 def difference(after: Reading, before: Reading) -> Reading:
     """Return the difference of two readings of counters. A reading is a number, or a tuple or list
-    of readings. An item of the result is None if one reading has None there."""
+    of readings. An item of the result is None if the item is None in one of the readings."""
     last: Any = after
     first: Any = before
     if last is None or first is None:

@@ -322,8 +322,8 @@ def seconds_used(text: str) -> float | None:
 
 
 def _cpus(folder: Path, *files: str) -> float | None:
-    """Return the quota in CPUs; None if there is no quota. `files`: where the CPU time and the
-    period are."""
+    """Return the quota in CPUs; None if there is no quota. `files`: the files with the CPU time and
+    the period."""
     words = " ".join(text_of(folder / name) for name in files).split()
     return int(words[0]) / int(words[1]) if len(words) == 2 and words[0].isdigit() else None
 

@@ -190,7 +190,7 @@ class Clients:
 
     def visit(self) -> None:
         """Send the next visitor, unless VISITORS_MOST wait. Visitors ask for a file and for the
-        guestbook in turn, so one in two needs Redis."""
+        guestbook in turn, so every second visitor needs Redis."""
         now = time.monotonic()
         with self._lock:
             waiting = sum(visit.end is None for visit in self._visits)
@@ -213,8 +213,8 @@ class Clients:
 
     def waits(self, recent: float) -> Waits:
         """Return the longest waits of visitors that wait now or were served in the last `recent`
-        seconds. While Redis is slow, `page` and `file` count only visitors that came after that
-        began."""
+        seconds. While Redis is slow, `page` and `file` count only visitors that came after Redis
+        became slow."""
         now = time.monotonic()
         with self._lock:
             since = self._slow_until - SLOW_SECONDS if self.is_redis_slow else 0.0

@@ -99,8 +99,8 @@ class Room:
             self._predictions: dict[str, tuple[str, int]] = {}
 
     def show(self) -> None:
-        """Show the predictions; at the second call, show the answer. Then the question accepts no
-        predictions."""
+        """Show the predictions; at the second call, show the answer. After the first call, no
+        predictions are accepted."""
         with self._lock:
             self._stage = Shown(min(self._stage + 1, Shown.ANSWER))
 

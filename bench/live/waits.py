@@ -23,7 +23,7 @@ CLIENTS_SHOWN = 2000
 
 
 class Wait(NamedTuple):
-    """The reason why a connection or a task waits. `kind` decides how the page draws it."""
+    """The reason why a connection or a task waits. `kind` decides how the page draws the wait."""
 
     kind: str
     whom: str

@@ -2,8 +2,8 @@
 """The open loop: oha sends requests at a constant rate, independent of the server's speed.
 
 ab sends a request only after the previous answer. When the server stalls, ab also stops, and omits
-the requests that would arrive meanwhile. oha sends requests at fixed times. If all its connections
-wait for answers, it sends a request late; `--latency-correction` measures from the time at which
+the requests that would arrive meanwhile. oha sends requests at fixed times. If all connections
+wait for answers, oha sends a request late; `--latency-correction` measures from the time at which
 the request was due. oha writes both times of each request into a database (`--db-url`). All
 latencies are computed from these times. A corrected latency begins when the request was due, and an
 uncorrected latency begins when it was sent.

@@ -70,7 +70,7 @@ def read(ran: Outcome, _load: Load, _folder: Path) -> Outcome:
 
 
 def parse(text: str) -> tuple[WrkFigures | None, Latency | None]:
-    """Return the figures and latencies that wrk.lua printed; None, None if it printed none."""
+    """Return the figures and latencies that wrk.lua printed; None, None without figures."""
     line = next((x for x in text.splitlines() if x.startswith(BEGINS)), "").removeprefix(BEGINS)
     try:
         figures = WrkFigures.model_validate_json(line)

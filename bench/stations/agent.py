@@ -49,7 +49,7 @@ from bench.subjects.running import STOP_SECONDS
 from bench.subjects.subject import START_SECONDS as SERVER_SECONDS
 
 LONGEST_LINE = 4_000_000
-"""The maximum length of a line in bytes; a reply has a few thousand."""
+"""The maximum length of a line in bytes; a reply has a few thousand bytes."""
 CLOSE_SECONDS = 30.0
 """The time in which an agent must end the programs that it started."""
 LOST_SECONDS = 2.0

@@ -9,7 +9,7 @@ divided by all requests that the server answered.
 
 The kernel counts context switches for each task. If the same tasks exist before and after the load
 and did all the work, the difference is exact. If tasks come and go (a process or a thread for each
-connection), only the sum over the server's life includes the terminated tasks.
+connection), only the sum from the server's start to its end includes the terminated tasks.
 
 Memory, processes and descriptors are sampled several times a second, but less often if a sample
 takes long, because sampling uses the CPU of the load.

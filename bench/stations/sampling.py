@@ -13,7 +13,7 @@ program can sample itself: its runtime takes 100 samples per second of CPU time.
 then counts for the function that makes the system call.
 
 strace counts system calls. It slows a server down, so the server sometimes waits for an event that
-would otherwise be there already. This adds a few calls.
+would otherwise have happened already. This adds a few calls.
 """
 
 import os
@@ -46,7 +46,7 @@ STARTS = frozenset({"main", "start_thread"})
 """The first functions of a process or thread; callers of these functions are not the server's."""
 Owner = Literal["server", "library", "kernel"]
 OWN_MEMORY = ("[vdso", "[vsyscall", "[heap", "[stack", "[unknown", "[anon")
-"""A file name that begins with one of these means memory of the process, not a file."""
+"""A file name that begins with such a prefix means memory of the process, not a file."""
 
 
 class Function(NamedTuple):
@@ -280,8 +280,8 @@ RULE = "-----------+-"
 
 
 def what_was_counted(folder: Path) -> StackFigures | None:
-    """Return the profile of all processes that have written a file into `folder`; None if no
-    process has, or if a file is truncated because its process was killed."""
+    """Return the profile of all processes that have written a file into `folder`; None if there is
+    no file, or if a file is truncated because its process was killed."""
     files = list(folder.glob(f"{CALLGRIND_FILE}*"))
     if not all("\ntotals: " in file.read_text(errors="replace")[-100:] for file in files):
         return None
@@ -372,7 +372,7 @@ def traces(lines: Iterable[str]) -> Iterator[tuple[Stack, int]]:
 ATTACH_SECONDS = 20.0
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 """If this setting is 1, a process may trace only its descendants, see "ptrace_scope" in ptrace(2).
-Then strace may not trace a server, because both are children of this process."""
+Then strace may not trace a server, because strace and the server are children of this process."""
 WRITES = {"write", "writev", "send", "sendto", "sendmsg", "sendmmsg", "sendfile", "pwrite64"}
 _CALL = re.compile(r"^\d+\s+(?P<name>[a-z_0-9]+)\((?P<rest>.*)$")
 

@@ -137,7 +137,7 @@ class LocalStation:
         self._observed.begin(self._watch)
 
     def look(self) -> None:
-        """Sample the servers during the load. An agent on another host calls this by itself."""
+        """Sample the servers during the load. An agent on another host calls it by itself."""
         if self._observed:
             self._observed.look()
 

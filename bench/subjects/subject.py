@@ -167,7 +167,7 @@ def select(
 def chosen_names(names: Sequence[str] | None, baselines: bool = False) -> list[str]:
     """Return the names of servers under test in the order of `names`, each once. If `names` is
     None, return the project's servers that are measured by default. The name `all` means all of the
-    project's servers, and a folder is also a name: 07_epoll is epoll. `baselines`: add the
+    project's servers. The name of a folder is also valid: 07_epoll is epoll. `baselines`: add the
     baselines of the project's servers. Raise UserError if a server is unknown."""
     servers = discover()
     wanted = _known(names, servers, known_names(servers)[len(servers) :])
@@ -250,7 +250,7 @@ def said_of(folder: Path) -> ServerFacts:
 
 
 def baseline_subject(architecture: str) -> Subject:
-    """Return the baseline of an architecture. Raise LeftOut if there is none or it is not built."""
+    """Return the baseline of an architecture. Raise LeftOut if it has none, or none is built."""
     name = BASELINE_PREFIX + architecture
     source = _baseline_source(name)
     if source is None:

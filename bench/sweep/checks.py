@@ -380,7 +380,7 @@ def _check_balancer(end: BalancerEnd) -> Iterator[Check]:
 
 
 def _who_died(seen: Evidence, ended: Sequence[tuple[str, Ended]]) -> str:
-    """Return how a server ended before SIGTERM, as a part of a sentence; empty if all ran on."""
+    """Return how a server ended before SIGTERM, as a part of a sentence; otherwise empty."""
     alive = {s.name: iter(s.report.servers.alive) for s in seen.loaded.hosts if s.report.servers}
     return _first(["" if next(alive[host]) else end.describe() for host, end in ended], ended)
 

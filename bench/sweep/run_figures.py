@@ -212,7 +212,7 @@ def _cpu(
         return cpu, "control group during the load"
     user, system = (sum(getattr(life.cpu, name) for life in lives) for name in CpuTime._fields)
     if all(seen.role == "server" for seen in hosts) and user + system > 0:
-        # A server's life includes its start and end, which take long with many workers.
+        # The time from start to end includes start and shutdown, which take long with many workers.
         whole = sum(seen.report.host.cpu_s for seen in hosts) * 1e6
         part, scope = whole / (user + system), "all of its host during the load"
     else:

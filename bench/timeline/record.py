@@ -45,7 +45,7 @@ STRACE = (
 
 
 class Refused(Exception):
-    """Tracing is not possible on this machine; the message says why."""
+    """Tracing is not possible on this machine; the message gives the reason."""
 
 
 def require_tracing(strace: Sequence[str]) -> None:

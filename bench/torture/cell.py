@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Measure one configuration: a server under an attack.
 
-Times are seconds of the clock of the exchanges. A rate is the median over short intervals, so that
+Times are seconds of CLOCK_MONOTONIC, as in `Exchange`. A rate is the median over short intervals, so that
 one short delay of the machine does not change it.
 """
 
@@ -199,7 +199,7 @@ def course(scene: AttackScene, seconds: float, visitors: Visitors) -> CellTimes:
     for _ in range(LOOKS):
         watch.sleep(CALM_SECONDS / LOOKS)
         scene.look()
-    # Exclude the attack: ksoftirqd then handles the attack's packets and delays the server.
+    # Do not include the attack: ksoftirqd then handles packets and delays the server.
     used = difference(scene.server.used(), used)
     began = time.monotonic()
     with attack.run(scene) as again:

@@ -85,7 +85,7 @@ def _sweeper(
     site: Site,
     facts: limits.Facts,
 ) -> Sweeper:
-    """Prepare all that a sweep needs before its first run. Raises UserError if the sweep is impossible."""
+    """Prepare a sweep until its first run. Raises UserError if the sweep is impossible."""
     if options.values("balancer") != {"none"}:
         site.require_nginx()
     some = bool(options.studies or (before and before.studies))

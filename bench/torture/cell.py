@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Measure one configuration: a server under an attack.
 
-Times are seconds of CLOCK_MONOTONIC, as in `Exchange`. A rate is the median over short intervals, so that
-one short delay of the machine does not change it.
+Times are seconds of CLOCK_MONOTONIC, as in `Exchange`. A rate is the median over short intervals,
+so that one short delay of the machine does not change it.
 """
 
 import statistics

@@ -57,7 +57,8 @@ def table(sheet: str, results: Results) -> str:
     for one in sorted(
         results.runs, key=lambda one: (one.architecture or "", one.kind != "baseline")
     ):
-        cpu, rate = _cpu(one), one.requests_per_second
+        cpu = one.process.cpu_us_per_request if one.process else None
+        rate = one.requests_per_second
         if cpu is None or rate is None:
             why = one.reason.text if one.reason else one.state
             found.add_row(_name(one), f"no figure: {why}", "", "")
@@ -98,7 +99,3 @@ def _name(one: Run) -> str:
     words += [plural(conditions.workers, "worker")] if conditions.workers else []
     words += [f"{conditions.idle:,} idle"] if conditions.idle else []
     return ", ".join(words)
-
-
-def _cpu(one: Run) -> float | None:
-    return one.process.cpu_us_per_request if one.process else None

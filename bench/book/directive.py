@@ -75,7 +75,7 @@ NONE_YET = (
 
 
 def sweeps(folder: Path) -> list[Results]:
-    """Return the results below a folder that can be read, the newest first."""
+    """Return all readable results below a folder, the newest first."""
     found = []
     for path in sorted(folder.glob("[0-9]*/results.json"), reverse=True):
         with suppress(UserError):  # made by a newer version, or incomplete

@@ -10,7 +10,7 @@
  *            make grade SERVER=FOLDER ARGS='--only serves bad-input'
  *     2  Redis                 ask_redis(), for the guestbook
  *            make grade SERVER=FOLDER ARGS='--only serves redis'
- *     3  timeouts              a silent client must not block it for ever
+ *     3  timeouts              a silent client must not block it forever
  *            make grade SERVER=FOLDER ARGS='--only silent'
  *     4  many at once          your architecture, the loop in main()
  *            make grade SERVER=FOLDER \
@@ -116,7 +116,7 @@ static void send_some(struct blocking_conn *conn) {
  * connection (redis_pool_return) in every case.  Three things can fail: no
  * connection is available (NULL), the call fails, or the reply has the wrong
  * type (exchange_accepts).  Then pass NULL to connection_replied(); the client
- * gets 503, as it does now.  The reply to another command may come.  So
+ * gets 503, as it does now.  A reply may belong to another command.  So
  * `ask_once` in net/blocking.c closes a connection after a reply of the wrong
  * type, and `ask_redis` checks a connection before a remark is stored.
  */
@@ -164,21 +164,21 @@ static void serve(struct blocking_conn *conn) {
 }
 
 /*
- * Stage 4: while one client is served, all others wait.  What should serve
- * them: a child, a thread, a pool of either, or an event loop (net/evented.h,
- * which needs no receive() and send_some())?  Add the system calls that you
- * need to .calls.  Give each child or thread its own `struct client`, not the
- * address of the variable in main().  Handle the errors of fork and
- * pthread_create at a limit: clients then wait, and the server goes on.  Leave
- * no resources behind: wait for each child, join or detach each thread, close
- * the client's socket in the parent after fork().
+ * Stage 4: while one client is served, all others wait.  What should serve the
+ * other clients: a child or a thread each, a pool of children or threads, or an
+ * event loop (net/evented.h, which needs no receive() and send_some())?  Add
+ * the system calls that you need to .calls.  Give each child or thread its own
+ * `struct client`, not the address of the variable in main().  Handle the
+ * errors of fork and pthread_create at a limit: clients then wait, and the
+ * server continues.  Leave no resources behind: wait for each child, join or
+ * detach each thread, close the client's socket in the parent after fork().
  *
- * Stage 5: after the loop wait for the children or threads before you free what
- * they use.  Wake the children or threads that sleep, so that they test
- * server_is_stopping().  They must leave an idle client (connection_is_idle) at
- * once, unless its request is there already, and any other client when
- * server_is_out_of_time().  04 and 05 show how with threads, 02 and 03 with
- * children (net/children.h).
+ * Stage 5: after the loop wait for the children or threads before you free the
+ * data that they use.  Wake the children or threads that sleep, so that they
+ * test server_is_stopping().  They must leave an idle client
+ * (connection_is_idle) at once, unless its request is there already, and any
+ * other client when server_is_out_of_time().  04 and 05 show how with threads,
+ * 02 and 03 with children (net/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -24,7 +24,7 @@ readonly oha_version=1.16.0 # an installed oha is used if it is 1.4 or newer
 say() { printf 'setup: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# ---- What is missing ----
+# ---- Missing programs and packages ----
 
 have() { command -v "$1" >/dev/null || [[ -x /usr/sbin/$1 ]]; }
 
@@ -79,7 +79,7 @@ python_is_new_enough() {
         "$oldest_python" 2>/dev/null
 }
 
-# True also without package lists. In this case make_venv checks the installed version.
+# True also if there are no package lists: make_venv then checks the installed version.
 archive_python_is_new_enough() {
     local version
     version=$(apt-cache show python3 2>/dev/null | sed -n 's/^Version: \([0-9.]*\).*/\1/p' | tail -n 1)
@@ -88,8 +88,9 @@ archive_python_is_new_enough() {
 
 can_make_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Sets `python` to the interpreter for .venv, or notes the packages that it needs. The system's own
-# Python comes first: python3-venv is for this version, and other versions may be removed later.
+# Sets `python` to the interpreter for .venv, or notes the packages that this interpreter needs. The
+# system's own Python comes first: python3-venv is for this version, and other versions may be
+# removed later.
 python=
 find_python() {
     local candidate version
@@ -231,7 +232,7 @@ look_for_group() {
     ((${#lists[@]} == 0)) || need_python "${lists[@]}"
 }
 
-# ---- Getting it ----
+# ---- Installation ----
 
 explain_and_stop() { # REASON
     say "$1. Install these, then try again:"
@@ -301,7 +302,7 @@ install_requirements() {
     for name in "${stale[@]}"; do digest_of "$name" >"$(stamp_of "$name")"; done
 }
 
-# Shows the progress on a terminal, and explains a failure.
+# Shows the progress on a terminal, and explains why pip failed.
 run_pip() { # --requirement FILE...
     local said=$venv/pip.log status=0 watched=
     [[ -t 2 ]] && watched=yes
@@ -324,7 +325,7 @@ explain_pip() { # WHAT IT SAID
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
     *"DO NOT MATCH THE HASHES"*)
-        die "a downloaded package is not the pinned one (requirements/): the download was cut, or" \
+        die "a downloaded package differs from the pinned one (requirements/): the download was cut, or" \
             "the package index cannot be trusted. See pip's message above." ;;
     *CERTIFICATE_VERIFY_FAILED*)
         die "pip does not trust the certificate of its package index; see its message above. If" \
@@ -409,7 +410,7 @@ look_again() { # GROUP...
 
 main() {
     local group
-    (($#)) || die "which group? $groups"
+    (($#)) || die "name a group: $groups"
     for group in "$@"; do look_for_group "$group"; done
     if ((${#missing[@]})); then
         install_packages

@@ -228,7 +228,7 @@ baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so
 # The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 370 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared ones in each server
+test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared tests in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)

@@ -403,7 +403,7 @@ look_again() { # GROUP...
     missing=() reasons=() requirements=() python=
     for group in "$@"; do look_for_group "$group"; done
     for package in "${missing[@]}"; do
-        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, but does not have what is missing"
+        [[ $first != *" $package "* ]] || explain_and_stop "$package is installed, but its check still fails"
     done
     if ((${#missing[@]})); then install_packages; fi
 }

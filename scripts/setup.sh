@@ -270,7 +270,7 @@ install_packages() {
 # A browser is optional. Without a browser, the tests that need it are skipped with a message.
 do_without_browser() { # REASON
     without_browser=$1
-    say "no browser: $1. The tests that need one will be skipped."
+    say "no browser: $1. The tests that need a browser will be skipped."
 }
 
 make_venv() {
@@ -325,8 +325,8 @@ explain_pip() { # WHAT IT SAID
     which="$("$venv/bin/python" --version) on $(name_of_system), $(uname -m)"
     case $1 in
     *"DO NOT MATCH THE HASHES"*)
-        die "a downloaded package differs from the pinned one (requirements/): the download was cut, or" \
-            "the package index cannot be trusted. See pip's message above." ;;
+        die "a downloaded package differs from the pinned package (requirements/): the download was" \
+            "cut, or the package index cannot be trusted. See pip's message above." ;;
     *CERTIFICATE_VERIFY_FAILED*)
         die "pip does not trust the certificate of its package index; see its message above. If" \
             "the network has a certificate of its own, set PIP_CERT to its file." ;;

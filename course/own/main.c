@@ -81,8 +81,8 @@ struct blocking_conn {
  *
  * Stage 3: wait with poll(2) first.  If the time limit is over, call
  * connection_timed_out().  connection_timeout() returns the kind of limit,
- * timeout_milliseconds() its milliseconds, and options_time() shortens it for
- * tests (--time-scale).  This limit is for the whole request, not for each
+ * timeout_milliseconds() its length, and options_time() shortens this length
+ * for tests (--time-scale).  This limit is for the whole request, not for each
  * call.  So note when this limit began (clock_milliseconds()); otherwise a
  * client that sends a byte from time to time blocks the server forever.
  */
@@ -95,9 +95,9 @@ static void receive(struct blocking_conn *conn) {
  *
  *   - transmit() sends some of connection_pending(), with one system call, and
  *     returns how many bytes it sent.  The socket may not have room for all
- *     of them;
+ *     bytes;
  *   - connection_sent(&conn->connection, (uint64_t)count) reports the bytes
- *     sent.  If more are pending, the need is NEED_SEND again.
+ *     sent.  If more bytes are pending, the need is NEED_SEND again.
  *
  * If transmit fails, or sends nothing (0: the file is shorter now), call
  * connection_abandon().  EINTR and EAGAIN are no failures here, either.
@@ -175,10 +175,10 @@ static void serve(struct blocking_conn *conn) {
  *
  * Stage 5: after the loop wait for the children or threads before you free the
  * data that they use.  Wake the children or threads that sleep, so that they
- * test server_is_stopping().  They must leave an idle client
- * (connection_is_idle) at once, unless its request is there already, and any
- * other client when server_is_out_of_time().  04 and 05 show how with threads,
- * 02 and 03 with children (net/children.h).
+ * test server_is_stopping().  Each must then leave an idle client
+ * (connection_is_idle) at once, unless the client's request is there already.
+ * When server_is_out_of_time(), each must leave any other client, too.  04 and
+ * 05 show this with threads, 02 and 03 with children (net/children.h).
  */
 int main(int argc, char **argv) {
     struct server server;

@@ -374,7 +374,7 @@ install_oha() {
     if have_oha; then return; fi
     cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
     if [[ ! -x $cargo ]]; then
-        say "the open loop needs oha. To compile it, cargo is needed, which is not installed." \
+        say "the open loop needs oha. cargo compiles oha, but cargo is not installed." \
             "Install Rust (this needs no root):"
         printf '    %s\n' "curl --proto '=https' -sSf https://sh.rustup.rs | sh -s -- -y --profile minimal" \
             "scripts/setup.sh openloop" >&2

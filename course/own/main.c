@@ -2,8 +2,8 @@
 /*
  * NAME: a server of your own.  (Write its idea here, in one sentence.)
  *
- * It compiles and runs as it is: it sends every client the same response,
- * one client after another.  You make it a whole server in five stages.  Each
+ * It compiles and runs as it is: it sends every client the same response, one
+ * client after another.  You make it a complete server in five stages.  Each
  * stage has a command that checks it:
  *
  *     1  bytes in, bytes out   receive() and send_some()

@@ -95,7 +95,7 @@ class Balancer:
     ) -> None:
         """Start nginx and wait until it listens. Raises StartError or Interrupted, and UserError if
         nginx is not installed."""
-        program = require("nginx", "bench")
+        program = require_nginx()
         self._folder = Path(tempfile.mkdtemp(prefix="zerohttpd-nginx-"))
         self._folder.chmod(0o755)  # if root starts nginx, the workers run as another user
         self._child: Child | None = None
@@ -142,6 +142,11 @@ class Balancer:
         shutil.rmtree(self._folder, ignore_errors=True)
         last = said or (errors[-1] if errors else "")
         return BalancerEnd(errors=len(errors), last_error=last, status=status)
+
+
+def require_nginx() -> str:
+    """Return the path of nginx. Raise UserError if nginx is not installed."""
+    return require("nginx", "bench")
 
 
 def configuration(

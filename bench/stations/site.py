@@ -22,13 +22,12 @@ import redis
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.host.machine import place_here
-from bench.host.programs import require
 from bench.host.signals import SignalWatch
 from bench.records import store
 from bench.records.environment import HostInfo, Placement, SystemLimits, Versions
 from bench.records.errors import UserError, in_words
 from bench.records.figures import Role
-from bench.services.balancer import BalancerOrder
+from bench.services.balancer import BalancerOrder, require_nginx
 from bench.services.redis_server import ExistingRedis, RunRedis
 from bench.stations import orders
 from bench.stations.agent import AgentHost, LoadHost, RemoteStation
@@ -201,7 +200,7 @@ class Site:
         if not self._of("nginx"):
             raise UserError("--balancer: the hosts file names no host for nginx")
         if self.hosts is None:
-            require("nginx", "bench")
+            require_nginx()
 
     def require_slicing(self) -> None:
         """Raise UserError if a host cannot give its servers a CPU quota."""

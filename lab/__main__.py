@@ -150,9 +150,7 @@ def _parser() -> argparse.ArgumentParser:
         "--servers", type=int, default=1, metavar="N", help="make N server hosts (default 1)"
     )
     make.add_argument("--delay", metavar="TIME", help="delay each sent packet, e.g. by 0.2ms")
-    make.add_argument(
-        "--rate", metavar="RATE", help="limit the sending rate of each host, e.g. to 1gbit"
-    )
+    make.add_argument("--rate", metavar="RATE", help="limit each host's sending, e.g. to 1gbit")
     make.add_argument(
         "--share",
         action="append",
@@ -160,9 +158,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST=PERCENT",
         help="limit a host to PERCENT of its CPU (may be given several times)",
     )
-    command(
-        "down", _down, True, "End the hosts and remove everything of the lab, also after a failure."
-    )
+    command("down", _down, True, "End the hosts and remove the lab, also after a failure.")
     command("status", _status, False, "Show the hosts.")
     for name, run, needs_root, text in (
         ("exec", _exec, True, "Run a command on a host, without the network."),

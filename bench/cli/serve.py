@@ -39,9 +39,7 @@ def run(words: Sequence[str]) -> int:
     options = _parser().parse_args(words)
     servers = select(server_names(options.server))
     if options.redis and len(servers) > 1:
-        raise UserError(
-            "--redis works with one server only: two servers would write the same guestbook"
-        )
+        raise UserError("--redis works with one server only: two would share the guestbook")
     ports = [options.port + place if options.port else 0 for place in range(len(servers))]
     for port in ports:
         require_free(port)

@@ -99,7 +99,7 @@ def test_curve_is_of_the_newest_sweep_that_has_one(tmp_path: Path) -> None:
     assert html.count("<svg") == 2
     assert all(name in html for name in names)
     assert curve(found, [*names, "no_such"]) == NONE_YET
-    # A sheet of the course has one level: that is a point, not a curve.
+    # A sheet of the course has only one level, so its results are a point, not a curve.
     level = [run for run in found[0].runs if run.concurrency == 20]
     sheet = found[0].model_copy(update={"runs": level})
     assert curve([sheet], names) == NONE_YET
@@ -118,7 +118,7 @@ def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
         *("redis", "handler", "exchange"),
     }
     often = {"order", "request", "poll", "need"} & words
-    assert not often, "they would be linked where they have another meaning"
+    assert not often, "common words, which would be linked in another meaning"
 
 
 @pytest.mark.parametrize("sheet", SHEETS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web site in a real browser: it fits, makes no request to another host, and is complete on
+"""The web site fits the screens of a browser, makes no request to another host, and is complete on
 paper."""
 
 from collections.abc import Iterator
@@ -16,15 +16,15 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("si
 BOOK = "tutorial/book"
 FITS = "document.documentElement.scrollWidth <= innerWidth"
 CUT = "all => all.filter(one => one.scrollWidth > one.clientWidth).length"
-"""Counts the elements whose content is cut off."""
+"""JavaScript that counts the elements whose content is cut off."""
 
 OURS = {"include": [".md-content"], "exclude": [".md-code__nav"]}
-"""The parts of a page that are ours, not the theme's."""
+"""The parts of a page that this project makes, not the theme."""
 
 
 @pytest.fixture(scope="module")
 def address(site: Path) -> Iterator[str]:
-    """Yield the address of the site: from disk the search does not work."""
+    """Yield the address of the site on a web server, because the search does not work from disk."""
     with served(site) as url:
         yield url
 
@@ -44,8 +44,8 @@ def on_paper(page: Page, url: str) -> None:
 
 
 def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, address: str) -> None:
-    """On a wide screen no drawing of the book is cut off. The pages load without the search index,
-    which would take most of the time."""
+    """Every page fits, and on a wide screen no drawing of the book is cut off. The test blocks the
+    search index, which would take most of the time."""
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*.html"))
     names = [name for name in names if name.partition("/")[0] not in ("source", "404.html")]
     assert len(names) > 40
@@ -58,7 +58,7 @@ def test_every_page_fits_and_asks_no_other_host(browser: Browser, site: Path, ad
             page.goto(f"{address}/{name}")
             wait_for(lambda: page.evaluate(FITS), name)
             page.set_viewport_size({"width": 1280, "height": 1000})
-            wait_for(lambda: page.evaluate(FITS), name)  # parts of the theme move there
+            wait_for(lambda: page.evaluate(FITS), name)  # parts of the theme move at this width
             if name.startswith(BOOK):
                 assert page.locator(".comment pre").evaluate_all(CUT) == 0, name
     assert [url for url in asked if not url.startswith((address, "data:"))] == []

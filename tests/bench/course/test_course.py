@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The course: each command on a sheet runs and shows what the sheet promises. Slides and sheets are
-built, fit on their pages, and make no request to another host. The archive for students has no
-answer, and works."""
+built, fit on their pages, and make no request to another host. The archive for students contains no
+answer, and its commands work."""
 
 import gzip
 import re
@@ -33,7 +33,7 @@ A4_PIXELS = (180 * 96 / 25.4, 267 * 96 / 25.4)
 CPU = re.compile(r"([\d.]+) us CPU/request")
 RATE = re.compile(r"([\d,]+) requests/s")
 
-# `make` of a sheet: this project's own commands, with results that are deleted.
+# The `make` of a sheet runs this project's commands, and writes results to a temporary folder.
 PRELUDE = """\
 make() {{ command make SETUP=true ZEROHTTPD='{command}' "$@"; }}
 """
@@ -49,7 +49,7 @@ exec {python} -m bench "$@" $where {folder}
 
 
 def _rows(said: str) -> dict[str, str]:
-    """Return what was printed for each run: its server and condition, and the rest of the line."""
+    """Return the rest of the line that was printed for each run, by its server and condition."""
     lines = re.findall(r"^\[\d+/\d+\] (\S+) +\d+ connections +(.+)$", said, re.MULTILINE)
     return {f"{server}: {re.split(r'   +', text)[0]}": text for server, text in lines}
 
@@ -75,7 +75,7 @@ def _who_waits(said: str) -> None:
 def _stall(said: str) -> None:
     times = dict(re.findall(r"^(\w+): .* after ([\d.]+) s$", said, re.MULTILINE))
     assert set(times) == {"iterative", "forking", "epoll"}
-    # True on the busiest machine: the first needs at least a fifth of REQUEST_TIMEOUT.
+    # Even on a busy machine iterative needs at least a fifth of REQUEST_TIMEOUT.
     assert float(times["iterative"]) >= 1.5
     assert min(float(times["forking"]), float(times["epoll"])) < float(times["iterative"])
 
@@ -83,7 +83,7 @@ def _stall(said: str) -> None:
 def _redis(said: str) -> None:
     rows = _rows(said)
     rates = {n: _figure(RATE, rows, "preforking", f" {n} worker") for n in (1, 2, 10, 100)}
-    assert rates[1] <= 1000 / 15, "three replies, 5 ms each, cannot be faster"
+    assert rates[1] <= 1000 / 15, "faster than three replies of 5 ms each"
     assert rates[2] <= 2000 / 15
     assert rates[100] > 4 * rates[1]
 
@@ -141,7 +141,7 @@ def test_each_sheet_is_tried_and_has_its_parts() -> None:
     for name, text in sheets.items():
         for part in ("Your prediction", "```sh", "Explain it", "**The fix"):
             assert part in text, f"{name}: {part}"
-        assert "Expected" not in text, f"{name} has an answer"
+        assert "Expected" not in text, f"{name} contains an answer"
         assert f"## {name[0]}." in solutions
 
 
@@ -222,7 +222,7 @@ def test_a_slide_without_a_title_or_a_note_is_refused(
 
 
 def _plans() -> dict[str, list[list[str]]]:
-    """Return the rows of the plan of each session: minutes, what, with, the one idea."""
+    """Return the rows of the plan of each session: minutes, activity, material, idea."""
     text = (course.COURSE / "instructor" / "plans.md").read_text()
     parts = re.split(r"^## (Week \d): .*$", text, flags=re.MULTILINE)[1:]
     rows = re.compile(r"^\| (\d+) \| (.*) \|$", re.MULTILINE)
@@ -256,7 +256,7 @@ def test_plan_slides_and_sheets_have_the_same_minutes() -> None:
 
 TEACHING = ROOT / "docs" / "teaching"
 LETTERS = 30
-"""Shorter sentences and lines may be anywhere by chance."""
+"""Shorter sentences and lines may occur anywhere by chance."""
 
 
 @pytest.fixture(scope="module")
@@ -276,12 +276,12 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _flat(text: str) -> str:
-    """Return a text on one line, without the beginnings of comments and quotations."""
+    """Return a text on one line, without the signs that begin lines of comments and quotations."""
     return " ".join(re.sub(r"(?m)^[ \t]*(?:\*|#|//|>)+", "", text).split())
 
 
 def _sentences(text: str) -> set[str]:
-    """Return the sentences and the entries of tables that are long enough."""
+    """Return the sentences and table entries of at least LETTERS characters."""
     prose = re.sub(r"(?ms)^```.*?^```$|^:: .*?$|<!--|-->", "", text)
     blocks = re.split(r"\n\s*\n|\n(?=[-|])", prose)
     parts = [one for block in blocks for one in re.split(r"(?<=[.:?!])\s|\|", _flat(block))]
@@ -293,8 +293,8 @@ def _lines(text: str) -> set[str]:
 
 
 def _answers() -> set[str]:
-    """Return the sentences and lines of code of all answers, without the questions that the sheets
-    ask as well, and without code that the servers or the skeleton have."""
+    """Return the sentences and lines of code of all answers, except sentences of the sheets, and
+    code of the servers or the skeleton."""
     sheets = "".join(_flat(file.read_text()) for file in (TEACHING / "sheets").glob("*.md"))
     patterns = (
         "lib/**/*.[ch]",

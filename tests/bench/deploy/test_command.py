@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The command line of the benchmark over several hosts; what is checked before a host is
-contacted."""
+"""The options of `zerohttpd hosts`, and the files that it sends to the hosts."""
 
 import itertools
 import json
@@ -46,7 +45,8 @@ def some_inventory(tmp_path: Path) -> Path:
 def test_options_that_are_not_ours_are_the_sweeps(
     some_inventory: Path, words: list[str], by_wrk: bool
 ) -> None:
-    """Unknown options are passed to the sweep. The load host gets wrk if the sweep needs it."""
+    """`zerohttpd hosts` passes unknown options to the sweep. The load host gets wrk if the sweep
+    needs wrk."""
     ours = ["--inventory", str(some_inventory), "--results", "elsewhere"]
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())
@@ -80,7 +80,7 @@ def test_a_resumed_sweep_is_where_the_results_are(
 
 
 def load_host(tmp_path: Path, **variables: object) -> Path:
-    """Return the playbook's report on a load host with these variables in the inventory."""
+    """Return the file that the playbook writes about a load host with these inventory variables."""
     templates = Environment()
     templates.filters |= {"quote": lambda word: shlex.quote(str(word)), "to_json": json.dumps}
     report = (ROOT / "deploy" / "templates" / "load_host.json.j2").read_text()
@@ -155,7 +155,7 @@ def test_an_archive_is_the_same_until_a_file_changes(tmp_path: Path) -> None:
         found.add(pack_project(root, tmp_path)["digest"])
     script.chmod(0o644)
     found.add(pack_project(root, tmp_path)["digest"])
-    assert len(found) == 5, "another length, other words of this length, nothing, another mode"
+    assert len(found) == 5, "each change of a text or mode needs another digest"
 
 
 @pytest.mark.skipif(not PLAYBOOK.exists(), reason="no Ansible; run scripts/setup.sh hosts")

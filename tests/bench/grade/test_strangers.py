@@ -27,14 +27,14 @@ from ..commands import bench
 
 
 def program(name: str, **macros: str) -> str:
-    """Return the source of a program, with its macros."""
+    """Return the source of a test program, after definitions of these macros."""
     text = (Path(__file__).parent / "programs" / f"{name}.c").read_text()
     return "".join(f"#define {macro} {value}\n" for macro, value in macros.items()) + text
 
 
 def graded(folder: Path, source: str, *words: str) -> Grade:
-    """Grade a server of this source; by default only whether it serves."""
-    folder.chmod(0o777)  # the other user may write to the folders above, as to /tmp
+    """Return the grade of a server with this source, by default only of the stage "serves"."""
+    folder.chmod(0o777)  # another user may write to this folder, as to /tmp
     server = folder / "08_mine"
     server.mkdir(exist_ok=True)
     (server / "main.c").write_text(source)
@@ -65,7 +65,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
     assert net == (-1 if alone else 0), said[0]
     assert (file, variables) == (0, 3), said[0]  # PATH, LC_ALL and TZ
     assert not alone or seed == 0, said[0]
-    if version():  # otherwise nothing confines it, and the grade says so
+    if version():  # without Landlock all files can be read, and the grade says so
         assert (read, new) == (0, 0), said[0]
         assert "none to write" in " ".join(found.isolation)
     assert user not in (0, os.getuid())
@@ -75,7 +75,8 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
 
 
 def test_it_cannot_read_this_project_in_a_folder_of_the_system(tmp_path: Path) -> None:
-    """If the project is in /opt, a program cannot start one of its servers."""
+    """A graded program cannot read or start the project's servers, even if the project is in
+    /opt."""
     for name in ("src/project/epoll", "src/other/file", "lib/file"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -128,16 +129,16 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
     "source", [program("slowly"), "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"]
 )
 def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
-    """A program that prints 100 MB, and a source that becomes 10^9 tokens, are graded within a
-    minute."""
+    """The grader grades a program that prints 100 MB, and a source that expands to 10^9 tokens,
+    within a minute."""
     found = graded(tmp_path, source, "--seed", "1")
     assert found.seconds < 50
     assert found.faults in (["never-serves"], ["does-not-compile"])
 
 
 def test_a_server_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """A server killed for an unlisted call before it listens is reported as such. The first thread
-    of this one makes such a call before it is ready."""
+    """The grader names an unlisted call as the fault if the server is killed for the call before it
+    listens."""
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"
     assert graded(tmp_path, main).faults == ["unlisted-call"]
 
@@ -254,7 +255,8 @@ def test_assembler_is_recognized(text: str, found: bool) -> None:
 
 
 def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None:
-    """It costs no points: 10_coroutines has good reasons for it."""
+    """The grader remarks on assembler but takes no points, because 10_coroutines needs
+    assembler."""
     (tmp_path / "08_mine").mkdir()
     (tmp_path / "08_mine" / "part.txt").write_text('__asm__("nop");\n')
     found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')

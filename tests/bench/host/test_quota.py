@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""CPU quotas: those that a host may use, read from both versions of control groups, and those that
-limit a process with all its children."""
+"""CPU quotas of hosts, read from both versions of control groups, and quotas that limit a process
+with all its children."""
 
 import os
 import subprocess
@@ -65,7 +65,7 @@ def test_version_1(tmp_path: Path) -> None:
     found = find_quota(V1_CGROUP, v1_mounts(tmp_path))
     assert (found.version, found.folder, found.cpus) == ("cgroup v1", group, 0.15)
     assert seconds_used(found.usage.read_text()) == 2.5
-    # A quota further up counts, too.
+    # The quota of the parent group counts, too.
     fill(group, cpu__cfs_quota_us="-1")
     fill(group.parent, cpu__cfs_quota_us="200000", cpu__cfs_period_us="100000")
     fill(tmp_path / "cpuacct/zl", cpuacct__usage="1")
@@ -87,7 +87,8 @@ def test_version_2(tmp_path: Path) -> None:
 
 
 def test_only_a_part_of_the_hierarchy_is_mounted(tmp_path: Path) -> None:
-    """A partly mounted hierarchy, as in a container, is read: /zl/a appears as the top."""
+    """The quota is found in a partly mounted hierarchy, as in a container, where /zl/a is the
+    top."""
     fill(tmp_path, cpu__max="50000 100000", cpu__stat="usage_usec 7")
     found = find_quota("0::/zl/a\n", v2_mounts(tmp_path, "/zl/a"))
     assert (found.folder, found.cpus) == (tmp_path, 0.5)
@@ -118,7 +119,7 @@ def test_lines_of_the_kernel(tmp_path: Path) -> None:
 
 
 def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> None:
-    """Return what a kernel has counted; other counters are between."""
+    """Write the files with the kernel's counters, and with other counters between them."""
     fill(
         proc / "net",
         netstat="TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeWaitOverflow\n"
@@ -135,7 +136,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     host = Host(proc)
     assert host.allowed == 0.15
     before = host.count()
-    assert before.tcp is None, "this kernel does not report it"
+    assert before.tcp is None, "this kernel has no TCP counters"
     net(proc, 10, 20, 30, 40)
     first = host.count()
     assert difference(first, before).tcp is None
@@ -143,7 +144,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     net(proc, 11, 22, 33, 44)
     assert difference(host.count(), first) == (1.5, 10, 3, TcpCounters(1, 2, 3, 4))
     fill(group, cpu__max="990000000 10000")
-    assert Host(proc).allowed == len(host.cpus), "more than the machine has"
+    assert Host(proc).allowed == len(host.cpus), "a quota above the machine's CPUs"
 
 
 def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     before = host.count()
     others = "cpu1 900 0 0 0 0 0 0 0 0 0\n"
     fill(tmp_path, stat=f"cpu0 40 0 20 99 30 1 2 3 9 0\n{others}cpu2 5 0 0 9 0 0 0 0 0 0")
-    ticks = 30 + 10 + 5  # neither idle nor waiting for a disk, nor a guest's: that is user time
+    ticks = 30 + 10 + 5  # not idle, disk or guest time; user time includes guest time
     cpu_s, *others_of_it = difference(host.count(), before)
     assert cpu_s == pytest.approx(ticks / os.sysconf("SC_CLK_TCK"))
     assert others_of_it == [None, None, None]
@@ -176,8 +177,8 @@ if os.getpid() == parent:
     print("burnt", flush=True)
     input()
 """
-"""Four processes on one core that want a core each. The first stays until it is stopped: a scope of
-systemd exists, and can be read, as long as it has a process."""
+"""Four processes that want a core each. The first then waits for input, because a scope of systemd
+exists only while it has a process."""
 
 
 @pytest.fixture
@@ -200,7 +201,7 @@ def test_all_processes_together_get_the_share_and_no_more(slice_of: Group) -> No
     burn.communicate("\n")
     granted = 0.2 * PERIOD_US / 1e6 * periods.all
     assert periods.throttled > 0.5 * periods.all
-    # What it has used above the quota before the kernel saw it is deducted from the next periods.
+    # The kernel deducts use above the quota from the next periods.
     assert used <= granted + 0.03
 
 
@@ -220,7 +221,7 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
 
 def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     """15 % of a core is written as 1,500 of each 10,000 microseconds, or as a percentage for
-    systemd. Version 1 takes it in files, which are in plain folders here."""
+    systemd. Plain folders replace the control groups of version 1."""
     groups, quotas = tmp_path / "unified", tmp_path / "cpu"
     groups.mkdir()
     quotas.mkdir()
@@ -246,8 +247,8 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_what_systemd_does_not_know_is_closed_already() -> None:
-    """A unit that systemd does not know counts as closed: otherwise its error would hide the
-    server's."""
+    """Closing a unit that systemd does not know raises no error, which would hide the server's
+    error."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The predictions of a room: real browsers, hostile clients, and the limits."""
+"""Students predict results in real browsers; hostile clients and too many clients are rejected."""
 
 import contextlib
 import http.client
@@ -42,7 +42,7 @@ def page() -> Iterator[RoomPage]:
 def ask(
     page: RoomPage, method: str, path: str, body: str | None = None, cookie: str = BROWSER
 ) -> tuple[int, str, str]:
-    """Send one request. Return the status, the cookie that is set, and the body."""
+    """Send one request, and return the status, the Set-Cookie field, and the body."""
     client = http.client.HTTPConnection(LOCAL, page.server_port, timeout=TIMEOUT)
     with contextlib.closing(client):
         client.request(method, path, body, {"Cookie": cookie} if cookie else {})
@@ -147,7 +147,8 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
 
 
 def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request may be neither slow nor large, and an address has few at once. 1 s."""
+    """The students' page closes slow and large requests, and limits the connections of an address.
+    1 s."""
     monkeypatch.setattr("bench.live.room.REQUEST_SECONDS", 0.3)
     with contextlib.ExitStack() as stack:
 
@@ -156,7 +157,7 @@ def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.Mo
             return stack.enter_context(socket.create_connection(where, timeout=TIMEOUT))
 
         slow = [connected() for _ in range(FROM_ADDRESS_AT_ONCE)]
-        assert connected().recv(1) == b"", "one too many is closed at once"
+        assert connected().recv(1) == b"", "a connection above the limit is closed at once"
         for one in slow:
             assert one.recv(1) == b""
         wait_until(lambda: not page._began, "their threads have ended")

@@ -71,7 +71,7 @@ def test_each_lost_connection_ends_it(generator: str) -> None:
     assert found.bytes == 80_000
     assert run.process
     run.process.cpu_us_per_request = 0.0
-    assert demands(results_of([run]), behind) == [], "nothing to divide by"
+    assert demands(results_of([run]), behind) == [], "a cost of 0 gives no capacity"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ FOUR_CORES = [host(role, role, None, 4) for role in ("load", "nginx", "redis", "
         (LIMITED, (40, 20, 10, 60), 1, 5_000, "zerohttpd"),
         (LIMITED, (40, 20, 10, 60), 2, 10_000, "zerohttpd"),
         (LIMITED, (40, 20, 10, 60), 3, 7_500, "zerohttpd"),
-        (FOUR_CORES, (100, 20, 10, 10), 1, 10_000, "server"),  # it has one thread
+        (FOUR_CORES, (100, 20, 10, 10), 1, 10_000, "server"),  # the instance has one thread
         (FOUR_CORES, (100, 20, 10, 10), 2, 20_000, "server"),
         (FOUR_CORES, (10, 50, 10, 10), 2, 20_000, "redis"),
         (FOUR_CORES, (10, 10, 100, 10), 2, 40_000, "nginx"),
@@ -125,8 +125,8 @@ def test_results_without_hosts_say_nothing() -> None:
 
 
 def behind_nginx() -> Results:
-    """Return one and two instances: 40 us of the server, 20 of Redis, 50 of nginx, 90 of the load.
-    It also has runs that must not be counted."""
+    """Return results of one and two instances behind nginx, and of runs that must not count. A
+    request costs 40 us of the server, 20 of Redis, 50 of nginx and 90 of the load generator."""
     behind = {"workload": "guestbook", "balancer": "close"}
     runs = plain_runs(("epoll",), (100, 300), 3, **behind, instances=1)
     runs += plain_runs(("epoll",), (100, 300), 3, **behind, instances=2)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The ranking at the end of a sweep: by rates only if each server was its own limit."""
+"""A sweep ranks its servers by rates if each server was the limit of its runs, otherwise by
+cost."""
 
 from __future__ import annotations
 
@@ -25,8 +26,7 @@ def runs(
     conditions: Conditions = SLICED,
     level: int = 100,
 ) -> list[Run]:
-    """Return a configuration whose CPU time per request follows from its rates and its CPU
-    quota."""
+    """Return the runs of a configuration, with the CPU time that its rates and CPU quota imply."""
     share = conditions.quota or 1.0
     made = [
         made_run(subject, level, number, rate=rate, cpu=share / rate * 1e6, under=conditions)
@@ -61,7 +61,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
-        (  # the last is far from both
+        (  # the last differs from both
             {"first": (200, 205, 210), "close": (198, 203, 206), "slow": (50, 51, 52)},
             [(1, "first", ()), (1, "close", ()), (3, "slow", ())],
         ),
@@ -69,7 +69,7 @@ def test_rates_where_each_server_was_the_limit() -> None:
             {"best": (190, 200, 205), "middle": (178, 190, 198), "last": (165, 172, 179)},
             [(1, "best", ()), (1, "middle", ()), (3, "last", ("middle",))],
         ),
-        (  # as good as the first, and not as the second
+        (  # like the first, but different from the second
             {"wide": (170, 200, 205), "sure": (196, 197, 198), "c": (181, 182, 183)},
             [(1, "wide", ()), (1, "sure", ()), (3, "c", ("wide",))],
         ),
@@ -103,7 +103,8 @@ def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
 
 
 def test_other_programs_on_the_cpu_make_it_a_ranking_by_cost() -> None:
-    """Other programs used a core that the server did not have for itself: its rate is too low."""
+    """The ranking is by cost if other programs used the server's core, because its rate is then too
+    low."""
     made = runs("a", (100, 101, 102), conditions=WHOLE)
     undisturbed = runs("b", (200, 201, 202), conditions=WHOLE)
     for share, by in ((0.4, "cpu"), (0.05, "rate")):
@@ -134,7 +135,7 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert found.ranked[0].spread.low == 100
     assert found.why.endswith(" 1 of 6 runs with another limit are not counted.")
     disturbed[1].bottleneck = "none"
-    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "it was the limit of most runs"
+    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a must limit most runs"
     half = runs("a", (100, 101))
     half[1].bottleneck = "none"
     assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs are not most"

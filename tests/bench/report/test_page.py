@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page as text: one file, without any markup that a result contains."""
+"""The report's page is one file, and contains no markup from a result."""
 
 import re
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def test_cautions_are_said(source: str, words: str, pages: Callable[[str], Path]
 
 
 def disturbed() -> Results:
-    """Return results with other programs: in poll's median run, and in one run of epoll."""
+    """Return results in which other programs disturbed poll's median run and one run of epoll."""
     results = results_of(plain_runs(("poll", "epoll", "threading"), (100,)))
     shares = {"poll": (0.3, 0.05, 0.2), "epoll": (0.3, 0.05, 0.1), "threading": (0, 0, 0)}
     for run in results.runs:
@@ -158,7 +158,7 @@ def test_a_hostile_command_stays_on_its_line() -> None:
     ("subject", "level", "shown"), [("epoll", 20, True), ("iterative", 5000, False)]
 )
 def test_no_section_is_empty(subject: str, level: int, shown: bool) -> None:
-    """One level has no growth, and failed configurations have no figures."""
+    """The page leaves out empty sections: one level has no growth, failed runs have no figures."""
     study = Study(results_of(plain_runs([subject], [level])))
     text = render(study, catalogue(study))
     assert "<h3></h3>" not in text

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Which servers can be measured, how they get their options, and what they print about
-themselves. No process is started."""
+"""The benchmark finds the servers that can be measured, makes their command lines, and reads their
+output. No server is started."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -59,8 +59,8 @@ def test_what_a_baseline_can(baseline: Subject) -> None:
     assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
     assert not baseline.can(Conditions("/any"))
     assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not baseline.can(Conditions("redirect", mode="counted")), "it takes no --no-confinement"
-    assert not baseline.can(Conditions("redirect", change="lock")), "its source is not changed"
+    assert not baseline.can(Conditions("redirect", mode="counted")), "no --no-confinement"
+    assert not baseline.can(Conditions("redirect", change="lock")), "baselines are not changed"
 
 
 def test_a_server_that_always_closes_has_no_idle_connections() -> None:
@@ -123,7 +123,7 @@ def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """Return a folder in which all servers are built but one."""
+    """Return a folder in which all servers except forking are built."""
     for name in discover():
         if name != "forking":
             (tmp_path / name).touch(mode=0o755)
@@ -221,8 +221,8 @@ def test_each_reference_server_is_declared_completely(name: str) -> None:
     assert set(said.workloads) <= set(WORKLOADS)
     assert set(said.resembles) <= set(discover())
     assert said.architecture is None or said.architecture in discover()
-    assert said.settings, "a line on each setting that was changed, or that none was"
-    assert said.serving, "what the kernel shows of it"
+    assert said.settings, "each changed setting has a line; without changes, a line says so"
+    assert said.serving, "processes, threads and calls"
     for file in said.files:
         assert (said.folder / file).is_file()
 

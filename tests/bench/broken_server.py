@@ -40,8 +40,6 @@ ANSWERS = itertools.count(1)
 
 
 class Handler(socketserver.StreamRequestHandler):
-    """One connection."""
-
     server: "Server"
 
     def handle(self) -> None:
@@ -121,7 +119,6 @@ class Server(socketserver.ThreadingTCPServer):
             super().shutdown_request(request)
 
     def enter(self) -> None:
-        """Count one more connection."""
         with self.lock:
             self.at_once += 1
             self.hurt = self.hurt or self.at_once > CROWD

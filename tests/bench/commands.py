@@ -25,7 +25,6 @@ def run(
 
 
 def bench(*words: str | Path, **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command of the benchmark."""
     return run(sys.executable, "-m", "bench", *words, **more)
 
 

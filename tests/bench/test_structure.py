@@ -53,8 +53,7 @@ def _trees(*packages: str) -> dict[str, ast.Module]:
 
 
 def _imported(tree: ast.Module) -> set[str]:
-    """Return the names that a module imports; "from a import b" gives a.b, a module or another
-    name."""
+    """Return the names that a module imports; "from a import b" gives a.b, a module or a name."""
     nodes = [*ast.walk(tree)]
     names = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
     return names | {

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Run whole sweeps in their own processes. A mark in the environment finds processes that are
-left."""
+"""Run whole sweeps in their own processes. A mark in the environment finds left processes."""
 
 import json
 import os
@@ -46,8 +45,7 @@ class Marked:
         )
 
     def end(self, status: int = 0) -> str:
-        """Wait for the end with this status, assert that no descendant is left, and return the
-        output."""
+        """Wait for the end with this status, after which no descendant runs; return the output."""
         said = self.process.communicate(timeout=SECONDS)[0]
         assert self.process.returncode == status, said
         assert strays(self.mark) == []
@@ -70,8 +68,7 @@ def strays(mark: str, but: int = 0) -> list[str]:
 
 
 def marked(mark: str, also: str = "") -> Iterator[tuple[int, str]]:
-    """Yield the PID and command line of each process with the mark, and `also`, in its
-    environment."""
+    """Yield the PID and command line of each process whose environment has a mark and `also`."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_text(errors="replace").split("\0")

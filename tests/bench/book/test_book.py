@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Directives quote existing sources, words are linked to the glossary, and the commands of the
-sheets are parsed."""
+"""Directives quote sources, words link to the glossary, and commands of sheets are parsed."""
 
 import re
 import shutil

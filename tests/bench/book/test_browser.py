@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web site fits the screens of a browser, makes no request to another host, and is complete on
-paper."""
+"""The web site fits its screen, makes no request to another host, and is complete on paper."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +35,7 @@ def page(browser: Browser, width: int) -> Iterator[Page]:
 
 
 def on_paper(page: Page, url: str) -> None:
-    """Show a page as it is printed."""
+    """Open a page, and show it as it is printed."""
     page.set_viewport_size({"width": 700, "height": 1000})
     page.goto(url)
     page.emulate_media(media="print")

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each function or constant that a document names exists, so no document keeps an old name after a
-renaming."""
+"""Each function or constant that a document names exists, even after a renaming."""
 
 import re
 from pathlib import Path
@@ -52,7 +51,6 @@ def named(text: str) -> set[str]:
 
 @pytest.fixture(scope="module")
 def known() -> set[str]:
-    """Return all words of all sources."""
     files = [file for pattern in SOURCES for file in ROOT.glob(pattern)]
     assert len(files) > 60
     folders = {file.parent.name for file in ROOT.glob("[01][0-9]_*/main.c")}

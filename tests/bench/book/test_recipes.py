@@ -21,8 +21,7 @@ from bench.timeline.record import Refused, require_tracing
 from tests.e2e.tracing import skip_unless_traceable
 
 ATTEMPTS = 3
-"""On a busy machine the server may read its clients' bytes late, and a ratio of times may be wrong
-by chance."""
+"""On a busy machine the server may read bytes late, and a ratio of times may be wrong by chance."""
 RECIPES = toml_of(Path(__file__).with_name("recipes.toml"))
 ACTIONS = """
 small() { curl -s -o /dev/null localhost:8000/files/small.txt; }
@@ -36,8 +35,7 @@ half() {
 """
 """The clients; `half N` opens N connections and sends half a request on each."""
 WAIT = "until (: <> /dev/tcp/localhost/8000) 2> /dev/null; do sleep 0.1; done; sleep 0.3"
-"""Wait until the server listens. The connections of this loop send no byte, so the server serves no
-client."""
+"""Wait until the server listens. These connections send no byte, so they are not served."""
 
 
 SECONDS = 120
@@ -49,9 +47,8 @@ LOOPBACK = "ip link set lo up && exec 10< /dev/null && "
 
 def run(script: str) -> str:
     """Return what a script writes to standard output and standard error. The script has its own
-    network, where every port is free, and its own PID namespace, which ends its processes. It
-    inherits descriptor 10, because some terminals leave descriptors open, and a shell then uses
-    higher ones."""
+    network, where every port is free, and its own PID namespace, which ends its processes.
+    Descriptor 10 is open, as in some terminals: a shell then uses higher descriptors."""
     own = next((words for words in WAYS.values() if _works(words)), None)
     if own is None:
         pytest.skip("no namespaces here, and the commands of the book use fixed ports")
@@ -79,7 +76,6 @@ def figures(text: str) -> dict[str, float]:
 
 
 def promises(expect: str) -> int:
-    """Return the number of promises in a text."""
     return len(_TIMES.findall(expect)) + len(_EXACTLY.findall(expect))
 
 
@@ -114,8 +110,7 @@ def comment_of(file: str) -> str:
 
 
 def skip_unless_straced() -> None:
-    """Skip the test if strace may not trace the programs that it starts; most machines allow
-    this."""
+    """Skip the test if strace may not trace its own children, which most machines allow."""
     try:
         require_tracing(["strace"])
     except Refused as refused:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The web site: all links of the documents work, nothing is loaded from other hosts, and the book
-shows its sources."""
+"""All links of the web site work, it loads nothing from other hosts, and it shows sources."""
 
 import re
 import shutil
@@ -24,8 +23,7 @@ DOCUMENTS = sorted(
 
 
 def test_links_lead_somewhere_and_nothing_is_loaded_from_other_hosts(site: Path) -> None:
-    """The links of the hooks and the theme work, too; the build checks only the links of the
-    text."""
+    """The links of hooks and the theme work, too; the build checks only the links of texts."""
     pages = {path: path.read_text() for path in site.rglob("*.html")}
     anchors = {path: set(re.findall(r"\bid=\"?([^\s\">]+)", text)) for path, text in pages.items()}
     for path, text in pages.items():
@@ -57,8 +55,7 @@ def test_each_architecture_has_its_chapter(site: Path, folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
-    """With the project's settings, mkdocs builds a site of two pages, but fails if a link is
-    broken."""
+    """With the project's settings, mkdocs builds a site of two pages unless a link is broken."""
     shutil.copy2(ROOT / "mkdocs.yml", tmp_path)
     (tmp_path / "bench").symlink_to(ROOT / "bench")
     (tmp_path / "docs").mkdir()

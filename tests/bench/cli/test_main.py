@@ -99,8 +99,7 @@ def test_former_commands_work_and_print_the_new_one(
 
 
 _, *WRONG = Path(__file__).with_name("wrong.txt").read_text().splitlines()
-"""Lines `words => beginning of the message`. TMP is a folder with an inventory and a file of hosts,
-TAB is a tab."""
+"""Lines `words => beginning of the message`. TMP: a folder with files of hosts; TAB: a tab."""
 
 
 @pytest.mark.parametrize(

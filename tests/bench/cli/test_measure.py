@@ -83,8 +83,7 @@ def counted_by_hand(server: str) -> float:
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
     """Three counts of the CPU time per request agree. The sweep reads the server's control group
-    during the load, the server prints its own statistics, and the third count shares no code with
-    either."""
+    during the load, the server prints its own statistics, and the third count shares no code."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said
@@ -162,8 +161,7 @@ needs_wrk = pytest.mark.skipif(not shutil.which("wrk"), reason="needs wrk")
 NAME = "go-nginx-2013"
 """The shortest study. Any machine can measure epoll; the other servers need packages."""
 SHORTER = {"requests = 20000": "requests = 4000", "timeout = 60": "timeout = 15"}
-"""Replacements for the study's values: with a short accept queue, some runs last until their time
-limit."""
+"""Replacements for the study's values: some runs last until their time limit."""
 
 
 def shorter(folder: Path) -> Path:
@@ -181,8 +179,7 @@ def shorter(folder: Path) -> Path:
 @pytest.mark.slow
 @needs_wrk
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
-    """The documented study is measured, checked, reported and resumed. The machine decides whether
-    its targets are met."""
+    """The documented study is measured, checked, reported and resumed. Any targets may be met."""
     page = (ROOT / "docs" / "how-to" / "benchmark.md").read_text()
     text = re.findall(r"^```toml my.toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
     (tmp_path / "my.toml").write_text(text)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The course: each command on a sheet runs and shows what the sheet promises. Slides and sheets are
-built, fit on their pages, and make no request to another host. The archive for students contains no
-answer, and its commands work."""
+"""Each command on a sheet shows what the sheet promises. Slides and sheets fit on their pages. The
+archive for students contains no answer, and its commands work."""
 
 import gzip
 import re
@@ -49,7 +48,7 @@ exec {python} -m bench "$@" $where {folder}
 
 
 def _rows(said: str) -> dict[str, str]:
-    """Return the rest of the line that was printed for each run, by its server and condition."""
+    """Return the text that was printed for each run, by its server and condition."""
     lines = re.findall(r"^\[\d+/\d+\] (\S+) +\d+ connections +(.+)$", said, re.MULTILINE)
     return {f"{server}: {re.split(r'   +', text)[0]}": text for server, text in lines}
 

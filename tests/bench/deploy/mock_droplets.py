@@ -101,7 +101,7 @@ class Service:
         ]
 
     def one(self, number: int) -> tuple[int, Any]:
-        """Return the droplet of this number. Other than a list, this shows a droplet at once."""
+        """Return the droplet of this number. It is visible here before it is in lists."""
         for droplet in self.droplets:
             if droplet.number == number and not droplet.deleted:
                 return 200, {"droplet": droplet.shown()}

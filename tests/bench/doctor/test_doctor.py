@@ -190,9 +190,8 @@ def spec(level: int, **conditions: object) -> RunSpec:
 
 
 def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
-    """The doctor applies the limit of ab only to connections that ab opens, not to idle connections
-    or to those of wrk, oha and the probes. 20,500 connections are too many for ab, but 20,000 and
-    500 idle connections are not."""
+    """The doctor applies the limit of ab only to connections that ab opens. 20,500 connections are
+    too many for ab, but 20,000 with 500 idle connections are not."""
     possible = [
         spec(20_000, idle=500),
         *(spec(20_500, **asked) for asked in ({"generator": "wrk"}, {"mode": "open"})),

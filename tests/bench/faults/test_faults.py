@@ -43,8 +43,7 @@ def _build(chosen: Fault, folder: Path) -> None:
 
 
 def _outcomes(chosen: Fault, folder: Path) -> dict[str, list[str]]:
-    """Return the failures of each test of a fault, "" for a passed test; skipped tests are left
-    out."""
+    """Return the failures of each test of a fault, "" if it passed; skipped tests are left out."""
     report = folder / "build" / "report.xml"
     wanted = [f"tests/e2e/{test}" for test in (chosen.check.breaks, *chosen.check.still)]
     options = ["-q", "-p", "no:cacheprovider", "--tb=short", f"--junitxml={report}"]
@@ -121,8 +120,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The ticket does not name the fault, and the copy has no patch, no list of faults and no
-    history."""
+    """The ticket does not name the fault, and the copy has no patch, list of faults or history."""
     copy = tmp_path / "copy"
     assert make_fault(["4", "--into", str(copy)]) == 0
     said = capsys.readouterr().out.lower()
@@ -137,8 +135,7 @@ def test_the_ticket_hides_the_name(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_the_copy_is_a_project_of_its_own(copy: Path) -> None:
-    """The copy's commands use the copy's files. A command that the copy lacks names the original
-    folder."""
+    """The copy's commands use its files. Commands that it lacks name the original folder."""
     code = "import bench.host.project as p, pydantic; print(p.ROOT)"
     for command in (
         [".venv/bin/python", "-c", code],
@@ -173,8 +170,7 @@ def test_without_a_number_make_asks_for_one() -> None:
 
 
 def test_a_students_work_is_not_removed() -> None:
-    """`make clean` keeps the folder of copies, and git ignores the folder, so no copy contains a
-    copy."""
+    """`make clean` keeps the folder of copies. git ignores it, so no copy contains another copy."""
     removed = [ROOT / word for word in make("-n", "clean").stdout.split()[2:]]
     assert ROOT / "build" in removed
     assert not {COPIES, *COPIES.parents} & set(removed)

@@ -44,8 +44,7 @@ from .conftest import LOAD
 
 
 def test_each_fault_is_named_in_the_code() -> None:
-    """The grader's code uses each fault of faults.toml. mypy checks the reverse: each fault in the
-    code is a FaultName."""
+    """The grader's code names each fault of faults.toml. mypy checks the reverse."""
     files = set((ROOT / "bench" / "grade").rglob("*.py")) - {TEXTS.with_name("findings.py")}
     code = "".join(file.read_text() for file in (*files, SITUATIONS))
     assert [name for name in FAULTS if f'"{name}"' not in code] == []
@@ -99,8 +98,7 @@ def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
 
 
 def test_a_server_that_resets_the_connection_is_a_finding() -> None:
-    """The grader reports a reset connection as a fault, although sending on the connection fails.
-    10 ms."""
+    """The grader reports a reset connection as a fault, although sending fails, too. 10 ms."""
 
     def talk(client: Client, data: bytes, *_: object) -> Response:
         try:
@@ -190,8 +188,7 @@ def together_world(
 @pytest.mark.parametrize("apart", [True, False])
 def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: bool) -> None:
     """The grader runs checks in parallel and repeats a failed check alone. A sure failure remains a
-    failure if the second attempt succeeds. A known fault and its consequences are not tried
-    again."""
+    failure. Known faults and their consequences are not tried again."""
     deaf = [Failed("deaf", "1"), Failed("deaf", "2")]
     ways: dict[str, list[object]] = {
         "right": ["a note"],
@@ -230,8 +227,7 @@ def test_a_cause_is_judged_before_its_consequences(monkeypatch: pytest.MonkeyPat
 
 
 def test_checks_that_run_at_the_same_time_share_no_redis(tmp_path: Path) -> None:
-    """Each parallel check has its own Redis, which ends with the check. A check that runs alone
-    uses the grader's Redis."""
+    """Each parallel check has its own Redis, which ends with the check."""
     watch = SignalWatch()
     with own_redis(watch) as store:
         shared = Scene(None, None, store, random.Random(), watch, tmp_path)  # type: ignore[arg-type]
@@ -364,8 +360,7 @@ def test_a_difference_from_the_reference_server_is_named(
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
-    """Return a pair whose graded server sends wrong responses to the requests that `is_wrong`
-    selects."""
+    """Return a pair whose graded server answers the requests of `is_wrong` wrongly."""
 
     def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")
@@ -389,8 +384,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool])
 def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool], fault: str, count: int
 ) -> None:
-    """The grader reports the simplest requests that show a difference: `count` of the four
-    requests."""
+    """The grader reports the fewest requests that show a difference: `count` of four."""
     pair = answering(monkeypatch, is_wrong)
     parts = (b"a", b"b", b"c", b"d")
     cuts = [2] if fault == "one-recv" else [1, 2, 3] if fault == "state-left" else []
@@ -415,8 +409,7 @@ def answered_scene(folder: Path) -> Any:
 
 
 def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
-    """Each step of a situation exists for clients, Redis or files, and each situation's name is
-    unique."""
+    """Each step of a situation exists for clients, Redis or files, and each name is unique."""
     scene = answered_scene(tmp_path)
     names = [one.name for one in DECLARED.situation]
     assert len(names) == len({*names}) > 15
@@ -429,8 +422,7 @@ def test_the_situations_use_only_steps_that_exist(tmp_path: Path) -> None:
 
 
 def test_composed_requests_have_each_method_and_each_target(tmp_path: Path) -> None:
-    """The composed requests have each method and each target, including unusual file names. 0.5
-    s."""
+    """The composed requests have each method and target, also unusual file names. 0.5 s."""
     scene = answered_scene(tmp_path)
     requests = Requests(scene)
     words = [data.split(b"\r\n", 1)[0].split(b" ") for data in requests.composed()]

@@ -108,8 +108,7 @@ def test_a_class_with_hostile_submissions_then_again_with_one_changed(tmp_path: 
 
 
 def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> None:
-    """After `kill -9` at the first of three grades, the next run continues with the same seed.
-    About 10 s."""
+    """After `kill -9` at the first of three grades, the next run keeps the seed. About 10 s."""
     folder, results = tmp_path / "class", tmp_path / "class-grades"
     for name in ("ada", "ben", "cyd"):
         hand_in(folder, name, f"{SKELETON}/* {name} */\n")
@@ -139,7 +138,6 @@ def test_a_run_that_was_killed_is_continued_with_its_seed(tmp_path: Path) -> Non
 
 
 def processes() -> str:
-    """Return the command lines of all processes."""
     return run("ps", "-eo", "args").stdout
 
 
@@ -167,8 +165,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
 def test_checks_that_the_time_limit_left_out_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The CSV of a class names the points of skipped checks, to distinguish a busy machine from a
-    bad server."""
+    """The CSV of a class names the points of skipped checks: the machine may have been busy."""
     late = CheckOutcome(check="c", points=0, of=7, came="not tried", note=OVER)
     other = CheckOutcome(check="d", points=1, of=1, came="right", note=HAS_ASSEMBLER)
     stages = [StageOutcome(stage=name, title="", checks=[late, other]) for name in ("load", "ends")]
@@ -229,8 +226,7 @@ def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Pa
 
 
 def graded(student: str, points: int, **found: str) -> Graded:
-    """Return a grade with findings. `found` maps each fault to the fault that caused it, or to
-    ""."""
+    """Return a grade with findings. `found` maps each fault to its cause, another fault or ""."""
     checks = [
         CheckOutcome(
             check="c", points=points, of=100, came="failed",

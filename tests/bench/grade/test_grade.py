@@ -67,8 +67,7 @@ def _patches() -> Iterator[Patch]:
 
 
 GROWING_POOL, *PATCHES = _patches()
-"""The first patch has no fault: its server makes socket pairs at the start, and a thread for each
-client up to a limit."""
+"""The first patch has no fault: socket pairs from the start, and a thread for each client."""
 
 
 IN_LIBRARY = {
@@ -266,8 +265,7 @@ def test_a_server_that_serves_several_may_not_say_one(tmp_path: Path) -> None:
 
 
 def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The grader reports a low limit of the machine (`ulimit -Hu` 200) as an error, not as a fault
-    of the program."""
+    """The grader reports a low `ulimit -Hu` as an error, not as a fault of the program."""
     monkeypatch.setattr(building, "COMPILER_LIMITS", Limits(descriptors=1 << 31))
     with pytest.raises(UserError, match=r"NOFILE.* not permitted\. If your own limits are below"):
         building.require_limits()

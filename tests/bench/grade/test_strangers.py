@@ -75,8 +75,7 @@ def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
 
 
 def test_it_cannot_read_this_project_in_a_folder_of_the_system(tmp_path: Path) -> None:
-    """A graded program cannot read or start the project's servers, even if the project is in
-    /opt."""
+    """A graded program cannot read the project's servers, even if the project is in /opt."""
     for name in ("src/project/epoll", "src/other/file", "lib/file"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -129,16 +128,14 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
     "source", [program("slowly"), "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"]
 )
 def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
-    """The grader grades a program that prints 100 MB, and a source that expands to 10^9 tokens,
-    within a minute."""
+    """Within a minute, the grader ends output of 100 MB and a source that has 10^9 tokens."""
     found = graded(tmp_path, source, "--seed", "1")
     assert found.seconds < 50
     assert found.faults in (["never-serves"], ["does-not-compile"])
 
 
 def test_a_server_killed_for_a_call_before_it_listens(tmp_path: Path) -> None:
-    """The grader names an unlisted call as the fault if the server is killed for the call before it
-    listens."""
+    """The grader names an unlisted call for which a server is killed before it listens."""
     main = "#include <signal.h>\nint main(void) {\n    return raise(SIGSYS);\n}\n"
     assert graded(tmp_path, main).faults == ["unlisted-call"]
 
@@ -255,8 +252,7 @@ def test_assembler_is_recognized(text: str, found: bool) -> None:
 
 
 def test_assembler_in_any_file_of_the_server_is_reported(tmp_path: Path) -> None:
-    """The grader remarks on assembler but takes no points, because 10_coroutines needs
-    assembler."""
+    """The grader remarks on assembler but takes no points, because 10_coroutines needs it."""
     (tmp_path / "08_mine").mkdir()
     (tmp_path / "08_mine" / "part.txt").write_text('__asm__("nop");\n')
     found = graded(tmp_path, '#include "part.txt"\nint main(void) { return 0; }\n')

@@ -164,8 +164,7 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("changed", FILES)
 def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
-    """Each change of a source changes the digest, so a sweep rejects a host that counts CPU time
-    differently."""
+    """Each change of a source changes the digest, so a sweep rejects hosts with other sources."""
     before = source_digest(project)
     assert source_digest(project) == before
     (project / changed).write_text("changed")
@@ -173,8 +172,7 @@ def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> No
 
 
 def test_what_python_compiled_is_no_other_version(project: Path) -> None:
-    """Compiled Python files do not change the digest; otherwise a sweep would reject a host that
-    has imported more modules."""
+    """Compiled Python files do not change the digest, because hosts import different modules."""
     before = source_digest(project)
     for folder in ("bench", "bench/studies", "bench/references", "baselines"):
         (project / folder / "__pycache__").mkdir()

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""CPU quotas of hosts, read from both versions of control groups, and quotas that limit a process
-with all its children."""
+"""CPU quotas of hosts, in both versions of control groups, and quotas of a process tree."""
 
 import os
 import subprocess
@@ -87,8 +86,7 @@ def test_version_2(tmp_path: Path) -> None:
 
 
 def test_only_a_part_of_the_hierarchy_is_mounted(tmp_path: Path) -> None:
-    """The quota is found in a partly mounted hierarchy, as in a container, where /zl/a is the
-    top."""
+    """The quota is found in a partly mounted hierarchy, as in a container: /zl/a is the top."""
     fill(tmp_path, cpu__max="50000 100000", cpu__stat="usage_usec 7")
     found = find_quota("0::/zl/a\n", v2_mounts(tmp_path, "/zl/a"))
     assert (found.folder, found.cpus) == (tmp_path, 0.5)
@@ -247,8 +245,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_what_systemd_does_not_know_is_closed_already() -> None:
-    """Closing a unit that systemd does not know raises no error, which would hide the server's
-    error."""
+    """Closing a unit that systemd does not know is no error; it would hide the server's error."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 

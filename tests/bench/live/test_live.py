@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The page /live observes real servers, a real Redis and real clients, and hides them from
-others."""
+"""/live observes real servers, a real Redis and real clients, and hides them from others."""
 
 import contextlib
 import json
@@ -86,8 +85,7 @@ def test_what_is_said(line: str) -> None:
 
 @pytest.mark.slow
 def test_a_slow_redis_is_applied_to_each_server_and_undone(serve: Serve) -> None:
-    """A slow Redis appears in the verdict on each of the seven servers, until it is stopped. 8
-    s."""
+    """The verdict on each of the seven servers names a slow Redis, until it is stopped. 8 s."""
     served = serve(" ".join(SERVERS))
     events = served.every()
     next(events)
@@ -143,8 +141,7 @@ def test_the_queue_of_a_server_is_seen(serve: Serve) -> None:
 
 
 def test_what_a_connection_waits_for() -> None:
-    """/live shows what connections wait for in each phase, and the accept queue. Real sockets
-    replace the server."""
+    """/live shows what connections wait for in each phase. Real sockets replace a server."""
     with contextlib.ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=7))
         port = listener.getsockname()[1]

@@ -21,8 +21,7 @@ from .conftest import Serve, Served
 
 @pytest.fixture
 def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
-    """Yield a function that opens a page, and check that the page has no error and asks no other
-    host."""
+    """Yield a function that opens a page, and check that it asks no other host."""
     with contextlib.ExitStack() as stack:
 
         def open_(served: Served, **how: Any) -> Page:
@@ -39,8 +38,7 @@ def opened(browser: Browser) -> Iterator[Callable[..., Page]]:
 def test_one_silent_client_delays_the_iterative_server_and_not_the_event_loop(
     serve: Serve, opened: Callable[..., Page]
 ) -> None:
-    """/live shows both servers side by side: a silent client delays the visitors of iterative only.
-    10 s."""
+    """/live shows two servers side by side; a silent client delays only one of them. 10 s."""
     served = serve("iterative epoll")
     page = opened(served, viewport={"width": 1500, "height": 1000})
     one, loop = (page.locator(f"[data-server={name}]") for name in ("iterative", "epoll"))

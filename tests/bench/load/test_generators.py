@@ -53,8 +53,7 @@ def test_oha_corrects_latencies_and_follows_no_redirect() -> None:
 
 
 def stalled() -> list[Times]:
-    """Return the requests of oha_stalled.json: 500 per second for 0.6 s, with the server stopped
-    for 0.2 s."""
+    """Return the requests of oha_stalled.json: 500 per second, with a stall of 0.2 s."""
     with (RECORDED / "oha_stalled.csv").open() as file:
         return [Times(*map(float, row.values())) for row in csv.DictReader(file)]
 
@@ -135,8 +134,7 @@ def test_good_run_of_wrk() -> None:
 
 
 def test_what_is_no_report_has_no_figures() -> None:
-    """The parsers return no figures and raise no error if a report is cut off, or is another
-    text."""
+    """The parsers return no figures of a report that is cut off, or of another text."""
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))
     for text in ("", "{}", "[1]", "null", '{"summary": 3}', *cut):

@@ -21,8 +21,7 @@ RECORDED = Path(__file__).parents[1] / "report" / "recorded"
 
 
 def sweep(costs: dict[str, Sequence[float]] | None = None, **rates: Sequence[float]) -> Results:
-    """Return a sweep with these rates and, if given, CPU times. A run with the rate 0 has
-    failed."""
+    """Return a sweep with these rates and, if given, CPU times. A rate of 0 marks a failed run."""
     runs = [
         made_run(
             subject.replace("_", "-"),

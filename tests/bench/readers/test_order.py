@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A sweep ranks its servers by rates if each server was the limit of its runs, otherwise by
-cost."""
+"""A sweep ranks servers by rate if each server was the limit of its runs, otherwise by cost."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ def test_a_load_generator_at_its_limit_makes_it_a_ranking_by_cost() -> None:
 
 
 def test_other_programs_on_the_cpu_make_it_a_ranking_by_cost() -> None:
-    """The ranking is by cost if other programs used the server's core, because its rate is then too
-    low."""
+    """The ranking is by cost if other programs used the server's core, which lowers its rate."""
     made = runs("a", (100, 101, 102), conditions=WHOLE)
     undisturbed = runs("b", (200, 201, 202), conditions=WHOLE)
     for share, by in ((0.4, "cpu"), (0.05, "rate")):

@@ -151,7 +151,6 @@ def kind_of(subject: str) -> str:
 
 
 def latency_of(mean: float) -> Latency:
-    """Return percentiles around a mean."""
     times = {"p50": 0.9, "p90": 1.4, "p99": 2.2, "p999": 4.0, "max": 6.0, "mean": 1.0}
     return Latency(**{k: mean * v for k, v in times.items()}, count=10_000, source="invented")
 

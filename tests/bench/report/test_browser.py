@@ -103,8 +103,7 @@ Open = Callable[..., "Visit"]
 
 @pytest.fixture
 def visit(browser: Browser, pages: Callable[[str], Path]) -> Iterator[Open]:
-    """Yield a function that opens a page, and check that the page has no error and requests nothing
-    else."""
+    """Yield a function that opens a page, and check that it requests nothing else."""
     with ExitStack() as stack:
 
         def open_(source: str, width: dict[str, int] = DESKTOP, scheme: str = "light") -> Visit:

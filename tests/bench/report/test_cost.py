@@ -108,8 +108,7 @@ def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
 
 
 def test_the_headline_and_what_to_know_before_believing_it() -> None:
-    """The report prints a headline and cautions. epoll needs 20 and 22 µs, its baseline 15 and
-    15.2."""
+    """The report prints a headline and cautions. epoll needs 20 and 22 µs, its baseline 15."""
     dear = of(REDIRECT, 80, 84, subject="forking")
     dear += of(REDIRECT, 60, 61, subject="baseline-forking")
     lean, baseline = of(REDIRECT, 20, 22), of(REDIRECT, 15, 15.2, subject="baseline-epoll")
@@ -176,8 +175,7 @@ def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
 
 
 def test_places_of_another_processor_have_the_same_names() -> None:
-    """The report gives the entry points of ARM's kernel the same names as those of other
-    kernels."""
+    """The report gives the entry points of ARM's kernel the names of other kernels."""
     arm = {
         "__arm64_sys_sendto": "sendto",
         **dict.fromkeys(("el0_da", "el0_ia"), FAULTS),
@@ -236,8 +234,7 @@ def test_made_of_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
-    """The report takes user time from samples, not from the kernel's ticks, of which a short run
-    has too few."""
+    """The report takes user time from samples, because a short run has too few kernel ticks."""
     pair = [run("epoll", 10), run("baseline-epoll", 9)]
     sampled = run("epoll", 12, REDIRECT._replace(mode="sampled"))
     sampled.stacks = STACKS.model_copy(update={"user_share": 0.3})

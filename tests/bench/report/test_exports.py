@@ -203,8 +203,7 @@ def table_of(*runs: Run, subject: str = "epoll") -> dict[str, tuple[str, str]]:
 
 
 def test_the_table_has_every_figure_once() -> None:
-    """The report's table is sorted by level and server, and has columns for measured figures
-    only."""
+    """The report's table is sorted by level and server, and has only measured columns."""
     pair = [
         made_run(name, level, rate=40_000, cpu=cpu, p99=3, workload="redirect")
         for level in (20, 100)
@@ -246,8 +245,7 @@ def test_what_others_used_is_marked_where_it_took_something(
 
 
 def test_the_table_of_several_runs() -> None:
-    """The table marks a rate as a lower bound if the load generator was at its limit in two of
-    three runs."""
+    """The report's table marks a lower bound if two of three runs are at the generator's limit."""
     runs = several("epoll", "rate", (39_000, 40_000, 47_000), p99=3)
     runs[2].outlier = True
     for run in runs[:2]:

@@ -53,7 +53,6 @@ def asked() -> PeerStudy:
 
 
 def run(subject: str, conditions: Conditions, cpu: float, rate: float, bound: bool = False) -> Run:
-    """Return a run with given figures."""
     return made_run(subject, cpu=cpu, rate=rate, bound=bound, under=conditions)
 
 
@@ -188,8 +187,7 @@ def why_not(found: Results) -> list[dict[str, str]]:
 
 
 def test_why_there_is_no_figure() -> None:
-    """The report says why a figure is missing. It says that a server cannot keep connections only
-    if the server was asked to."""
+    """The report says why a figure is missing: not measured, left out, or not kept as asked."""
     found, missing = results(), "not measured under this load"
     once, kept = why_not(found)
     assert once["threading"] == "connection reset by peer"
@@ -282,8 +280,7 @@ def section_of(results: Results) -> str:
 
 
 def test_the_page_says_it() -> None:
-    """The page names the reference of each ratio and the source of published ratios, and escapes
-    the texts of a study."""
+    """The page names references and the source of published ratios, and escapes a study's texts."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""
     section = section_of(found)

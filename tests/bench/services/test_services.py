@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Services during a load: a slow Redis, idle connections, and nginx in front of servers. The tests
-start real processes."""
+"""Services during a load: a real slow Redis, idle connections, and nginx before servers."""
 
 import re
 import socket
@@ -164,8 +163,7 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
 
 
 def test_what_all_its_processes_used_meanwhile() -> None:
-    """The CPU time of all nginx processes is counted. Of the processes with a known demand, the
-    busiest wanted 2 s."""
+    """The CPU times of nginx processes are added up; the greatest known demand is kept."""
     before = {1: (CpuTime(10, 20), 1.0), 2: (CpuTime(30, 40), None), 3: (CpuTime(90, 90), 5.0)}
     after = {1: (CpuTime(15, 23), 3.0), 2: (CpuTime(40, 60), 8.0)}
     use = used_between(before, after)

@@ -421,8 +421,7 @@ exit 1
 def test_a_refused_user_gets_the_fix(
     scope: str, is_cured: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If strace is refused, as on Ubuntu without root, the message contains the fix. With 3 the
-    kernel accepts no other number."""
+    """The error of a refused strace contains the fix. With 3 the kernel accepts no other value."""
     strace = tmp_path / "strace"
     strace.write_text(REFUSED)
     strace.chmod(0o755)

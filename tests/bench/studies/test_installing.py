@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""`zerohttpd peers` downloads reference servers, and asks before large downloads. The tests install
-nothing."""
+"""`zerohttpd peers` asks before large downloads. The tests install nothing."""
 
 import re
 from datetime import datetime
@@ -29,8 +28,7 @@ def test_bytes_of_packages() -> None:
 
 
 class Machine:
-    """A mock machine without reference servers; it records messages, questions and
-    installations."""
+    """A mock machine without reference servers; it records messages and installations."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, sizes: dict[str, int | None]) -> None:
         self.said: list[str] = []
@@ -54,8 +52,7 @@ class Machine:
         return True
 
     def install(self, answer: str | None, agreed: bool = False) -> dict[str, str]:
-        """Install, and return why servers are left out. `answer`: the user's; None without a
-        terminal."""
+        """Return the servers left out. `answer`: the user's; None without a terminal."""
 
         def ask(question: str) -> str:
             self.asked.append(question)
@@ -113,8 +110,7 @@ def test_much_is_asked_for(
 
 
 def test_only_install_measures_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`peers --only-install` installs and measures nothing. .ci/run uses it to test most reference
-    servers."""
+    """`peers --only-install` installs without measuring; .ci/run needs it to test servers."""
     machine = Machine(monkeypatch, {"ruby": 180_000_000})
     monkeypatch.setattr(sweep, "sweep", lambda _: pytest.fail("the sweep began"))
     assert peers(["--yes", "--only-install"]) == 0

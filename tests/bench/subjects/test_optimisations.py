@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""baselines/without.c switches off one optimisation and nothing else, as the system calls of a
-request show."""
+"""baselines/without.c changes only the system calls of the optimisation that it switches off."""
 
 import itertools
 import subprocess
@@ -35,8 +34,7 @@ MORE_CALLS = [
     ("cache", KEPT, {"openat2": 1, "read": 1, "close": 1}),
     ("control", LARGE, {}),
 ]
-"""For each optimisation, the change in the calls of a request without the optimisation. The numbers
-of all other calls are equal."""
+"""For each optimisation, the change in the system calls of a request without it."""
 UNRELATED = {"epoll_wait", "epoll_pwait", "accept4", "fstat", "newfstatat"}
 """Calls of which one may serve several requests, and the two names of fstat()."""
 

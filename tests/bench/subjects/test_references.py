@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server answers like the seven servers, and runs as its declaration
-says."""
+"""Each installed reference server answers like the seven servers, and as its declaration says."""
 
 import contextlib
 import http.client
@@ -80,8 +79,7 @@ def redis_url() -> Iterator[str]:
 
 @contextlib.contextmanager
 def found(name: str, redis_url: str) -> Iterator[RunningServer]:
-    """Yield a server that runs on one core, as in measurements. Skip the test if a part is
-    missing."""
+    """Yield a server that runs on one core, or skip the test if a part is missing."""
     try:
         subject = server_subject(name, ROOT / name) if name == "epoll" else reference_subject(name)
     except LeftOut as reason:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The benchmark finds the servers that can be measured, makes their command lines, and reads their
-output. No server is started."""
+"""The benchmark finds servers, makes their command lines, and reads their output."""
 
 from itertools import pairwise
 from pathlib import Path

@@ -70,7 +70,6 @@ def store() -> Iterator[tuple[redis.Redis, str]]:
 
 
 def baseline(architecture: str, **place: object) -> AbstractContextManager[RunningServer]:
-    """Return a context that runs a baseline."""
     return started(baseline_subject(architecture), **place)
 
 
@@ -175,8 +174,7 @@ def test_a_baseline_leaves_the_same_in_redis_as_the_server(store: Store) -> None
 
 @pytest.mark.skipif(not (ROOT / "epoll").exists(), reason="needs ./epoll")
 def test_the_commands_are_those_of_the_server(store: Store) -> None:
-    """A baseline sends Redis the same commands as its server. The first request, with the login, is
-    not compared."""
+    """A baseline sends Redis the same commands as its server, apart from the login."""
     _, url = store
     for one in (baseline_subject("epoll"), server_subject("epoll", ROOT / "epoll")):
         for name in ("guestbook", "link"):
@@ -190,8 +188,7 @@ def test_the_commands_are_those_of_the_server(store: Store) -> None:
 
 
 def test_a_baseline_reports_that_redis_refuses_it(store: Store) -> None:
-    """A baseline reports that Redis refuses the password. It may end after it has printed its
-    address."""
+    """A baseline reports that Redis refuses the password, before or after it prints its address."""
     wrong = store[1].replace("se%3Acret", "wrong")
     try:
         with baseline("epoll", redis_url=wrong, conditions=Conditions("link")) as server:

@@ -31,8 +31,7 @@ pytestmark = pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not in
 
 @pytest.mark.parametrize(("server", "mode"), [*(("good", m) for m in MODES), ("grows", "closed")])
 def test_the_run_of_a_good_server_is_valid(server: str, mode: str) -> None:
-    """The run of a good server is valid, even if a counter on its page gains a digit during the
-    run."""
+    """The run of a good server is valid, even if a counter on its page gains a digit."""
     run = measured(server, MODES[mode])
     assert (run.reason, run.state) == (None, "held")
     assert run.requests_per_second is not None
@@ -93,7 +92,6 @@ def test_a_server_that_closes_is_detected_also_while_it_is_sampled() -> None:
 
 
 def test_uncounted_visitors_are_missed() -> None:
-    """The sweep detects visits that were not counted: a server that answers from its own cache
-    looks fast."""
+    """The sweep detects uncounted visits: a server that answers from its own cache looks fast."""
     run = measured("good", Conditions("guestbook"))
     assert run.reason.text == f"{REQUESTS} visitors expected, 0 counted"

@@ -43,15 +43,13 @@ Made = tuple[Asked, Outcome]
 def recorded(
     name: str, status: int = 0, requests: int = 2000, first: int = 200, **asked: Any
 ) -> Made:
-    """Return a load with recorded output of ab. `status`: ab's exit status; `first`: the status of
-    the first response."""
+    """Return a load with recorded output of ab, its exit status, and the first HTTP status."""
     report, errors = ((RECORDED / f"{name}.{kind}").read_text() for kind in ("txt", "err"))
     ran = Outcome(tool="ab", command=["ab"], status=status, message=errors, report=report)
     return Asked(requests, 20, first, **({"body_bytes": 1500} | asked)), ab.read(ran, LOAD, NOWHERE)
 
 
 def by_ab(made: Made, **figures: Any) -> Made:
-    """Return the load with other figures of ab."""
     asked, ran = made
     return asked, replace(ran, figures=ran.figures.model_copy(update=figures))
 
@@ -69,7 +67,6 @@ EACH = redirected()[1].figures.transferred_bytes // 500
 
 
 def oha(name: str, requests: int = 500, page: int = 508, **other: Any) -> Made:
-    """Return a load of the open loop."""
     ran = Outcome(tool="oha", status=0, report=(RECORDED / f"oha_{name}.json").read_text())
     return Asked(requests, 20, 200, page), replace(open_loop.read(ran, LOAD, NOWHERE), **other)
 
@@ -87,7 +84,6 @@ LONGER = WRK.model_copy(update={"lengths": {"240": 1995, "241": 5}})
 
 
 def wrk(figures: WrkFigures | None = WRK, any_length: bool = False, **other: Any) -> Made:
-    """Return a load of wrk."""
     done = figures.complete if figures else None
     came = Outcome(tool="wrk", figures=figures, completed=done, **({"status": 0} | other))
     return Asked(2000, 20, 302, 240, any_length=any_length, keep_alive=True), came
@@ -221,8 +217,7 @@ def end(status: int = 0, obeyed: bool = True, **counted: int) -> Ended:
 
 
 def idle_of(held: int, reopened: int, requests: int = 1000) -> dict[str, Any]:
-    """Return the evidence of 1,000 idle connections: those still open, those opened again, and the
-    requests on them."""
+    """Return the evidence of 1,000 idle connections and of the requests on them."""
     count = 4100 + requests
     return {"idle": IdleReport(1000, held, reopened, requests, 0), "ended": [end(_3xx=count)]}
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The sweep calculates a run's figures, here from invented counts; each result is checked by
-hand."""
+"""The sweep calculates a run's figures, here from invented counts and checked by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -149,8 +148,7 @@ def test_on_one_machine() -> None:
 
 
 def test_what_idle_connections_ask_for_counts() -> None:
-    """A run counts the requests of idle connections: a fifth of the requests during the load, and
-    other requests before the load."""
+    """A run counts the requests of idle connections, before the load and during it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
     assert run.idle_reopened == 7

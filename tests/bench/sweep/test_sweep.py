@@ -143,8 +143,7 @@ def begun(
     ],
 )
 def test_a_sweep_is_not_resumed_by_another_version(now: dict[str, Any], change: str) -> None:
-    """A sweep is not resumed with another version, because a median would mix runs of two
-    versions."""
+    """A sweep is not resumed with another version: a median would mix runs of two versions."""
     require_same(begun(), begun())
     require_same(begun(kernel=None), begun())
     with pytest.raises(UserError, match=re.escape(change)):
@@ -183,8 +182,7 @@ def test_idle_connections_and_a_slow_redis(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_sweep_with_quotas_ends_with_a_ranking(tmp_path: Path, slicing: Slicing) -> None:
-    """A sweep with CPU quotas ends with a ranking. The quota is a tenth of a core for a server and
-    its children."""
+    """A sweep with a quota of a tenth of a core for each server ends with a ranking."""
     words = ("--levels", "20", "--requests", "400", "--quota", "10", "--servers")
     kept = tmp_path / "with a blank"
     sweep = Sweep(*words, "preforking,forking", "--results", str(kept))
@@ -308,8 +306,7 @@ def test_instances_on_several_hosts(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["zerohttpd", "redis"])
 def test_an_agent_is_killed_in_the_middle(tmp_path: Path, who: str) -> None:
-    """If an agent is killed, its run has a reason instead of a figure, and the sweep continues with
-    new agents."""
+    """If an agent is killed, its run has a reason, and the sweep continues with new agents."""
     hosts = hosts_file(tmp_path)
     content = json.loads(hosts.read_text())
     content["servers"][0]["agent"] = ["env", "AGENT=zerohttpd", *content["servers"][0]["agent"]]

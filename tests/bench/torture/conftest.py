@@ -64,7 +64,6 @@ def sign(of: AttackScene, remark: str) -> int:
 
 
 def phase(rate: float = 800.0, **outcomes: int) -> Phase:
-    """Return a phase of 0.4 s."""
     return Phase(seconds=0.4, rate=rate, outcomes=outcomes or {"good": round(rate * 0.4)})
 
 
@@ -90,7 +89,6 @@ def made_cell(
 
 
 def made_record(*cells: TortureCell) -> Record:
-    """Return a record of some results."""
     subjects = list(dict.fromkeys(cell.subject for cell in cells))
     attacks = list(dict.fromkeys(cell.attack for cell in cells))
     return Record(

@@ -69,7 +69,7 @@ def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
 
 
 def test_the_list_of_commands_is_current() -> None:
-    """To update the list: .venv/bin/python scripts/commands.py >docs/reference/commands.md"""
+    """docs/reference/commands.md is the output of `.venv/bin/python scripts/commands.py`."""
     made = run(sys.executable, "scripts/commands.py").stdout
     assert made == (ROOT / "docs" / "reference" / "commands.md").read_text()
     rows = re.findall(r"^\| `\S+` \| (?:learn|teach|benchmark|contribute) \| (.*) \|$", made, re.M)

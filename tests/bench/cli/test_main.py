@@ -64,7 +64,7 @@ def test_ctrl_c_without_a_signal_watch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_texts_are_utf8_whatever_the_locale_says(tmp_path: Path) -> None:
-    """The timeline writes its page in UTF-8 in any locale; ASCII has no arrow."""
+    """The timeline writes its page in UTF-8, even if the locale's encoding is ASCII."""
     ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     words = (*BENCH, "timeline", "--recorded", "--servers", "epoll", "--output")
     for folder, environment in (("a", dict(os.environ)), ("b", ascii_only)):

@@ -82,8 +82,8 @@ def counted_by_hand(server: str) -> float:
 
 @pytest.mark.slow
 def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
-    """Three counts of the CPU time per request agree. The sweep reads the server's control group
-    during the load, the server prints its own statistics, and the third count shares no code."""
+    """Three counts of the CPU time per request agree: the sweep's from the control group, the
+    server's own statistics, and a count by wait4(2) in this file."""
     for run in swept(tmp_path, "epoll", "forking").runs:
         said = run.server_statistics
         assert said
@@ -179,7 +179,7 @@ def shorter(folder: Path) -> Path:
 @pytest.mark.slow
 @needs_wrk
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
-    """The documented study is measured, checked, reported and resumed. Any targets may be met."""
+    """The study in the documentation is measured, checked, reported and resumed."""
     page = (ROOT / "docs" / "how-to" / "benchmark.md").read_text()
     text = re.findall(r"^```toml my.toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
     (tmp_path / "my.toml").write_text(text)

@@ -101,7 +101,7 @@ class Service:
         ]
 
     def one(self, number: int) -> tuple[int, Any]:
-        """Return the droplet of this number. It is visible here before it is in lists."""
+        """Return the droplet of this number, even if lists do not show it yet."""
         for droplet in self.droplets:
             if droplet.number == number and not droplet.deleted:
                 return 200, {"droplet": droplet.shown()}

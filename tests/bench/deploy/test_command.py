@@ -45,7 +45,7 @@ def some_inventory(tmp_path: Path) -> Path:
 def test_options_that_are_not_ours_are_the_sweeps(
     some_inventory: Path, words: list[str], by_wrk: bool
 ) -> None:
-    """`zerohttpd hosts` passes unknown options to the sweep, and installs wrk only for its use."""
+    """`zerohttpd hosts` passes unknown options to the sweep, and knows if the sweep needs wrk."""
     ours = ["--inventory", str(some_inventory), "--results", "elsewhere"]
     options = command.parse([*ours, *words])
     assert (options.inventory, options.results) == (some_inventory, Path("elsewhere").resolve())

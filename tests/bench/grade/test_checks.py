@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The grader's catalogue of faults is complete, and its checks run in parallel, again, or not at
-all. The tables and scripts of docs/teaching/grading.md are correct."""
+"""The grader's catalogue of faults is complete. Checks run in parallel, and failed checks run
+again. The tables and scripts of docs/teaching/grading.md are correct."""
 
 import contextlib
 import csv
@@ -250,7 +250,7 @@ LAZY_POINTS = 3
 
 
 def script(beginning: str, place: str) -> str:
-    """Return the shell block with this beginning, with the project's folder instead of `place`."""
+    """Return the shell block with this beginning; the project's folder replaces `place`."""
     found = next(b for b in re.findall(r"(?s)```sh\n(.*?)```", TEXT) if b.startswith(beginning))
     assert place in found
     return str(found.replace(place, str(ROOT)))
@@ -360,7 +360,7 @@ def test_a_difference_from_the_reference_server_is_named(
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool]) -> Pair:
-    """Return a pair whose graded server answers the requests of `is_wrong` wrongly."""
+    """Return a pair whose graded server gives a wrong answer if `is_wrong` is true."""
 
     def respond(scene: object, sent: Sent, ends: bool = True) -> bytes:
         return GOOD + (b"x" if scene is mine and is_wrong(sent) else b"y")

@@ -165,7 +165,7 @@ def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
 def test_checks_that_the_time_limit_left_out_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The CSV of a class names the points of skipped checks: the machine may have been busy."""
+    """The CSV of a class names the points of the checks that the time limit left out."""
     late = CheckOutcome(check="c", points=0, of=7, came="not tried", note=OVER)
     other = CheckOutcome(check="d", points=1, of=1, came="right", note=HAS_ASSEMBLER)
     stages = [StageOutcome(stage=name, title="", checks=[late, other]) for name in ("load", "ends")]
@@ -208,8 +208,8 @@ def test_many_copies_are_shown_as_a_group() -> None:
 
 @pytest.mark.skipif(find_spec("copydetect") is None, reason="scripts/setup.sh similar installs it")
 def test_a_copy_with_other_names_is_similar_and_two_servers_are_not(tmp_path: Path) -> None:
-    """A copy of the solution with other names is similar. The project's own servers are not: they
-    have no code of a student. About 2 s."""
+    """A copy of the solution with other names is similar. The project's servers are not similar,
+    because they contain no code of a student. About 2 s."""
     solution = (ROOT / SOLUTION).read_text()
     servers = {name: tmp_path / name for name in ("copy", "07_epoll", "03_preforking")}
     for name, server in servers.items():

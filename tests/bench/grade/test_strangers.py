@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Grade untrusted input: a malicious program, a folder without a server, no folder at all."""
+"""The grader handles untrusted input: malicious programs, strange folders, prebuilt code."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def graded(folder: Path, source: str, *words: str) -> Grade:
 
 
 def seen(found: Grade, stage: int = 1) -> str:
-    """Return what the finding of the stage's first check shows."""
+    """Return the text that the finding of a stage's first check shows."""
     return found.stages[stage].checks[0].finding.seen
 
 
@@ -128,7 +128,7 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
     "source", [program("slowly"), "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"]
 )
 def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
-    """Within a minute, the grader ends output of 100 MB and a source that has 10^9 tokens."""
+    """The grader takes less than a minute for 100 MB of output and for 10^9 tokens of source."""
     found = graded(tmp_path, source, "--seed", "1")
     assert found.seconds < 50
     assert found.faults in (["never-serves"], ["does-not-compile"])

@@ -195,7 +195,7 @@ def _sparse(file: Path, size: int) -> None:
 
 @pytest.mark.parametrize("case", HOSTILE)
 def test_a_hostile_submission_has_a_reason_and_leaves_nothing(case: str, tmp_path: Path) -> None:
-    """The grader refuses a hostile submission with a reason and leaves no file. 0.5 s a bomb."""
+    """The grader refuses a hostile submission with a reason, and leaves no file. 0.5 s."""
     state, make = HOSTILE[case]
     folder = made(make, tmp_path)
     before = set(tmp_path.rglob("*"))

@@ -40,7 +40,7 @@ def test_the_name_of_the_processor(
 
 
 class Kernel(SignalWatch):
-    """A mocked kernel that drops some connections at each sleep."""
+    """A mock kernel that forgets some connections in TIME_WAIT at each sleep."""
 
     def __init__(self, proc: Path, now: int, at_most: int, forgets: int = 0) -> None:
         super().__init__()

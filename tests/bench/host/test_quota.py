@@ -175,8 +175,8 @@ if os.getpid() == parent:
     print("burnt", flush=True)
     input()
 """
-"""Four processes that want a core each. The first then waits for input, because a scope of systemd
-exists only while it has a process."""
+"""Four processes that want a core each. The first process then waits for input, because a scope of
+systemd exists only while it has a process."""
 
 
 @pytest.fixture
@@ -214,7 +214,7 @@ def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> No
     made.close()
     process.wait(timeout=20)
     assert not any(folder.exists() for folder in folders)
-    wait_for(lambda: has_ended(child), "the child runs")
+    wait_for(lambda: has_ended(child), "the child still runs")
 
 
 def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
 
 
 def test_what_systemd_does_not_know_is_closed_already() -> None:
-    """Closing a unit that systemd does not know is no error; it would hide the server's error."""
+    """Closing a unit that systemd does not know raises no error, which would hide another."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
 
@@ -270,6 +270,6 @@ def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None
     assert all(Path(folder).exists() for folder in folders), done.stderr
     find_slicing()
     assert not Path(folders[1]).exists()
-    wait_for(lambda: has_ended(int(child)), "the child runs")
+    wait_for(lambda: has_ended(int(child)), "the child still runs")
     remove_stale_groups(slicing.parent)
     assert not Path(folders[0]).exists()

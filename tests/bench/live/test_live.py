@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""/live observes real servers, a real Redis and real clients, and hides them from others."""
+"""/live observes real servers, Redis and clients, and shows other web sites nothing."""
 
 import contextlib
 import json

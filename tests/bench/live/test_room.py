@@ -147,7 +147,7 @@ def test_hostile_predictions_are_neither_stored_nor_shown(page: RoomPage) -> Non
 
 
 def test_requests_are_short_small_and_few(page: RoomPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The students' page closes slow and large requests, and limits each address. 1 s."""
+    """The students' page closes slow and large requests, and has a limit per address. 1 s."""
     monkeypatch.setattr("bench.live.room.REQUEST_SECONDS", 0.3)
     with contextlib.ExitStack() as stack:
 

@@ -133,7 +133,7 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert found.ranked[0].spread.low == 100
     assert found.why.endswith(" 1 of 6 runs with another limit are not counted.")
     disturbed[1].bottleneck = "none"
-    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a must limit most runs"
+    assert ranking(disturbed, runs("b", (50, 51, 52))).by == "cpu", "a limited one run only"
     half = runs("a", (100, 101))
     half[1].bottleneck = "none"
     assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs are not most"

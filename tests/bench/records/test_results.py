@@ -125,7 +125,7 @@ def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
     shown = ("connections", "complete", "rate", "p99", "reason")
     assert [[row[name] for name in shown] for row in rows] == [
         ["100", "2000", "1000.0", "16.0", ""],
-        ["500", "2000", "", "", 'it said "reset", twice'],  # counts are part of the reason
+        ["500", "2000", "", "", 'it said "reset", twice'],  # the count explains the failure
     ]
 
 

@@ -24,7 +24,7 @@ LEVELS = (20, 100, 300, 1000, 2000, 5000)
 
 @dataclass(frozen=True)
 class Model:
-    """How an invented server behaves."""
+    """The behaviour of an invented server."""
 
     cpu_us: float
     pss_mb: float

@@ -175,7 +175,7 @@ def test_user_and_kernel_time_are_shown_if_they_were_measured() -> None:
 
 
 def test_places_of_another_processor_have_the_same_names() -> None:
-    """The report gives the entry points of ARM's kernel the names of other kernels."""
+    """The report recognizes page faults, interrupts and kernel entries by their ARM names, too."""
     arm = {
         "__arm64_sys_sendto": "sendto",
         **dict.fromkeys(("el0_da", "el0_ia"), FAULTS),
@@ -267,7 +267,7 @@ def test_what_does_not_hold_has_no_figure() -> None:
 def test_an_optimisation_counts_if_all_runs_agree() -> None:
     usual = of(REDIRECT, 18, 20, 40)
     (optimisation,) = optimisations(results(*usual, *of(MORE, 19.8, 25, 44)))
-    assert optimisation.verdict == "+10%", "run by run: both were disturbed in the third"
+    assert optimisation.verdict == "+10%", "compared run by run: the third disturbed both"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 17, 25, 44)))
     assert optimisation.verdict == "not significant (+10%)"
     (optimisation,) = optimisations(results(*usual, *of(MORE, 18.2, 20.2, 40.4)))

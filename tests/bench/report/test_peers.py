@@ -187,7 +187,7 @@ def why_not(found: Results) -> list[dict[str, str]]:
 
 
 def test_why_there_is_no_figure() -> None:
-    """The report says why a figure is missing: not measured, left out, or not kept as asked."""
+    """The report says why a figure is missing: not measured, left out, connections not kept."""
     found, missing = results(), "not measured under this load"
     once, kept = why_not(found)
     assert once["threading"] == "connection reset by peer"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Each installed reference server answers like the seven servers, and as its declaration says."""
+"""Each installed reference server answers like the seven servers, and runs as declared."""
 
 import contextlib
 import http.client

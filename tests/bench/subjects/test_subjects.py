@@ -58,7 +58,7 @@ def test_what_a_baseline_can(baseline: Subject) -> None:
     assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
     assert not baseline.can(Conditions("/any"))
     assert not baseline.can(Conditions("redirect", keep_alive=True, idle=10))
-    assert not baseline.can(Conditions("redirect", mode="counted")), "no --no-confinement"
+    assert not baseline.can(Conditions("redirect", mode="counted")), "a baseline lacks the option"
     assert not baseline.can(Conditions("redirect", change="lock")), "baselines are not changed"
 
 

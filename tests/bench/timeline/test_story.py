@@ -400,7 +400,7 @@ QUERIES = {
 def test_perfetto_has_each_call_and_each_arrow(
     browser: Browser, scenario: str, tmp_path: Path
 ) -> None:
-    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s a scenario."""
+    """Real Perfetto finds each call in its lane, and both ends of arrows. 4 s per scenario."""
     viewers = for_viewers(make(None, scenario, tmp_path, recorded=True))
     recordings = [picture(text) for text in kept(command.server_names(None), scenario)]
     with served(PERFETTO) as url:
@@ -421,5 +421,5 @@ def test_perfetto_has_each_call_and_each_arrow(
 
 
 def test_speedscope_does_not_take_the_file_for_another_format(tmp_path: Path) -> None:
-    """The trace is not named `*.chrome.json`: speedscope would read a CPU profile. 1 ms."""
+    """The trace is not named `*.chrome.json`: speedscope would expect a CPU profile. 1 ms."""
     assert for_viewers(tmp_path / "eight.html").name == "eight.trace.json"

@@ -31,7 +31,7 @@ def subject(name: str) -> Subject:
 
 @pytest.fixture(scope="module")
 def ground() -> Iterator[Ground]:
-    """Yield the surroundings of the attacks, with one Redis for all tests of a file."""
+    """Yield a Ground with one Redis for all tests of a file."""
     watch = SignalWatch()
     with PrivateRedis([], watch, KEPT) as redis:
         yield Ground(redis, NOWHERE, watch)

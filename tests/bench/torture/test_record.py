@@ -80,8 +80,8 @@ def test_data_points_without_figures() -> None:
     [(0.0, 700.0, False), (0.39, 700.0, False), (0.41, 700.0, True), (0.0, 699.0, True)],
 )
 def test_a_machine_that_was_not_quiet(starved: float, rate: float, loud: bool) -> None:
-    """A test is marked as disturbed if the server waited for a CPU for a fifth of the 2 s, or if
-    visitors got less than 70 % of 1,000 pages per second before the attack."""
+    """A test is marked as disturbed if the server waited for a CPU for more than a fifth of the
+    time, or if visitors got less than 70 % of 1,000 pages per second before the attack."""
     cell = made_cell(before=phase(rate), wanted=1000.0, starved_s=starved, attack_to_s=2.0)
     assert disturbed(cell) == loud
 
@@ -300,7 +300,7 @@ class Told:
 @pytest.mark.parametrize(("comes", "back"), [(3.5, 0.4), (17.8, 14.7), (18.1, None)])
 def test_back_within_fifteen_seconds_or_not_in_time(comes: float, back: float | None) -> None:
     """A server has 15 s to recover from the attack, here from 0.5 to 3 s. No response comes until
-    `comes`; after 18.05 s it is too late."""
+    `comes`; a response after 18.05 s is too late."""
     answers = every(0.01, 0.0, 0.5) + every(0.01, comes, 19.0)
     cell = TortureCell(subject="epoll", kind="server", attack="connect-only")
     since = 18.05 if back is None else 3.0 + back

@@ -82,17 +82,8 @@ def test_no_folder_is_crowded() -> None:
 def test_docstrings_of_functions_say_what_they_do() -> None:
     """No docstring of a function begins with one of these words, which begin fragments. 0.5 s."""
     words = {
-        "Whether",
-        "Its",
-        "What",
-        "Those",
-        "Which",
-        "Why",
-        "How",
-        "By",
-        "Of",
-        "In",
-        "Everything",
+        *("Whether", "Its", "What", "Those", "Which", "Why"),
+        *("How", "By", "Of", "In", "Everything"),
     }
     assert [
         f"{module}.{node.name}: {text}"

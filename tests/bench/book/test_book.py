@@ -53,7 +53,7 @@ def test_functions_are_quoted_by_name() -> None:
         function(DECLARED, "say")
 
 
-def test_what_is_new_and_what_is_the_same() -> None:
+def test_new_and_equal_lines_are_distinguished() -> None:
     before, after = ["a", "b", "c"], ["a", "x", "  c", "d"]
     assert new_lines(before, after) == {2, 4}
     runs = [*side_by_side(before, after)]
@@ -121,7 +121,7 @@ def test_the_glossary_has_the_words_that_beginners_do_not_know() -> None:
 
 
 @pytest.mark.parametrize("sheet", SHEETS)
-def test_the_sheets_command_is_taken(sheet: str) -> None:
+def test_the_sweep_command_of_a_sheet_is_found(sheet: str) -> None:
     words = sweep_words(sheet)
     assert "--servers" in words
     assert "--levels" in words
@@ -139,7 +139,7 @@ def test_each_run_has_a_line_and_a_baseline_is_the_first_of_its_architecture() -
         assert first[1].startswith("no figure") or first[3] == "1.00"
 
 
-def test_what_was_not_held_has_no_figure() -> None:
+def test_a_failed_run_has_no_figure() -> None:
     results = recorded("version1_failed")
     failed = [one for one in results.runs if one.state != "held"]
     assert failed

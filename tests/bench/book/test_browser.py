@@ -73,7 +73,7 @@ def test_a_page_is_accessible(page: Page, address: str, name: str, width: int) -
 
 
 @pytest.mark.parametrize("width", [360])
-def test_on_a_phone_what_is_the_same_is_there_once(page: Page, address: str, width: int) -> None:
+def test_a_phone_shows_equal_lines_once(page: Page, address: str, width: int) -> None:
     page.goto(f"{address}/{BOOK}/06-poll.html")
     step = page.locator("section.step").first
     same = step.locator(".pairs.same td", has_text="case NEED_RECEIVE:")
@@ -107,7 +107,7 @@ def test_a_word_is_found(page: Page, address: str) -> None:
     expect(found).to_be_visible(timeout=1000 * SECONDS)  # on a busy machine the index takes long
 
 
-def test_on_paper_the_answers_are_there_and_the_picture_is_whole(page: Page, address: str) -> None:
+def test_paper_has_the_answers_and_the_whole_picture(page: Page, address: str) -> None:
     on_paper(page, f"{address}/{BOOK}/06-poll.html")
     expect(page.locator("details.question p").last).to_be_visible()
     expect(page.locator(".md-sidebar--primary")).to_be_hidden()

@@ -51,7 +51,7 @@ def known() -> set[str]:
 
 
 @pytest.mark.parametrize("file", TEXTS, ids=lambda file: file.stem)
-def test_what_is_named_is_there(file: Path, known: set[str]) -> None:
+def test_each_name_in_a_text_exists(file: Path, known: set[str]) -> None:
     unknown = named(file.read_text()) - known - NOT_OURS
     figures = set(re.findall(r"`(\w+)` is (?:at |\d)", file.read_text()))
     figures |= set(re.findall(r"times `(\w+)`", file.read_text()))
@@ -68,7 +68,7 @@ def test_a_name_is_in_the_file_that_the_text_gives(file: Path) -> None:
                 assert word in code(place.read_text()), f"{place.parent.name} has no {word}"
 
 
-def test_what_a_grade_lets_read_is_there(known: set[str]) -> None:
+def test_names_in_the_texts_of_the_grader_exist(known: set[str]) -> None:
     for name, fault in FAULTS.items():
         assert named(fault.read) - known == set(), name
 

@@ -197,7 +197,7 @@ def test_each_of_the_seven_has_an_exercise() -> None:
     assert {folder.name[:2] for folder in ROOT.glob("0[1-7]_*")} <= numbers
 
 
-def test_a_broken_promise_is_seen() -> None:
+def test_a_broken_promise_is_detected() -> None:
     text = "`a` is at least 2 times `b`, and `c` is 3: so it is."
     assert promises(text) == 2
     assert broken(text, {"a": 4, "b": 2, "c": 3}) == []

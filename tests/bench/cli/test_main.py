@@ -40,7 +40,7 @@ def test_a_closed_standard_output_gives_no_traceback(words: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("words", [("grade", "--schema"), ("compare", RESULTS, RESULTS)])
-def test_standard_output_that_takes_nothing(words: tuple[str, ...]) -> None:
+def test_a_full_disk_is_reported_but_a_closed_output_is_not(words: tuple[str, ...]) -> None:
     """The command reports a full disk, but not a standard output that its caller has closed."""
     shell = ("sh", "-c", '"$@" >&-', "sh", *BENCH)
     closed = subprocess.run([*shell, *words], cwd=ROOT, capture_output=True, text=True)

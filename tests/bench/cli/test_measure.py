@@ -95,7 +95,7 @@ def test_three_counts_of_what_a_request_costs(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_whole_of_it(tmp_path: Path) -> None:
+def test_measure_runs_and_checks_two_parts(tmp_path: Path) -> None:
     words = ["measure", "--only", "baseline,syscalls", "--servers", "epoll", "--runs", "2"]
     words += ["--requests", "600", "--concurrency", "20", "--results", str(tmp_path)]
     if not (ROOT / "build/baselines/07_epoll").exists():
@@ -131,7 +131,7 @@ def test_an_optimisation_switched_off(tmp_path: Path) -> None:
     assert round(calls["pipeline"].per_request["sendto"], 1) == 3
 
 
-def test_memory_of_a_crowd_that_asks_for_what_is_named(tmp_path: Path) -> None:
+def test_memory_is_measured_for_each_workload(tmp_path: Path) -> None:
     words = ["sweep", "--servers", "epoll", "--levels", "200", "--results", str(tmp_path)]
     wanted = {"redirect parked", "hello parked", "sign parked", "sign pending"}
     for _ in range(ATTEMPTS):

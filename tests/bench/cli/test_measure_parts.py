@@ -62,7 +62,7 @@ def about(why: str, *parts: str) -> list[str]:
     return [part + end for part in parts]
 
 
-def test_each_part_is_about_those_of_its_servers_that_are_chosen(
+def test_each_part_measures_only_the_chosen_servers(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each part measures only the chosen servers. The exit status is 0, although parts about other
@@ -76,7 +76,7 @@ def test_each_part_is_about_those_of_its_servers_that_are_chosen(
     assert [line for line in said if "left out" in line] == about("epoll", *EPOLL_ALONE)
 
 
-def test_a_part_that_was_asked_for_by_its_name_and_cannot_be_is_no_success(
+def test_a_requested_part_that_cannot_be_measured_fails(
     swept: list[Plan], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ("--servers", "01_iterative", "--only")
@@ -148,7 +148,7 @@ def test_each_ablation_alternates_with_the_usual_server(planned: Callable[..., P
     assert len([key for key, _ in groupby(rounds)]) == len(set(rounds)), "runs are not together"
 
 
-def test_what_is_measured_is_sampled_too_under_the_same_load(
+def test_measured_servers_are_also_sampled(
     planned: Callable[..., Planned],
 ) -> None:
     """`zerohttpd cost` also samples the servers under the load of the measurement, to split CPU
@@ -170,7 +170,7 @@ def test_what_is_measured_is_sampled_too_under_the_same_load(
     assert {run.run for run in runs if run.conditions.mode == "sampled"} == {1}
 
 
-def test_counted_with_connections_that_are_kept(planned: Callable[..., Planned]) -> None:
+def test_instructions_are_counted_with_kept_connections(planned: Callable[..., Planned]) -> None:
     runs = planned("counted", "--servers", "iterative,forking,epoll").runs
     counted = {(x.subject, x.conditions.keep_alive) for x in runs if x.conditions.mode == "counted"}
     assert counted == {("iterative", False), ("forking", True), ("epoll", True)}
@@ -182,7 +182,9 @@ def test_another_server_without_its_optimisations(planned: Callable[..., Planned
     assert {run.subject for run in runs if run.conditions.without} == {"poll"}
 
 
-def test_functions_are_looked_at_as_it_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stacks_are_sampled_or_counted_as_the_machine_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     assert how_stacks("no") == (None, "")
     monkeypatch.setattr("bench.stations.sampling.why_no_perf", lambda: "")
     assert how_stacks("auto") == ("sampled", "")

@@ -185,7 +185,7 @@ def test_slides_are_turned_with_the_keyboard(made: dict[str, Path], browser: Bro
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1280, 360])
 @pytest.mark.parametrize("which", ["slides", "notes", "sheets"])
-def test_they_are_accessible(
+def test_slides_and_sheets_are_accessible(
     made: dict[str, Path], browser: Browser, which: str, width: int
 ) -> None:
     own = made[which].as_uri()
@@ -197,7 +197,7 @@ def test_they_are_accessible(
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_they_are_printed(made: dict[str, Path]) -> None:
+def test_slides_and_sheets_are_printed(made: dict[str, Path]) -> None:
     if not any(map(shutil.which, course.BROWSERS)):
         pytest.skip("no browser is installed")
     pages = {}
@@ -315,7 +315,7 @@ def _answers() -> set[str]:
     }
 
 
-def test_no_word_of_an_answer_is_in_it(copy: Path) -> None:
+def test_the_archive_has_no_word_of_an_answer(copy: Path) -> None:
     text = "\n".join(_flat(path.read_text(errors="replace")) for path in _files(copy))
     answers = _answers()
     assert len(answers) > 500
@@ -323,7 +323,7 @@ def test_no_word_of_an_answer_is_in_it(copy: Path) -> None:
     assert not found, "\n".join(found)
 
 
-def test_it_has_no_file_of_an_answer_and_no_place_of_this_machine(copy: Path) -> None:
+def test_the_archive_has_no_answer_and_no_path_of_this_machine(copy: Path) -> None:
     names = {path.relative_to(copy).as_posix() for path in _files(copy)}
     assert not [name for name in names if "instructor" in name or "solution" in name]
     assert not [name for name in names if name.endswith(".patch") and "faults" in name]
@@ -333,7 +333,7 @@ def test_it_has_no_file_of_an_answer_and_no_place_of_this_machine(copy: Path) ->
     assert not [path for path in _files(copy) if str(ROOT).encode() in path.read_bytes()]
 
 
-def test_each_ticket_and_patch_is_in_it(copy: Path) -> None:
+def test_the_archive_has_each_ticket_and_patch(copy: Path) -> None:
     for one in map(fault, numbers()):
         ticket = copying.declaration(
             copying.Ticket, copy / "course" / "faults" / f"{one.number}.toml", number=one.number
@@ -343,7 +343,7 @@ def test_each_ticket_and_patch_is_in_it(copy: Path) -> None:
         assert gzip.decompress(packed.read_bytes()) == one.patch.read_bytes()
 
 
-def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
+def test_the_archive_makes_the_same_fault(copy: Path, tmp_path: Path) -> None:
     number = "07"
     made = _zerohttpd(copy, "fault", number, "--into", tmp_path / "fault")
     assert "ask your lecturer" in made.stdout
@@ -357,7 +357,7 @@ def test_a_fault_is_made_there_as_here(copy: Path, tmp_path: Path) -> None:
         assert "ask your lecturer" in refused.stderr
 
 
-def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
+def test_the_archive_has_only_the_chosen_faults(tmp_path: Path) -> None:
     archive = tmp_path / "two.tar.gz"
     assert student_copy(["--faults", "1,08", "--output", str(archive)]) == 0
     with tarfile.open(archive) as tar:
@@ -365,13 +365,13 @@ def test_only_the_chosen_faults_are_in_it(tmp_path: Path) -> None:
     assert {name[:2] for name in faults} == {"01", "08"}
 
 
-def test_its_sheets_are_made_without_slides(copy: Path, tmp_path: Path) -> None:
+def test_the_archive_makes_sheets_without_slides(copy: Path, tmp_path: Path) -> None:
     _zerohttpd(copy, "slides", "--output", tmp_path)
     assert {path.name for path in tmp_path.glob("*.html")} == {"sheets.html"}
 
 
 @pytest.mark.slow
-def test_it_builds_and_grades(copy: Path) -> None:
+def test_the_archive_builds_and_grades(copy: Path) -> None:
     # The other builds of the library are for stages that are not run.
     only = ["BUILD_GRADER=:", "SERVER=01_iterative", "ARGS=--only serves"]
     for words in (["all"], ["grade", *only]):

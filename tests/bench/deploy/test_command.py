@@ -42,7 +42,7 @@ def some_inventory(tmp_path: Path) -> Path:
         (["--studies", "now"], True),
     ],
 )
-def test_options_that_are_not_ours_are_the_sweeps(
+def test_unknown_options_are_passed_to_the_sweep(
     some_inventory: Path, words: list[str], by_wrk: bool
 ) -> None:
     """`zerohttpd hosts` passes unknown options to the sweep, and knows if the sweep needs wrk."""
@@ -118,7 +118,7 @@ NO_SOURCES = ["notes", "mine/notes"]
 
 
 @pytest.mark.parametrize("with_git", [True, False])
-def test_what_is_sent_is_sources_that_are_not_private(tmp_path: Path, with_git: bool) -> None:
+def test_only_public_sources_are_sent(tmp_path: Path, with_git: bool) -> None:
     root = tmp_path / "project"
     for name in (*SENT, *IGNORED, *PRIVATE, *NO_SOURCES, "tests/known"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -63,7 +63,7 @@ def fleet(mock: MockServer) -> Iterator[Fleet]:
 
 
 @pytest.mark.slow
-def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
+def test_four_droplets_are_created_once_and_deleted(fleet: Fleet) -> None:
     """The playbook creates the droplet that a failed first run left out, and deletes all four."""
     service = fleet.mock.service
     service.keys = [{"id": n, "name": f"k{n}", "public_key": f"ssh-rsa {n}"} for n in range(90, 95)]
@@ -111,7 +111,7 @@ def test_four_are_made_once_and_surely_end(fleet: Fleet) -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_token_is_said(fleet: Fleet) -> None:
+def test_a_wrong_token_is_reported(fleet: Fleet) -> None:
     for tag in ("create", "destroy"):
         ran = fleet.run(tag, token="no-such-token")
         assert ran.returncode != 0

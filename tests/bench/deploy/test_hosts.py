@@ -133,7 +133,7 @@ def states(hosts: Hosts) -> list[str]:
     return [store.load(folder / "results.json").state for folder in sorted(hosts.results.iterdir())]
 
 
-def test_what_the_inventory_lacks_is_said(tmp_path: Path) -> None:
+def test_a_missing_group_of_the_inventory_is_reported(tmp_path: Path) -> None:
     inventory = tmp_path / "two.ini"
     inventory.write_text("[load]\na\n[zerohttpd]\nb\n")
     command = [sys.executable, "-m", "bench", "hosts", "--inventory", str(inventory)]
@@ -206,7 +206,7 @@ def test_a_sweep_can_be_resumed_and_every_check_holds(hosts: Hosts) -> None:
     hosts.assert_no_way_in()
 
 
-def test_everything_can_be_taken_back(hosts: Hosts) -> None:
+def test_everything_can_be_removed(hosts: Hosts) -> None:
     before = hosts.on("load", f"cat {FOLDER}/.deploy/sysctl-before.conf")
     left = f"{FOLDER}/results/left"
     hosts.on("load", f"mkdir -p {left} && echo not collected >{left}/log.txt")

@@ -146,7 +146,7 @@ def test_room_for_ended_connections() -> None:
     assert found(15_000) == []
 
 
-def test_what_it_reads(tmp_path: Path) -> None:
+def test_governors_are_read(tmp_path: Path) -> None:
     for cpu, governor in (("cpu0", "powersave"), ("cpu1", "performance"), ("cpu2", "powersave")):
         folder = tmp_path / cpu / "cpufreq"
         folder.mkdir(parents=True)
@@ -155,13 +155,13 @@ def test_what_it_reads(tmp_path: Path) -> None:
     assert governors(tmp_path / "none") == ()
 
 
-def test_this_machine_can_be_looked_at() -> None:
+def test_this_machine_can_be_examined() -> None:
     facts = look()
     assert facts.cpus > 0
     assert 0 <= facts.busy <= 1
 
 
-def test_it_is_shown_with_what_to_type() -> None:
+def test_problems_are_printed_with_their_fixes() -> None:
     console = Console(width=200)
     with console.capture() as capture:
         show(lines(governors=("powersave",)), console)
@@ -189,7 +189,7 @@ def spec(level: int, **conditions: object) -> RunSpec:
     return RunSpec("epoll", found, level, run=1, requests=30_000, timeout=10.0)
 
 
-def test_what_ab_takes_concerns_only_what_ab_opens() -> None:
+def test_the_limit_of_ab_counts_only_its_connections() -> None:
     """The doctor applies the limit of ab only to connections that ab opens. 20,500 connections are
     too many for ab, but 20,000 with 500 idle connections are not."""
     possible = [
@@ -335,7 +335,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "hosts.json"
 
 
-def test_a_good_file(file: Path) -> None:
+def test_a_good_file_of_hosts(file: Path) -> None:
     file.write_text(json.dumps(GOOD))
     hosts = [(role, host.name) for role, host in load_hosts(file).all()]
     of_servers = [("server", "a"), ("server", "b")]
@@ -356,7 +356,9 @@ def test_a_good_file(file: Path) -> None:
         ({"more": 1}, "more: "),
     ],
 )
-def test_what_is_wrong_and_where(file: Path, change: dict[str, object], words: str) -> None:
+def test_an_error_in_the_file_of_hosts_is_located(
+    file: Path, change: dict[str, object], words: str
+) -> None:
     file.write_text(json.dumps(GOOD | change))
     with pytest.raises(UserError, match=f"{file}.*{re.escape(words)}"):
         load_hosts(file)
@@ -412,7 +414,7 @@ def test_limits_of_other_hosts(balancer: Balancer, host: str, change: dict[str, 
 @pytest.mark.parametrize(
     ("reuse", "hosts"), [(0, ["load", "nginx"]), (1, []), (2, ["load", "nginx"])]
 )
-def test_ports_reused_on_loopback_alone_rest_between_hosts(reuse: int, hosts: list[str]) -> None:
+def test_ports_reused_only_on_loopback_stay_in_time_wait(reuse: int, hosts: list[str]) -> None:
     """With tcp_tw_reuse=2, the kernel's default, ports between hosts stay in TIME_WAIT, because the
     kernel reuses only ports of loopback traffic (ip-sysctl.rst)."""
     scarce = ROOMY.model_copy(update={"ports": 900, "time_wait_reuse": reuse})

@@ -74,7 +74,7 @@ def _of(test: str, outcomes: dict[str, list[str]]) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", numbers())
-def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
+def test_a_fault_breaks_the_test_that_it_names(number: str, tmp_path: Path) -> None:
     chosen = fault(number)
     folder = tmp_path / "copy"
     make_copy(folder)
@@ -90,7 +90,7 @@ def test_it_breaks_what_it_says(number: str, tmp_path: Path) -> None:
         assert not any(passed), passed
 
 
-def test_there_are_fifteen_and_each_is_whole() -> None:
+def test_there_are_fifteen_complete_faults() -> None:
     faults = [fault(number) for number in numbers()]
     assert [one.number for one in faults] == [f"{n:02}" for n in range(1, 16)]
     assert len({one.name for one in faults}) == 15
@@ -187,7 +187,7 @@ def test_hints_and_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert "https://" in said
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_impossible_requests_are_reported(tmp_path: Path) -> None:
     for number in ("0", "99", "x"):
         with pytest.raises(UserError, match="no fault"):
             fault(number)

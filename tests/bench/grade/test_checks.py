@@ -79,7 +79,7 @@ def test_a_fault_without_texts_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_what_is_to_be_read_is_there(fault: object) -> None:
+def test_files_and_words_to_read_exist(fault: object) -> None:
     read = str(fault.read)
     for name in re.findall(r"(?:lib|ops|course|docs|0\d_\w+)/[\w./-]+\w", read):
         assert (ROOT / name).is_file(), name

@@ -120,7 +120,7 @@ ELSEWHERE = {"ask_once", "ask_redis", "send_some", "server_ready", "pthread_crea
 """Names in the skeleton's comments that the skeleton, blocking.c or the C library defines."""
 
 
-def test_the_skeleton_describes_what_there_is(tmp_path: Path) -> None:
+def test_the_skeleton_names_existing_functions(tmp_path: Path) -> None:
     text = (ROOT / SKELETON).read_text()
     comments = " ".join(re.findall(r"(?s)/\*.*?\*/", text))
     names = set(re.findall(r"\b[A-Za-z]+(?:_[A-Za-z]+)+\b", comments))
@@ -140,7 +140,7 @@ def test_the_skeleton_can_be_filled(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_pool_that_grows_and_pairs_that_it_has_from_its_start_are_no_leak(tmp_path: Path) -> None:
+def test_a_growing_pool_and_early_socket_pairs_are_no_leak(tmp_path: Path) -> None:
     found = grade(GROWING_POOL.apply(tmp_path), "--only", GROWING_POOL.stage)
     assert (found.faults, found.points) == ([], found.of), told(found)
 
@@ -230,7 +230,7 @@ def test_a_daemon_of_another_session_is_an_orphan_too(tmp_path: Path) -> None:
     assert found.faults == ["orphans"], told(found)
 
 
-def test_each_fault_that_is_known_is_tried() -> None:
+def test_each_known_fault_is_tested() -> None:
     elsewhere = {"by-nature", "does-not-compile", "says-one", "too-slow", *IN_LIBRARY.values()}
     assert {patch.fault for patch in PATCHES} | elsewhere == set(FAULTS)
 
@@ -271,7 +271,7 @@ def test_a_machine_without_room_is_no_fault_of_the_program(monkeypatch: pytest.M
         building.require_limits()
 
 
-def test_what_make_grade_builds_first(tmp_path: Path) -> None:
+def test_a_missing_library_is_reported(tmp_path: Path) -> None:
     built = building.Built(ROOT / "05_prethreading", tmp_path)
     with pytest.raises(UserError, match=r"libzerohttpd.a is missing; use `make grade`"):
         built.make("another")

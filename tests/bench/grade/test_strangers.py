@@ -48,7 +48,7 @@ def seen(found: Grade, stage: int = 1) -> str:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the user")
-def test_a_program_that_means_harm_does_none(tmp_path: Path) -> None:
+def test_a_malicious_program_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
         mine, port = f'"{tmp_path / "mine.txt"}"', str(listener.getsockname()[1])
@@ -113,7 +113,7 @@ HERE = '"url           http://127.0.0.1:%d/\\n@MORE@", port'
         ),
     ],
 )
-def test_whatever_it_says_it_is_graded(tmp_path: Path, said: str, done: str) -> None:
+def test_any_output_of_a_server_is_graded(tmp_path: Path, said: str, done: str) -> None:
     found = graded(tmp_path, program("says", SAID=said, DONE=done))
     assert found.points == 3
     faults = ("never-serves", "no-answer", "crash", "wrong-length", "bad-head")
@@ -127,7 +127,7 @@ MANY_TOKENS = "".join(f"#define T{n + 1} {f'T{n} ' * 10}\n" for n in range(9)) +
 @pytest.mark.parametrize(
     "source", [program("slowly"), "#define T0 ;\n" + MANY_TOKENS], ids=["says", "tokens"]
 )
-def test_what_never_ends_has_its_grade_within_a_minute(tmp_path: Path, source: str) -> None:
+def test_endless_work_is_graded_within_a_minute(tmp_path: Path, source: str) -> None:
     """The grader takes less than a minute for 100 MB of output and for 10^9 tokens of source."""
     found = graded(tmp_path, source, "--seed", "1")
     assert found.seconds < 50
@@ -163,15 +163,13 @@ def test_its_redis_is_for_data_only(tmp_path: Path) -> None:
         ("int error_of_mine;\n", "reference to `main'"),
     ],
 )
-def test_what_the_compiler_and_the_linker_say_is_shown(
-    tmp_path: Path, source: str, words: str
-) -> None:
+def test_errors_of_compiler_and_linker_are_shown(tmp_path: Path, source: str, words: str) -> None:
     found = graded(tmp_path, source)
     assert (found.points, found.faults) == (0, ["does-not-compile"])
     assert words in seen(found, stage=0)
 
 
-def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
+def test_control_characters_of_a_source_are_not_printed(tmp_path: Path) -> None:
     (tmp_path / "08_broken").mkdir()
     text = "#error \x1b[2J\x1b[8m100 of 100 points\r" + "a" * 100_000 + "\n"
     (tmp_path / "08_broken" / "main.c").write_text(text)
@@ -183,7 +181,7 @@ def test_what_a_source_says_does_not_paint_the_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["folder", "main.c", "tests.toml", "pipe", "deep"])
-def test_what_leads_elsewhere_or_never_ends_is_refused(tmp_path: Path, what: str) -> None:
+def test_links_pipes_and_deep_files_are_refused(tmp_path: Path, what: str) -> None:
     other, folder = tmp_path / "other" / "08_other", tmp_path / "08_link"
     for place in (other, folder):
         place.mkdir(parents=True)

@@ -61,7 +61,7 @@ class Kernel(SignalWatch):
         self.check()
 
 
-def test_what_the_kernel_says(tmp_path: Path) -> None:
+def test_connections_in_time_wait_are_counted(tmp_path: Path) -> None:
     assert memory(tmp_path) is None
     Kernel(tmp_path, now=41, at_most=4096)
     assert memory(tmp_path) == Memory(now=41, at_most=4096)
@@ -78,7 +78,7 @@ def test_what_the_kernel_says(tmp_path: Path) -> None:
         (4000, 4097, 0, 0),  # the table is too small
     ],
 )
-def test_how_long_it_waits(
+def test_waiting_for_space_takes_at_most_a_minute(
     tmp_path: Path, now: int, connections: int, forgets: int, slept: float
 ) -> None:
     kernel = Kernel(tmp_path, now, at_most=4096, forgets=forgets)
@@ -86,7 +86,7 @@ def test_how_long_it_waits(
     assert kernel.slept == pytest.approx(slept)
 
 
-def test_a_signal_ends_it(tmp_path: Path) -> None:
+def test_a_signal_ends_the_waiting(tmp_path: Path) -> None:
     kernel = Kernel(tmp_path, now=4000, at_most=4096)
     kernel.number = 2
     with pytest.raises(Interrupted):
@@ -153,7 +153,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("changed", FILES)
-def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> None:
+def test_each_change_changes_the_digest(changed: str, project: Path) -> None:
     """Each change of a source changes the digest, so a sweep rejects hosts with other sources."""
     before = source_digest(project)
     assert source_digest(project) == before
@@ -161,7 +161,7 @@ def test_a_change_anywhere_is_another_version(changed: str, project: Path) -> No
     assert source_digest(project) != before
 
 
-def test_what_python_compiled_is_no_other_version(project: Path) -> None:
+def test_compiled_python_files_do_not_change_the_digest(project: Path) -> None:
     """Compiled Python files do not change the digest, because hosts import different modules."""
     before = source_digest(project)
     for folder in ("bench", "bench/studies", "bench/references", "baselines"):
@@ -170,7 +170,7 @@ def test_what_python_compiled_is_no_other_version(project: Path) -> None:
     assert source_digest(project) == before
 
 
-def test_what_is_asked_of_other_hosts_is_sent_to_them() -> None:
+def test_all_files_of_the_digest_are_sent() -> None:
     """Each file of the digest is sent to the hosts; otherwise their digests would never match."""
     for pattern in SOURCES:
         top = pattern.split("/", maxsplit=1)[0]

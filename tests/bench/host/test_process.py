@@ -64,7 +64,7 @@ def test_output_is_there_during_and_after(tmp_path: Path) -> None:
     assert [child.next_lines(stream) for stream in (OUTPUT, ERRORS)] == ["three", "err\n"]
 
 
-def test_what_a_command_begins_with_finds_the_program_behind_it(
+def test_a_program_after_a_prefix_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A program after a prefix (env, setpriv) is found in folders that many users lack in PATH:
@@ -90,7 +90,7 @@ def test_the_usage_of_a_child_that_is_not_reaped_is_counted() -> None:
     assert float(done.stdout) >= USED_SECONDS * 1e6
 
 
-def test_it_is_put_on_its_cpu() -> None:
+def test_a_child_runs_on_its_cpu() -> None:
     cpu = max(os.sched_getaffinity(0))
     child = Child(["sh", "-c", "grep Cpus_allowed_list /proc/self/status"], [cpu])
     assert child.wait(SECONDS)
@@ -98,7 +98,7 @@ def test_it_is_put_on_its_cpu() -> None:
     assert child.stdout.split() == ["Cpus_allowed_list:", str(cpu)]
 
 
-def test_what_it_wants_is_what_its_busiest_thread_wants() -> None:
+def test_the_demand_is_that_of_the_busiest_thread() -> None:
     program = """
 import threading, time
 def work():

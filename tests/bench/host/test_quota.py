@@ -126,7 +126,7 @@ def net(proc: Path, overflows: int, drops: int, resent: int, forgotten: int) -> 
     )
 
 
-def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+def test_the_use_of_a_host_with_a_quota(tmp_path: Path) -> None:
     group, proc = tmp_path / "zl", fill(tmp_path / "proc")
     fill(group, cpu__max="1500 10000")
     fill(group, cpu__stat="usage_usec 2500000\nnr_periods 433\nnr_throttled 412")
@@ -145,7 +145,7 @@ def test_what_a_host_with_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
     assert Host(proc).allowed == len(host.cpus), "a quota above the machine's CPUs"
 
 
-def test_what_a_host_without_a_quota_has_used_meanwhile(tmp_path: Path) -> None:
+def test_the_use_of_a_host_without_a_quota(tmp_path: Path) -> None:
     host = Host(tmp_path)
     assert host.allowed == len(host.cpus)
     host.cpus = [0, 2]
@@ -203,7 +203,7 @@ def test_all_processes_together_get_the_share_and_no_more(slice_of: Group) -> No
     assert used <= granted + 0.03
 
 
-def test_what_is_still_in_it_is_killed_when_it_is_closed(slicing: Slicing) -> None:
+def test_closing_a_group_kills_its_processes(slicing: Slicing) -> None:
     made = slicing.slice(0.5)
     process = subprocess.Popen(
         made.wrap(["sh", "-c", "sleep 300 & echo $!; wait"]), text=True, stdout=subprocess.PIPE
@@ -244,7 +244,7 @@ def test_the_settings_of_the_kernel_and_systemd(tmp_path: Path) -> None:
     assert {"CPUQuota=15%", "CPUQuotaPeriodSec=10000us"} < set(scope)
 
 
-def test_what_systemd_does_not_know_is_closed_already() -> None:
+def test_closing_an_unknown_unit_is_no_error() -> None:
     """Closing a unit that systemd does not know raises no error, which would hide another."""
     Scope(Path("/sys/fs/cgroup"), 0.5).close()
 
@@ -262,7 +262,7 @@ os.kill(os.getpid(), 9)
 """
 
 
-def test_what_a_killed_run_left_is_removed_by_the_next(slicing: Slicing) -> None:
+def test_the_groups_of_a_killed_run_are_removed_by_the_next(slicing: Slicing) -> None:
     if slicing.quotas is None:
         pytest.skip("systemd removes its scopes")
     done = subprocess.run([sys.executable, "-c", LEAVES_IT], capture_output=True, text=True)

@@ -68,7 +68,7 @@ held still=2.0 burst=[9,2,2,1.5,0] | The only process waits for a silent client,
 
 
 @pytest.mark.parametrize("line", VERDICTS.splitlines())
-def test_what_is_said(line: str) -> None:
+def test_the_verdict_fits_the_waits(line: str) -> None:
     told, _, said = line.partition(" |")
     names, *words = told.split()
     groups = [GROUPS[name] for name in names.split("+")]
@@ -301,7 +301,7 @@ def test_silent_clients_are_few_and_go_with_the_page(serve: Serve) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the user")
-def test_what_may_not_be_read_is_said(serve: Serve) -> None:
+def test_unreadable_tasks_are_reported(serve: Serve) -> None:
     served = serve("iterative")
     # Import first: another user may not enter this folder if it is below /root.
     code = (

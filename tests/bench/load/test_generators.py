@@ -82,14 +82,14 @@ def test_percentiles_of_few_and_of_none() -> None:
     assert latency_of([0.25], "x") == Latency(**same, count=1, source="x")
 
 
-def test_a_database_that_is_none(tmp_path: Path) -> None:
+def test_a_missing_database_has_no_requests(tmp_path: Path) -> None:
     assert requests_in(tmp_path / "missing") == []
     (tmp_path / "text").write_text("no database")
     assert requests_in(tmp_path / "text") == []
 
 
 @pytest.mark.skipif(open_loop.OHA.version() is None, reason="oha is not installed")
-def test_a_real_run() -> None:
+def test_a_real_run_of_oha() -> None:
     with broken_server("good") as url:
         done = open_loop.OHA.run(Load(url, 200, 5, 60.0, rate=400.0), (), SignalWatch())
     assert done.status == 0
@@ -133,7 +133,7 @@ def test_good_run_of_wrk() -> None:
     assert "correction" in latency.source
 
 
-def test_what_is_no_report_has_no_figures() -> None:
+def test_an_incomplete_report_has_no_figures() -> None:
     """The parsers return no figures of a report that is cut off, or of another text."""
     oha, ab = recorded("oha_good.json").rstrip(), recorded("good.txt")
     cut = (oha[:length] for length in range(0, len(oha), 7))

@@ -58,7 +58,7 @@ def sweep(costs: dict[str, Sequence[float]] | None = None, **rates: Sequence[flo
         ((), (1000,), "new"),
     ],
 )
-def test_only_what_is_beyond_the_noise_of_both(
+def test_only_changes_beyond_the_noise_are_reported(
     before: Sequence[float], after: Sequence[float], said: str
 ) -> None:
     (change,) = changes(sweep(epoll=before), sweep(epoll=after))
@@ -97,9 +97,7 @@ def test_a_machine_that_became_slower_is_no_worse_server(
     ("others", "said"),
     [((0.4, 0.4, 0.4), ["disturbed", "disturbed"]), ((0.4, 0.05, 0.05), ["worse", "same"])],
 )
-def test_what_others_may_have_caused_is_no_verdict(
-    others: Sequence[float], said: list[str]
-) -> None:
+def test_disturbed_runs_give_no_verdict(others: Sequence[float], said: list[str]) -> None:
     same = (1000.0, 1010.0, 1005.0)
     costs = dict.fromkeys(("epoll", "poll"), (50.0, 50.0, 50.0))
     before = sweep(costs, epoll=same, poll=same)
@@ -137,9 +135,7 @@ def test_the_load_generators_limit_is_no_servers(
 @pytest.mark.parametrize(
     ("before", "after", "said"), [(3, 13, "worse"), (13, 3, "better"), (3, 3, "same")]
 )
-def test_what_gives_no_rate_is_compared_by_what_it_costs(
-    before: int, after: int, said: str
-) -> None:
+def test_runs_without_a_rate_are_compared_by_cost(before: int, after: int, said: str) -> None:
     sides = [results_of([of_memory(mb * 1_000_000)]) for mb in (before, after)]
     assert [change.rate for change in changes(*sides)] == [said]
 
@@ -196,7 +192,7 @@ def test_data_points_of_one_side_show_what_the_other_lacks(
     assert "|".join(line.strip() for line in found) == said
 
 
-def test_what_else_was_different() -> None:
+def test_other_differences_are_reported() -> None:
     """`compare` reports another compiler or another number of requests, which changes figures."""
     old, new = sweep(epoll=(1000.0,), poll=(1000.0,)), sweep(epoll=(1000.0,), nginx=(1000.0,))
     assert differences(old, new) == []
@@ -224,7 +220,7 @@ def shown(before: Results, after: Results, folder: Path) -> tuple[int, str]:
     return status, capture.get()
 
 
-def test_it_is_shown(tmp_path: Path) -> None:
+def test_changes_are_printed(tmp_path: Path) -> None:
     before = sweep(epoll=(1000.0,))
     status, text = shown(before, sweep(epoll=(1500.0,)), tmp_path)
     assert status == 1
@@ -244,7 +240,7 @@ RATIO, UNKNOWN, LOUD = (
 @pytest.mark.parametrize(
     ("baseline", "foreign", "said"), [(True, 0.0, RATIO), (False, 0.0, UNKNOWN), (False, 0.4, LOUD)]
 )
-def test_what_cpu_time_was_compared_with_is_said(
+def test_the_comparison_of_cpu_time_is_explained(
     baseline: bool, foreign: float, said: str, tmp_path: Path
 ) -> None:
     rates = {"epoll": (1000.0, 1010.0), "baseline_epoll": (1000.0, 1010.0)}

@@ -139,7 +139,7 @@ def test_a_run_in_which_the_server_was_not_the_limit_does_not_count() -> None:
     assert ranking(half, runs("b", (50, 51))).by == "cpu", "half of the runs are not most"
 
 
-def test_sliced_and_whole_cores_are_two_orders() -> None:
+def test_quotas_and_whole_cores_have_their_own_rankings() -> None:
     cells = [runs(name, (rate,)) for name, rate in (("a", 100), ("b", 200))]
     cells += [runs(name, (rate,), conditions=WHOLE) for name, rate in (("a", 500), ("b", 900))]
     found = order.orders(sweep(*cells))
@@ -166,7 +166,7 @@ def test_a_server_without_a_figure_is_named_and_ranks_are_aligned() -> None:
     assert last == "   -  z: no valid result"
 
 
-def test_nothing_to_order_is_no_order() -> None:
+def test_a_single_server_has_no_ranking() -> None:
     assert order.orders(sweep(runs("alone", (100, 101)))) == []
     parked = Conditions("guestbook", mode="parked")
     assert order.orders(sweep(*(runs(name, (100,), conditions=parked) for name in "ab"))) == []

@@ -91,7 +91,7 @@ def said(found: Results) -> tuple[int, str]:
         ("forking 100; forking 110 many", "forking/forking 1.10 of 1.11 met"),
     ],
 )
-def test_what_is_compared_and_whether_it_is_met(runs: str, expected: str) -> None:
+def test_each_target_is_met_or_missed(runs: str, expected: str) -> None:
     found = comparisons(results_of(runs_of(runs)))
     assert "; ".join(map(words_of, found)) == expected
     assert said(results_of(runs_of(runs)))[0] == int("met" not in expected or "missed" in expected)
@@ -158,7 +158,7 @@ TRACED.calls = CallFigures(per_request={"send": 1.0, "rare": 0.001}, writes=1.0)
         ([TRACED], 0, [r" 1\.00 +1 +send 1\.00 *\n"]),
     ],
 )
-def test_what_is_shown(runs: str | list[Run], status: int, patterns: list[str]) -> None:
+def test_targets_are_printed(runs: str | list[Run], status: int, patterns: list[str]) -> None:
     found = results_of(runs_of(runs) if isinstance(runs, str) else runs)
     assert said(found)[0] == status
     assert [one for one in patterns if not re.search(one, said(found)[1])] == []

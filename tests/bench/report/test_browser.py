@@ -277,7 +277,7 @@ def test_the_theme_is_switched_and_remembered(visit: Open) -> None:
     expect(seen.page.locator("html")).to_have_attribute("data-theme", "dark")
 
 
-def test_pictures_are_taken_along(visit: Open, tmp_path: Path) -> None:
+def test_pictures_and_the_csv_are_downloaded(visit: Open, tmp_path: Path) -> None:
     seen = visit("version1")
     for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
         with seen.page.expect_download() as download:

@@ -101,7 +101,7 @@ def test_the_record_has_all_that_was_promised(kept: Results) -> None:
     assert all(calls.get("connect", 0) <= most for calls in counted), "the warm-up connects them"
 
 
-def test_kept_slim_it_says_the_same(kept: Results, tmp_path: Path) -> None:
+def test_a_slim_record_gives_the_same_document(kept: Results, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     again.write_text(store.slim(kept))
     assert document(store.load(again)).markdown() == document(kept).markdown()
@@ -248,7 +248,7 @@ def test_user_time_is_what_samples_say_and_not_the_kernels_tick() -> None:
         assert line.user is None
 
 
-def test_what_does_not_hold_has_no_figure() -> None:
+def test_a_failed_run_has_no_cost() -> None:
     (line,) = words.lines(results(run("epoll", 20), run("baseline-epoll", 15, state="failed")))
     assert (line.baseline, line.share) == (None, None)
     (line,) = words.lines(

@@ -125,7 +125,7 @@ def test_the_rates_alone_at_the_end_of_a_sweep(tmp_path: Path) -> None:
     assert write_rates(tmp_path) == []
 
 
-def test_what_cannot_be_reported_is_said(
+def test_results_without_a_report_are_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["report", str(tmp_path)]) == 2
@@ -163,7 +163,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
         ("results.json", "page"),
     ],
 )
-def test_what_was_measured_is_never_written_over(
+def test_results_are_never_overwritten(
     source: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
@@ -235,9 +235,7 @@ def test_the_table_has_every_figure_once() -> None:
     ("quota", "others", "flags"),
     [(0.0, 0.10, ""), (0.0, 0.11, "disturbed"), (0.2, 0.5, "")],
 )
-def test_what_others_used_is_marked_where_it_took_something(
-    quota: float, others: float, flags: str
-) -> None:
+def test_a_disturbed_run_is_marked(quota: float, others: float, flags: str) -> None:
     run = made_run("epoll", quota=quota)
     assert run.process
     run.process.foreign_share = others

@@ -138,7 +138,7 @@ def test_ratios_then_and_now(tables: list[peers.PeersTable]) -> None:
         ([1.0], None, False),
     ],
 )
-def test_twice_as_much_or_half_is_elsewhere(
+def test_a_ratio_differs_if_it_is_half_or_double(
     then: list[float | None], now: float | None, differs: bool
 ) -> None:
     published = Published(system="old", subject="nginx", workload="moved", concurrency=1, at=1)
@@ -211,7 +211,7 @@ def test_another_reference_for_a_workload() -> None:
     assert [ratio for _, ratio in row.then] == [None], "nothing was published of poll"
 
 
-def test_the_order_of_those_that_do_not_all_serve_the_same() -> None:
+def test_the_ranking_of_servers_with_different_workloads() -> None:
     """The report ranks servers that serve different workloads. Each server is compared with nginx,
     which serves most workloads, or with the median if nginx is missing. The geometric mean for poll
     is (2 * 30/90 * 10/20)^(1/3) = 0.69, for epoll (10/20 * 8/8)^(1/2) = 0.71, and for prethreading
@@ -279,7 +279,7 @@ def section_of(results: Results) -> str:
     return page.partition('<section id="peers">')[2].partition("</section>")[0]
 
 
-def test_the_page_says_it() -> None:
+def test_the_page_shows_the_study() -> None:
     """The page names references and the source of published ratios, and escapes a study's texts."""
     found = results()
     found.studies[0].references, found.studies[0].machine = {"redirect": "poll"}, ""

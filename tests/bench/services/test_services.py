@@ -118,7 +118,7 @@ def test_idle_connections_are_held_and_counted(mode: str, count: int) -> None:
     assert report.reopened + report.requests >= count
 
 
-def test_what_had_no_room_at_first_was_not_closed_by_the_server() -> None:
+def test_connections_that_had_to_wait_were_not_closed() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/any"
         with IdleConnections(url, 20, (), SignalWatch()) as idle:
@@ -162,7 +162,7 @@ def test_workers(connections: int, cpus: int, descriptors: int, workers: int) ->
     assert ("reuseport" in text) == (workers > 1)
 
 
-def test_what_all_its_processes_used_meanwhile() -> None:
+def test_the_cpu_time_of_all_nginx_processes_is_counted() -> None:
     """The CPU times of nginx processes are added up; the greatest known demand is kept."""
     before = {1: (CpuTime(10, 20), 1.0), 2: (CpuTime(30, 40), None), 3: (CpuTime(90, 90), 5.0)}
     after = {1: (CpuTime(15, 23), 3.0), 2: (CpuTime(40, 60), 8.0)}
@@ -171,7 +171,7 @@ def test_what_all_its_processes_used_meanwhile() -> None:
 
 
 @pytest.mark.skipif(find_program("nginx") is None, reason="nginx is not installed")
-def test_its_own_answers_are_counted() -> None:
+def test_error_responses_of_nginx_are_counted() -> None:
     with socket.socket() as held, SignalWatch() as watch:
         held.bind(("127.0.0.1", 0))  # no process listens at this address, and none can
         dead = f"127.0.0.1:{held.getsockname()[1]}"

@@ -192,12 +192,12 @@ def test_errors_of_the_host_are_reported(station: RemoteStation) -> None:
         (["sh", "-c", "head -c 5000000 /dev/zero; sleep 60"], "sent a line that is not a reply"),
     ],
 )
-def test_an_agent_that_is_none(agent: list[str], words: str) -> None:
+def test_a_program_that_is_no_agent(agent: list[str], words: str) -> None:
     with pytest.raises(HostLost, match=words):
         greeted(agent)
 
 
-def test_an_agent_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(agent.TIMEOUTS, "hello", 0.2)
     with pytest.raises(HostLost, match=r"far sent no reply to hello in 0\.2 s"):
         greeted(["sleep", "60"])

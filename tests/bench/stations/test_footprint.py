@@ -58,7 +58,7 @@ RECORDED = Path(__file__).parents[1] / "recorded"
 NOWHERE = Placement(server=[], load=[], note="")
 
 
-def test_a_process_with_children_is_looked_at() -> None:
+def test_a_process_with_children_is_sampled() -> None:
     program = "import os,time\nfor _ in range(3):\n    if os.fork() == 0: break\n"
     child = subprocess.Popen(
         [sys.executable, "-c", program + "print(flush=True)\ntime.sleep(30)"],
@@ -270,7 +270,7 @@ def stack(words: str) -> Stack:
     return tuple(map(Function, words.split()))
 
 
-def test_what_is_too_small_counts_with_its_caller() -> None:
+def test_small_frames_count_with_their_caller() -> None:
     found = tree([(stack("start main big"), 996), (stack("main small"), 3), (stack("main x"), 4)])
     assert found == [Frame(name="main", count=1003, below=[Frame(name="big", count=996)])]
     (main,) = tree([(stack("main big"), 90), (stack("main small"), 10)])
@@ -344,7 +344,7 @@ def no_perf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_perf")
-def test_why_perf_may_not_is_said_in_its_words() -> None:
+def test_the_reason_of_perf_is_shown() -> None:
     """The message contains perf's own reason, which follows a line that only says "Error"."""
     assert why_no_perf() == "perf is not allowed here: No permission."
 
@@ -354,7 +354,7 @@ def test_why_perf_may_not_is_said_in_its_words() -> None:
 @pytest.mark.skipif(find_program("go") is None, reason="needs go")
 @pytest.mark.skipif(shutil.which("wrk") is None, reason="needs wrk")
 @pytest.mark.parametrize("name", ["go", "fasthttp"])
-def test_without_perf_a_peer_of_go_looks_at_itself(name: str) -> None:
+def test_without_perf_a_server_in_go_samples_itself(name: str) -> None:
     conditions = Conditions("hello", keep_alive=True, mode="sampled", generator="wrk")
     run = measured_of(reference_subject(name), conditions, requests=60_000)
     assert run.reason is None

@@ -73,7 +73,7 @@ def test_a_tool_is_installed_if_it_is_missing(monkeypatch: pytest.MonkeyPatch) -
     assert machine.installed == ["package:profiler-package"]
 
 
-def test_of_several_packages_the_one_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_available_alternative_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {"tool": 5})
     monkeypatch.setattr(installing, "missing", lambda _: {"tool": ("ours | theirs",)})
     monkeypatch.setattr(
@@ -95,7 +95,7 @@ def test_little_is_fetched_without_a_question(monkeypatch: pytest.MonkeyPatch) -
     [("y", False, True), ("yes", False, True), ("", False, False), ("n", False, False),
      (None, False, False), (None, True, True)],
 )  # fmt: skip
-def test_much_is_asked_for(
+def test_large_downloads_need_permission(
     monkeypatch: pytest.MonkeyPatch, answer: str | None, agreed: bool, fetched: bool
 ) -> None:
     machine = Machine(monkeypatch, {"java": 180_000_000, "ruby": 9_000_000})
@@ -130,7 +130,7 @@ def test_what_no_archive_has_is_left_out(monkeypatch: pytest.MonkeyPatch) -> Non
 BUILDS = {"go": {"Go": 72.0, "modules": 4.0}, "fast": {"Go": 72.0, "modules": 4.0, "more": 41.0}}
 
 
-def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_downloads_of_builds_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, {})
     machine.builds = {"go": BUILDS["go"], "run": BUILDS["go"]}
     assert machine.install(None) == {}
@@ -141,7 +141,7 @@ def test_what_builds_fetch_is_said_and_shared(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(("answer", "fetched"), [("y", True), ("n", False), (None, False)])
-def test_what_builds_fetch_is_asked_for(
+def test_large_downloads_of_builds_need_permission(
     monkeypatch: pytest.MonkeyPatch, answer: str | None, fetched: bool
 ) -> None:
     """`zerohttpd peers` asks before a large download of builds, even if no single part is large."""

@@ -119,7 +119,7 @@ def test_without_perf_the_instructions_of_the_seven_are_counted() -> None:
     assert "counted" in {c.mode for m in other.record().measured for c in m.conditions}
 
 
-def test_what_was_published(file: Path) -> None:
+def test_published_figures_are_read(file: Path) -> None:
     then = study(str(file)).published
     assert [(row.system, row.requests_per_second) for row in then] == [
         ("nginx 0.1", 1000.0),

@@ -53,7 +53,7 @@ def test_a_baseline_asks_redis_what_the_workload_wants(baseline: Subject) -> Non
         assert sum(ask.startswith("RPUSH ") for ask in asks) == WORKLOADS[name].remarks
 
 
-def test_what_a_baseline_can(baseline: Subject) -> None:
+def test_conditions_that_a_baseline_supports(baseline: Subject) -> None:
     assert baseline.can(Conditions("guestbook", keep_alive=True))
     assert not baseline.can(Conditions("sorted")), "pure CPU has no baseline"
     assert not baseline.can(Conditions("/any"))
@@ -112,7 +112,7 @@ def test_names() -> None:
     assert {"nginx", "go"} <= set(names)
 
 
-def test_an_eighth_is_found_by_itself(tmp_path: Path) -> None:
+def test_an_eighth_server_is_found(tmp_path: Path) -> None:
     for name in ("07_epoll", "01_iterative", "08_my-own", "lib", "09_empty", "docs_1"):
         (tmp_path / name).mkdir()
         if name != "09_empty":
@@ -137,7 +137,7 @@ def test_names_choose_and_order(programs: Path) -> None:
     ]
 
 
-def test_what_is_not_built(programs: Path) -> None:
+def test_a_server_that_is_not_built_is_reported(programs: Path) -> None:
     with pytest.raises(UserError, match=r"not built yet: forking\. Run: make all"):
         select(None, programs=programs)
 

@@ -320,7 +320,7 @@ def judged(evidence: Evidence) -> Run:
     return evidence.run
 
 
-def test_what_is_checked() -> None:
+def test_the_checks_of_a_run() -> None:
     assert [check.name for check in judged(gathered()).checks] == [
         *("server alive", "in time", "ab's status", "ab without -r", "completed", "none failed"),
         *("all sent", "whole pages", "status class", "server's count", "server's classes"),
@@ -333,7 +333,7 @@ def test_what_the_kernel_lost_is_named_only_where_it_may_be_the_cause() -> None:
     assert run.reason.text == "34 of 4,000 responses were not 3xx"
 
 
-def test_what_a_run_is_held_against() -> None:
+def test_the_expectations_of_a_run() -> None:
     assert gathered().asked == Asked(4000, 60.0, 302, 240)
     assert gathered(kind="reference").asked.answer_bytes == 244, "all reference heads are equal"
     page = gathered(PAGE), gathered(PAGE, private=False)

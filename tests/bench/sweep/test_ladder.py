@@ -57,7 +57,7 @@ def test_the_full_ladder() -> None:
     assert levels_of(Plan(levels=(500, 20, 500))) == (20, 500)
 
 
-def test_what_is_asked_for_beats_the_ladder() -> None:
+def test_explicit_numbers_replace_the_ladder() -> None:
     plan = Plan(full=True, levels=(10, 300), requests=200, runs=2, timeout=7, workloads=("sorted",))
     runs = runs_in_order(plan, ["iterative", "epoll"])
     assert [(r.concurrency, r.run, r.subject) for r in runs] == [

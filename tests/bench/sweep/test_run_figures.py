@@ -147,7 +147,7 @@ def test_on_one_machine() -> None:
     assert (law.rate, law.product, law.deviation) == (1600.0, 16.0, -0.68)  # in 2.5 s
 
 
-def test_what_idle_connections_ask_for_counts() -> None:
+def test_requests_of_idle_connections_count() -> None:
     """A run counts the requests of idle connections, before the load and during it."""
     idle = IdleReport(asked=10, held=10, reopened=7, requests=1900, requests_during=1000)
     run = entered([seen(servers=use())], idle=idle)
@@ -257,7 +257,7 @@ def test_the_instance_nearest_to_its_quota_counts() -> None:
     assert (run.bottleneck, run.process.foreign_share) == ("server", 0.3), "of two CPUs"
 
 
-def test_what_is_not_known_of_a_server_is_no_figure() -> None:
+def test_unknown_figures_are_missing() -> None:
     without = use(busy=None, faults=None, pss_peak_mb=None)
     host = seen(servers=without, host=HostCount(1.0, None, None, None))
     process = entered([seen(servers=use()), host]).process.model_dump()
@@ -273,7 +273,7 @@ def test_there_is_no_figure_of_a_load_that_did_not_end() -> None:
     assert (run.process, run.bottleneck, run.latency) == (None, None, LATENCY)
 
 
-def test_what_several_instances_printed_is_added_up() -> None:
+def test_statistics_of_several_instances_are_added_up() -> None:
     def ended(requests: int | None, answers: dict[str, int]) -> Ended:
         said = ServerStatistics(
             requests=requests,

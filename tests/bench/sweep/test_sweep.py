@@ -240,7 +240,7 @@ def shape(value: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_the_same_as_on_one_machine(tmp_path: Path) -> None:
+def test_a_sweep_over_hosts_gives_the_same_results(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     here = swept(tmp_path / "here", "--servers", "epoll,forking")
     hosts = hosts_file(tmp_path)

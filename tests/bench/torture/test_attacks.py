@@ -171,7 +171,7 @@ def test_servers_that_cannot_take_part() -> None:
     assert not any(attack.why_not(reference) for attack in ATTACKS.values())
 
 
-def test_who_is_rated() -> None:
+def test_pages_that_count_for_the_rate() -> None:
     pages = ["redirect", "small", "guestbook", "sign"]
     rated = {
         name: ATTACKS[name].rated_pages(pages) for name in ("redis-killed", "redis-full", "flood")
@@ -179,7 +179,7 @@ def test_who_is_rated() -> None:
     assert rated == {"redis-killed": pages[:2], "redis-full": pages, "flood": pages}
 
 
-def test_without_a_line_it_is_said(ground: Ground) -> None:
+def test_a_missing_slow_line_is_reported(ground: Ground) -> None:
     why = "no slow line here: network namespaces need root"
     cell = measure(subject("epoll"), ATTACKS["slow-line"], replace(ground, why_no_line=why), 0.3)
     assert (cell.reason, cell.before) == (why, None)

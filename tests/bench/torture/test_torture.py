@@ -80,7 +80,7 @@ def is_serving(mark: str) -> bool:
     return any(words.startswith(str(ROOT / "epoll")) for _, words in marked(mark))
 
 
-def test_when_the_time_is_over_it_is_said(tmp_path: Path) -> None:
+def test_the_end_of_the_time_is_reported(tmp_path: Path) -> None:
     words = ("--attacks", "connect-only,idle", "--seconds", "5", "--minutes", "0.1")
     torture = Torture(tmp_path, "--servers", "epoll,poll", *words)
     said = torture.end()

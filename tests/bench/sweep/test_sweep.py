@@ -155,7 +155,7 @@ def test_a_sweep_that_is_under_way_is_not_resumed(tmp_path: Path) -> None:
     """A running sweep is not resumed, because two sweeps would overwrite each other's results."""
     sweep = Sweep(*PLAN, "--results", str(tmp_path))
     wait_for_a_run(tmp_path)
-    sweep.process.send_signal(signal.SIGSTOP)  # otherwise it might end first
+    sweep.process.send_signal(signal.SIGSTOP)  # so that it does not end first
     said = Sweep("--resume", "--results", str(tmp_path)).end(2)
     sweep.process.send_signal(signal.SIGCONT)
     assert "another process writes into" in said

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Redis allows fewer clients than there are workers: requests wait, and no outage is reported."""
+"""If Redis allows fewer clients than there are workers, requests wait, and no outage is
+reported."""
 
 import contextlib
 import socket
@@ -21,7 +22,7 @@ VISIT = request("GET", "/guestbook")
 
 @contextlib.contextmanager
 def _all_taken(redis: PrivateRedis) -> Iterator[None]:
-    """Take all the clients that a Redis allows within the block, as another program does."""
+    """Take all connections that a Redis allows for the `with` block, like another program."""
     taken: list[socket.socket] = []
     with contextlib.ExitStack() as stack:
         while True:
@@ -35,12 +36,12 @@ def _all_taken(redis: PrivateRedis) -> Iterator[None]:
         yield
         for one in taken:
             one.shutdown(socket.SHUT_WR)
-            while one.recv(100):  # until Redis has closed it too, and its place is free
+            while one.recv(100):  # until Redis has closed the connection, too
                 pass
 
 
 def _visit_at_once(server: Server, clients: int, visits: int) -> None:
-    """Assert that so many clients at once, with so many visits each, get all their pages."""
+    """Assert that simultaneous clients, with this number of visits each, get all their pages."""
     assert statuses(server, "/guestbook", clients * visits, clients) == {200: clients * visits}
 
 
@@ -55,7 +56,7 @@ def _assert_no_outage(server: Server) -> None:
 def test_fewer_connections_than_clients(
     start: Start, arch: str, connections: int, clients: int
 ) -> None:
-    """Many clients at once, and then a single one, all get their pages."""
+    """Simultaneous clients, and later a single client, get all their pages."""
     with PrivateRedis("--maxclients", str(connections)) as redis:
         workers = architecture(arch).workers_within(connections, 100)
         server = start("--workers", workers, redis=redis.url())
@@ -74,7 +75,7 @@ def test_fewer_connections_than_clients(
 
 
 def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
-    """Clients that stay connected take no Redis connections from each other."""
+    """Idle clients do not occupy Redis connections that other clients need."""
     with PrivateRedis("--maxclients", "3") as redis:
         workers = architecture(arch).workers_within(3, 16)
         server = start("--workers", workers, redis=redis.url())
@@ -87,7 +88,7 @@ def test_fewer_connections_than_idle_clients(start: Start, arch: str) -> None:
 
 @of("threading", "prethreading")
 def test_connections_are_handed_on(start: Start) -> None:
-    """A waiting thread gets another thread's connection; not every command opens one."""
+    """A waiting thread gets another thread's Redis connection instead of a new connection."""
     with PrivateRedis("--maxclients", "3") as redis:
         counter = redis.client()
         server = start("--workers", "16", redis=redis.url())
@@ -98,14 +99,15 @@ def test_connections_are_handed_on(start: Start) -> None:
             assert counter.connections() - before < 200
 
         undisturbed(REDIS_TIME, attempt)
-        # A thread that got another's connection must release its turn (REDIS_NEW_AT_ONCE).
+        # A thread that got another thread's connection must release its turn (REDIS_NEW_AT_ONCE).
         undisturbed(REDIS_TIME, lambda: _visit_at_once(server, 12, 40))
         assert REFUSED in server.stderr
 
 
 @pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """A refused request waits for other programs; files are served meanwhile."""
+    """A request waits while other programs use all Redis connections; files are served
+    meanwhile."""
     with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),
@@ -132,8 +134,8 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
 @pytest.mark.slow
 @pytest.mark.waits
 def test_others_take_all_for_long(start: Start) -> None:
-    """A request that waits too long gets 503, and no outage is reported. Later requests succeed,
-    and connections are kept as before."""
+    """A request that waits too long for Redis gets 503, and no outage is reported. Later requests
+    succeed, and Redis connections are reused as before."""
     with PrivateRedis("--maxclients", "4") as redis:
         server = start("--workers", "2", redis=redis.url())
         with _all_taken(redis):

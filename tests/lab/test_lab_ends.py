@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""However a lab ends, nothing of it is left, and nothing else is changed."""
+"""A lab leaves nothing behind, however it ends, and changes nothing else."""
 
 import os
 import random
@@ -136,7 +136,8 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
 def test_a_failure_half_way_is_named_and_leaves_nothing(
     lab: Lab, program: str, other: str, named: str
 ) -> None:
-    """One program is replaced, which only this process sees."""
+    """If a program fails, `up` names the program and leaves nothing. The test replaces the program
+    in a mount namespace of its own."""
     script = f'mount --bind {other} {program} && exec "$@"'
     done = run(["unshare", "--mount", "sh", "-c", script, "-", *lab.command("up")])
     assert done.returncode == 1
@@ -202,14 +203,14 @@ def test_a_user_that_is_no_number_is_refused_with_a_message(lab: Lab) -> None:
 
 
 def test_an_empty_group_above_the_lab_s_is_taken_away(lab: Lab) -> None:
-    """A first lab that failed may have left it. It is removed."""
+    """`down` removes the empty parent group that a failed first lab may have left."""
     tops = [group.parent for group in lab.groups()]
     tops = [top for top in tops if (top.parent / "cgroup.procs").exists()]
     for top in tops:
-        with suppress(OSError):  # some cannot be written
+        with suppress(OSError):  # some folders cannot be written
             top.mkdir()
     lab.down()
-    # Another lab, which may start or stop meanwhile, has its group in there.
+    # Another lab, which may start or stop meanwhile, may have a group there.
     empty = "an empty group is removed"
     wait_for(lambda: all(not top.is_dir() or next(top.glob("*/"), None) for top in tops), empty)
 

@@ -162,7 +162,8 @@ def test_the_share_holds_and_can_be_seen_from_inside(lab: Lab) -> None:
 
 
 def test_a_group_that_a_killed_benchmark_leaves(lab: Lab) -> None:
-    """A killed benchmark's group (version 2) ends with the lab; the fixture checks that."""
+    """The control group (version 2) of a killed benchmark is removed with the lab (see the
+    fixture)."""
     groups = lab.state()["groups"]["redis"]
     group = next((one for one in groups if Path(one, "cgroup.controllers").exists()), None)
     if group is None:
@@ -201,7 +202,7 @@ def test_commands_answer_for_what_they_run(lab: Lab) -> None:
 
 
 def test_nothing_is_run_where_the_root_is_not_the_host_s(lab: Lab) -> None:
-    """If setns(2) leads elsewhere than to the host's own root, nothing is run."""
+    """A command is not run if setns(2) does not lead to the host's root."""
     state = lab.folder / "state.json"
     known = state.read_text()
     other = json.loads(known)
@@ -240,8 +241,8 @@ scripts/lab down --name "$0" && exit $status
 
 
 def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
-    """ssh to a host works if root has no password, as on a new Ubuntu. `/` is an overlay, and the
-    project is a mount."""
+    """ssh to a host works if root's password is locked, as on a new Ubuntu. `/` is an overlay, and
+    the project is a mount."""
     skip_unless_labs_can_be_made_in(LAYER)
     lab = make_lab()
     words = ["env", "--chdir", str(REPOSITORY), "sh", "-c", LOCKED_UP, lab.name, str(lab.folder)]
@@ -252,7 +253,8 @@ def test_ssh_works_where_root_is_locked(make_lab: Callable[[], Lab]) -> None:
 
 
 def test_in_a_chroot_it_is_refused(make_lab: Callable[[], Lab]) -> None:
-    """Commands would run outside of the hosts. A file that is written there would be seen."""
+    """In a chroot the lab's commands refuse to run, because commands would run outside of the
+    hosts. The test detects any written file."""
     lab, here = make_lab(), ["env", "--chdir", str(REPOSITORY)]
     for verb, words in (("up", []), ("down", []), ("exec", ["load", "touch", "/etc/only-here"])):
         done, changes = run_in(LAYER + CHROOT, [*here, *lab.command(verb, *words)])

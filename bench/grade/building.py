@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prepare the examination of a server: compile a copy of the server's folder and of lib/, and make
-the files that the server serves. The seed determines the names and contents of these files."""
+the files that the server serves. The seed determines the names and contents of the files."""
 
 import os
 import random

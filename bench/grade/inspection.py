@@ -63,8 +63,8 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
-    without this right the grader would find no leak."""
+    """Raise NotHere if the descriptors of the server's processes cannot be read. Without this
+    right, e.g. in a container, the grader would find no leak."""
     if not can_look(scene):
         raise NotHere(
             "the processes of another user cannot be inspected here; start the container with "
@@ -213,7 +213,8 @@ def require_reaped(scene: Scene, seen: str) -> None:
 def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     """Raise Failed unless the server is in the same state as before the check, and ends after
     Ctrl-C. `tasks`: the number of processes and threads before; `had_pages`: whether the server has
-    ever served a page with data from Redis. Return True if it had, or serves such a page now."""
+    ever served a page with data from Redis. Return True if `had_pages`, or if the server serves
+    such a page now."""
     pages = had_pages
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:

@@ -71,7 +71,7 @@ class Response:
 
 
 class Client(client.Client):
-    """One connection. Each read has a deadline; use it as a context manager."""
+    """One connection, as a context manager. Each read has a deadline."""
 
     def __init__(self, server: Server, receive_buffer: int | None = None) -> None:
         super().__init__((server.host, server.port), TIMEOUT, receive_buffer or 0)

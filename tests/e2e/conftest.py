@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
         PACE.sanitized = True
         PACE.slowness = 6
     adopt_orphans()  # to detect servers that leave processes behind
-    # If nohup(1) ignores SIGHUP, the servers would inherit this; they do not inherit a handler.
+    # The servers would inherit SIG_IGN for SIGHUP from nohup(1), but they do not inherit a handler.
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
 

@@ -268,8 +268,8 @@ class Server:
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        """Kill all processes of the server. A reaped PID may belong to another process: ignore
-        it."""
+        """Kill all processes of the server. Do nothing after it was reaped: its PID may belong to
+        another process."""
         if self._process is None or (not self.running() and Path(f"/proc/{self.pid}").exists()):
             return
         processes.kill_session(self.pid)

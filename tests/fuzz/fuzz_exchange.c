@@ -13,7 +13,7 @@
  * response is parsed from its bytes (answers.c).  At the end each connection is
  * served again, with all its bytes at once: the responses must be the same.
  *
- * Run it in the project's folder, because it serves the files there.
+ * Run the target in the project's folder, because it serves that folder.
  */
 #include "app/app.h"
 #include "dialogue.h"

@@ -177,7 +177,7 @@ def spoiled_requests(draw: st.DrawFn) -> bytes:
     return data
 
 
-# RFC 9112, section 7.1.1, allows it, and h11 does not.
+# RFC 9112, section 7.1.1, allows this, and h11 does not.
 BLANK_BEFORE_EXTENSION = re.compile(rb"[0-9A-Fa-f][ \t]+;")
 # RFC 9112, section 2.2: a server should skip them, and h11 does not.
 EMPTY_LINES = re.compile(rb"\A(?:\r\n)+")

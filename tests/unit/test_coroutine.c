@@ -265,7 +265,7 @@ static void overflow(void *argument) {
     *(int *)argument = descend(1, "");
 }
 
-/* A child process does it, because SIGSEGV ends the process. */
+/* A child process overflows the stack, because SIGSEGV ends the process. */
 TEST(a_stack_that_overflows_ends_the_program) {
     int status, result = 0;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are accepted: lib/proto/http.c.  test_http_reject.c has those
- * that are rejected, test_http_limits.c those that are too long.
+ * Valid requests: lib/proto/http.c.  test_http_reject.c has invalid requests,
+ * test_http_limits.c requests that are too long.
  *
  * Every test builds a head with the expected value of each member of the parsed
  * request; feed() then gives it to the parser in every way.
@@ -198,8 +198,8 @@ static const struct field_row fields[] = {
      IN(if_modified_since), V("Sun, 06 Nov 1994 08:49:37 GMT")},
     {"If-Range", V(HOST "If-Range: \"x\"\r\n"), IN(if_range), V("\"x\"")},
     {"Range", V(HOST "Range: bytes=0-1\r\n"), IN(range), V("bytes=0-1")},
-    /* These fields are no lists: if one occurs twice, it is ignored.  RFC 9110,
-       section 5.3. */
+    /* These fields are not lists: a field that occurs twice is ignored.  RFC
+       9110, section 5.3. */
     {"Range twice", V(HOST "Range: bytes=0-1\r\nRange: bytes=2-3\r\n"),
      IN(range), V("")},
     {"Range twice, the first empty", V(HOST "Range:\r\nrange: bytes=2-3\r\n"),

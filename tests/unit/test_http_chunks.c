@@ -84,8 +84,9 @@ static const struct row rows[] = {
     BAD("trailers before LF", "0\r\nX: b\r\n\n"),
 };
 
-/* Decodes the input in pieces; the first has another size.  Returns the number
-   of bytes of the chunks, or the error.  The buffer gets the body. */
+/* Decodes the input in pieces of `size` bytes, the first of `first` bytes.
+   Appends the body to the buffer; returns the bytes of all chunks, or an error.
+ */
 static ssize_t decode_pieces(struct view input, size_t first, size_t size,
                              struct buffer *body) {
     struct http_chunks chunks = {0};
@@ -108,8 +109,8 @@ static ssize_t decode_pieces(struct view input, size_t first, size_t size,
     return 0;
 }
 
-/* A parser for feed(), which decodes from the beginning each time.  The buffer
-   is the guarded input itself. */
+/* A parser for feed(), which decodes the guarded input from its beginning at
+   each call. */
 static ssize_t decode_whole(struct view input, size_t seen,
                             const void *vector) {
     const struct row *row = vector;

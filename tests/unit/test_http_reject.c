@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that are rejected: lib/proto/http.c.
+ * Invalid requests: lib/proto/http.c.
  *
- * Most of them are bytes that two programs could read as different requests;
- * the first of the two would be a proxy, and the second this server.
+ * Two programs, for example a proxy and this server, could read most of these
+ * bytes as different requests.
  */
 #include "harness.h"
 #include "proto/http.h"

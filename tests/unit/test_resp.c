@@ -2,8 +2,8 @@
 /*
  * The Redis protocol: lib/proto/resp.c.
  *
- * The tests describe a reply in one line, such as [+OK :1 "text" null], so that
- * a row of the table has all that was found in it.
+ * The tests write a reply in one line, such as [+OK :1 "text" null], so that a
+ * row of the table has the whole content of a reply.
  */
 #include "config.h"
 #include "harness.h"
@@ -21,8 +21,8 @@ struct row {
 #define MALFORMED (-1)
 #define TOO_LARGE (-2)
 
-/* Reads from the state and the bytes.  Returns the number of bytes of a whole
-   reply; 0 if more are needed; otherwise one of these errors. */
+/* Returns the number of bytes of a whole reply, 0 if more bytes are needed, or
+   an error. */
 static ssize_t read_reply(struct resp_scan *scan, struct view input,
                           struct resp_reply *reply) {
     size_t used;
@@ -248,8 +248,8 @@ TEST(numbers_without_end_are_rejected) {
     buffer_free(&input);
 }
 
-/* Reads the input in packets of 4096 bytes.  It has one reply that is too
-   large, and then :7.  The reader never keeps more than the limit. */
+/* Reads the input in packets of 4096 bytes.  The input has a reply that is too
+   large, and then :7.  The reader must not store more bytes than the limit. */
 static void expect_large_and_seven(struct buffer *all) {
     struct buffer input = {0};
     struct resp_scan state = {0};
@@ -346,8 +346,8 @@ TEST(commands_come_back_as_arrays) {
 
 /* ---- Limits ---- */
 
-/* Parses the front of the input at many lengths: the results must agree.  For a
-   megabyte, all lengths would take too long. */
+/* Parses the first bytes of the input, of many lengths, with the same result.
+   For a megabyte, all lengths would take too long. */
 static void expect_at_every_length(struct buffer *input, ssize_t expected) {
     struct resp_reply reply_read;
 
@@ -389,8 +389,8 @@ TEST(lines_without_end) {
     expect_at_every_length(&input, TOO_LARGE);
 }
 
-/* The parser knows it when it has read the number, not when memory is full.  A
-   length that Redis never sends is malformed, and not skipped. */
+/* The parser rejects a huge length at its last digit, before memory is full.  A
+   length that Redis never sends is malformed, and its data is not skipped. */
 TEST(huge_lengths_are_found_at_once) {
     struct buffer input = {0};
     struct resp_reply reply_read;

@@ -55,7 +55,7 @@ def write(
 
 
 def table(grades: Sequence[Graded]) -> str:
-    """Return the CSV. A text that a spreadsheet would take for a formula begins with an apostrophe.
+    """Return the CSV. Texts that a spreadsheet would take for formulas get an apostrophe in front.
     A student without a grade has no points."""
     rows = []
     for one in grades:

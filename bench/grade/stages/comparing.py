@@ -407,8 +407,8 @@ def same_bytes(scene: Scene) -> None:
 
 
 def in_pieces(scene: Scene) -> None:
-    """Valid requests that arrive in pieces are answered like whole ones: the first request cut at
-    each offset, the others at random offsets."""
+    """Valid requests that arrive in pieces get the same responses: the first request is cut at each
+    offset, the others at random offsets."""
     with beside_reference(scene) as pair:
         whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
         cut = [(whole[0], [place]) for place in range(1, len(whole[0]))]
@@ -452,7 +452,7 @@ def packets(scene: Scene) -> str | None:
     as the reference server answers them. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
-            return "it keeps no connection open"
+            return "the server keeps no connection open"
         listed = [*pair.requests.of("valid"), *pair.requests.of("invalid")]
         scene.dice.shuffle(listed)
         groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]

@@ -119,7 +119,7 @@ def stopped(scene: Scene) -> None:
                     leaves(client)
                 seen = "a client requested a page while Redis did not reply, and left ({})"
                 scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))
-        # Later requests must not prolong the wait of the first ones.
+        # Later requests must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
             others = meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS)

@@ -78,11 +78,11 @@ def test_killed_and_restarted(start: Start, own: PrivateRedis) -> None:
 
         own.kill()
         # Failures in the same clock step as the last reply do not count as an outage yet.
-        wait_until(lambda: says(AWAY), "it says that Redis is away")
+        wait_until(lambda: says(AWAY), "the log reports an outage")
         assert set(statuses) == {503}
         _assert_rest_is_served(server)
         own.start()
-        wait_until(lambda: says(BACK), "it says that Redis is back")
+        wait_until(lambda: says(BACK), "the log reports that Redis is back")
         assert f"{BACK}; {statuses.count(503)} requests were answered without it\n" in server.stderr
     own.kill()
     own.start()
@@ -183,7 +183,8 @@ def _set_links(own: PrivateRedis) -> None:
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
-    """Later requests do not prolong the wait of earlier ones for a frozen Redis."""
+    """Later requests do not prolong the time for which an earlier request waits for a frozen
+    Redis."""
     server = start(redis=own.url())
     assert _is_back(server)
     with own.paused(), Client(server) as first, contextlib.ExitStack() as stack:
@@ -223,7 +224,7 @@ def test_late_replies_reach_no_other_client(start: Start, own: PrivateRedis) -> 
             waiting = [pool.submit(fetch, server, f"/go/{number}") for number in range(4)]
             assert [one.result().status for one in waiting] == [503] * 4
         wait_until(lambda: not any_unread(own.port), "Redis has read all commands")
-        time.sleep(0.3)  # Redis replies after it has read them, and the server may ask it again
+        time.sleep(0.3)  # Redis replies, and the server may use it again
         with own.paused():  # only late replies can arrive
             assert not any(pool.map(lambda number: _finds_link(server, number), range(4, 8)))
         # At once, so that each connection with a late reply is used.

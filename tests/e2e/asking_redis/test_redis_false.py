@@ -113,7 +113,8 @@ WRONG_TYPES = {
 @pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
     """A reply of a wrong type gives 502 at each of the three steps. The server closes the
-    connection, because the reply may belong to another command. An error reply keeps it open."""
+    connection, because the reply may belong to another command. After an error reply the connection
+    stays open."""
     replies: dict[str, bytes] = {}
     script, ended = answering(replies), []
 

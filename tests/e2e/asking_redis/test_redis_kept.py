@@ -23,7 +23,7 @@ VISIT = request("GET", "/guestbook")
 @pytest.fixture
 def own() -> Iterator[PrivateRedis]:
     """Yield a Redis that writes each command to a file before it replies, so that a killed Redis
-    loses no data. It does not wait for the disk, which may be slow."""
+    loses no data. Redis does not wait for the disk, which may be slow."""
     with PrivateRedis("--appendonly", "yes", "--appendfsync", "no") as server:
         yield server
 
@@ -58,7 +58,7 @@ def _spare(server: Server) -> int:
 
 def test_no_connection_per_request(start: Start, own: PrivateRedis) -> None:
     """After the warm-up, the server opens no new connection to Redis for serial or simultaneous
-    clients. It also keeps a connection after an error reply."""
+    clients. An error reply does not close the connection to Redis."""
     server = start("--workers", "6", redis=own.url())
     client = own.client()
     client.do("RPUSH", "link:list", "x")

@@ -126,7 +126,7 @@ def _assert_waits(server: Server, redis: PrivateRedis) -> None:
             client.send_read(VISIT)
             if not server.kind.is_stalled_by_one:
                 assert fetch(server, "/t/digits.txt").status == 200
-            assert client.is_quiet(0.1), "it did not wait"
+            assert client.is_quiet(0.1), "the request did not wait"
         assert client.read().status == 200
 
 
@@ -141,7 +141,7 @@ def test_others_take_all_for_long(start: Start) -> None:
         with _all_taken(redis):
             begun = time.monotonic()
             assert fetch(server, "/guestbook").status == 503
-            assert time.monotonic() - begun > 1, "it did not wait"
+            assert time.monotonic() - begun > 1, "the request did not wait"
             assert fetch(server, "/t/digits.txt").status == 200
         counter = redis.client()
 

@@ -60,7 +60,7 @@ def test_each_claim_is_made_and_has_a_test() -> None:
         assert any(_words(sentence) in text for text in texts), f"not in a comment: {line}"
 
 
-# ---- Where does it wait? ----
+# ---- Where does a server wait? ----
 
 # The call in which the main thread sleeps, and the calls of idle workers and of workers with a
 # silent client (or Redis); None if there are no workers.
@@ -202,7 +202,7 @@ def _queue_up_behind_main(server: Server, pid: int) -> None:
             os.sched_setscheduler(task, os.SCHED_BATCH, os.sched_param(0))
 
 
-# ---- What does it cost? ----
+# ---- What does a request cost? ----
 
 
 def _calls(start: Start, tmp_path: Path, serve: Callable[[Server], object]) -> Counter[str]:

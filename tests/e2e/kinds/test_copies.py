@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What the documents say about a copy of the project is true: docs/tutorial/own-server.md for an
-architecture that none of the seven servers has, and the example of docs/how-to/add-a-page.md."""
+"""The steps of two documents work in a copy of the project: docs/tutorial/own-server.md, with a new
+architecture, and docs/how-to/add-a-page.md."""
 
 import re
 import sys

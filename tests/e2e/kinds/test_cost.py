@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What a request costs in system calls and in allocations, as counts: the benchmark measures times.
+"""The cost of a request: the numbers of system calls and allocations. (The benchmark measures
+times.)
 
 cost.txt has one line for each server and kind of request. A change that adds a call or an
 allocation fails here; if it is intended, change the line.

@@ -51,7 +51,8 @@ def test_calls_of_a_request(
 
 def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The ring refuses operations that open a file, make a socket or connect, because seccomp
-    cannot see them. It refuses them even with --no-confinement: the server does not need them."""
+    cannot see them. This is so even with --no-confinement, because the server needs no such
+    operation."""
     for options in ((), ("--no-confinement",)):
         got = intrude(binary, site, redis, *options)
         tried = {name: error for name, error in got.items() if name.startswith("ring_")}
@@ -71,8 +72,8 @@ def test_urgent_data(server: Server) -> None:
 
 
 def test_stop_while_a_client_reads_slowly(start: Start) -> None:
-    """A server with a slow reader ends when its time to stop is over (7 s). A cancelled send
-    operation may have sent a part, so the server begins no new operation after it."""
+    """A server with a slow reader ends when its time to stop is over (7 s). A cancelled send may
+    have sent a part of its bytes, so the server sends nothing after it."""
     server = start()
     with Client(server, receive_buffer=2048) as client:
         client.socket.setblocking(False)

@@ -180,7 +180,7 @@ def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> No
         stack.callback(server.kill)
         assert [client.read().closes for client in idle] == [False] * 7
         with crowd(server, 3, HOME) as others:
-            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert server.stop() == 0
             assert [client.read().status for client in others] == [200] * 3
         assert [client.read_to_end() for client in idle] == [b""] * 7
@@ -194,7 +194,7 @@ def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) ->
     with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
         assert [client.read().closes for client in first] == [False] * 7
         with crowd(server, 1, KEPT_HOME) as (late,):
-            wait_until(lambda: "clients wait" in server.stderr, "it lacks a process")
+            wait_until(lambda: "clients wait" in server.stderr, "a process is missing")
             assert first[0].exchange(KEPT_HOME).closes
             assert late.read().status == 200
 
@@ -205,7 +205,7 @@ def test_worker_that_cannot_be_replaced(small_user: Callable[..., Server]) -> No
     server = small_user(processes=3, workers=2)
     become = server.prefix[: server.prefix.index("--") + 1]
     with server:
-        wait_until(lambda: server.is_at_rest(2), "it has its workers")
+        wait_until(lambda: server.is_at_rest(2), "the server has all workers")
         other = subprocess.Popen([*become, "sleep", "600"])
         with other, contextlib.ExitStack() as stack:
             stack.callback(other.kill)

@@ -71,7 +71,7 @@ def test_threads_that_end_slowly_leave_memory(start: Start, tmp_path: Path, kind
 
 @of("forking", "threading", "prethreading", "epoll")
 @pytest.mark.slow
-@pytest.mark.plain_build("sanitizers keep what was freed")
+@pytest.mark.plain_build("sanitizers keep freed memory")
 def test_memory_does_not_grow(start: Start) -> None:
     """Memory use does not grow between connection 2,000 and 20,000. The heap may grow once, if more
     threads run at once than before; a leak grows each time."""

@@ -52,7 +52,7 @@ def test_request_in_flight_is_finished(start: Start) -> None:
 
 @undisturbed_test(STOP_TIME)
 def test_next_request_behind_a_download_in_flight(start: Start) -> None:
-    """A client gets the whole range of a file that was in flight at SIGTERM, although it has
+    """A client whose download was in flight at SIGTERM gets all bytes, although the client has
     already sent its next request."""
     server = start()
     # More than the kernel buffers, and less than a busy machine sends in five seconds.

@@ -129,7 +129,7 @@ def test_data_of_other_programs(server: Server, store: RedisClient) -> None:
         store.do("RPUSH", "guestbook_remarks", "before", item, "after")
     page = fetch(server, "/guestbook")
     assert page.status == 200
-    text = page.body.decode("utf-8")  # it must be valid UTF-8
+    text = page.body.decode("utf-8")  # valid UTF-8
     shown = remarks(text)[::-1]
     assert shown[0::3] == ["before"] * len(LEGACY)
     assert shown[2::3] == ["after"] * len(LEGACY)

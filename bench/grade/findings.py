@@ -108,8 +108,7 @@ class Failed(Exception):
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
         self.afterwards = False
-        """Whether the fault was found after the check had passed. Then it costs points only
-        once."""
+        """Whether the check had passed before; such a fault costs points only once."""
 
 
 class NotHere(Exception):

@@ -147,7 +147,7 @@ def redis() -> Iterator[PrivateRedis]:
 
 @pytest.fixture(scope="session")
 def database_numbers() -> Iterator[int]:
-    """Return numbers of databases that are not used yet. Some tests use numbers above 4000."""
+    """Return an iterator over unused database numbers. Some tests use numbers above 4000."""
     return iter(range(1, 4000))
 
 

@@ -76,8 +76,7 @@ class Architecture(ServerFacts):
         return self.has_workers and not self.worker_per_client
 
     def listeners(self, workers: int) -> int:
-        """Return the number of listening sockets that the server has with this number of
-        workers."""
+        """Return the number of listening sockets of the server with so many workers."""
         return workers if self.listener_each else 1
 
     def workers_within(self, connections: int, most: int) -> str:
@@ -248,8 +247,7 @@ class Server:
         return self.wait()
 
     def finish(self) -> None:
-        """Stop the server. Assert that its status is 0, no process is left, and no sanitizer
-        reports."""
+        """Stop the server. Assert status 0, that no process is left, and no sanitizer report."""
         try:
             was_running = self.running()
             status = self.stop()
@@ -268,8 +266,7 @@ class Server:
         assert not found, f"{self.name}: {text}"
 
     def kill(self) -> None:
-        """Kill all processes of the server. Do nothing after it was reaped: its PID may belong to
-        another process."""
+        """Kill all processes of the server, unless it was reaped and its PID is reused."""
         if self._process is None or (not self.running() and Path(f"/proc/{self.pid}").exists()):
             return
         processes.kill_session(self.pid)
@@ -288,8 +285,7 @@ class Server:
         return processes.living(self.pid)
 
     def is_at_rest(self, workers: int) -> bool:
-        """Return whether the server has the processes and threads of an idle server, and no
-        zombies."""
+        """Return whether only the processes and threads of an idle server exist, no zombies."""
         found = processes.session_processes(self.pid)
         threads = sum(map(processes.own_threads, found))
         alone, threaded, forked = (1, 1), (1, 1 + workers), (1 + workers, 1 + workers)

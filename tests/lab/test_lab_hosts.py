@@ -108,7 +108,7 @@ def test_temporary_folders_and_devices_are_its_own(lab: Lab) -> None:
 
 
 def test_processes_are_its_own(lab: Lab) -> None:
-    # The end of an ssh connection of the test before may come between the listing and the reading.
+    # A process of an earlier ssh connection may end between the listing and the reading.
     look = "cat /proc/1/comm; cat /proc/[0-9]*/comm 2> /dev/null || true"
     names = lab.on("zerohttpd", look).splitlines()
     assert names[0] == "sshd"
@@ -117,7 +117,7 @@ def test_processes_are_its_own(lab: Lab) -> None:
 
 def test_processes_without_a_parent_are_reaped(lab: Lab) -> None:
     lab.on("load", "exec 2>&1; sleep 0.01 > /dev/null &")
-    # Only the first process of the host can reap it.
+    # Only the first process of the host can reap the orphan.
     left = "grep -ls '^Name:.sleep' /proc/[0-9]*/status || true"
     wait_for(lambda: lab.on("load", left) == "", "an orphan is reaped")
 
@@ -133,7 +133,7 @@ BURN = """
 import os, pathlib, time
 paths = dict(line.split(":", 2)[1:] for line in open("/proc/self/cgroup").read().splitlines())
 for line in open("/proc/self/mountinfo").read().splitlines():
-    root, point = line.split()[3:5]  # which group is seen where: in a container not the topmost
+    root, point = line.split()[3:5]  # in a container the root may be a lower group
     kind, _, options = line.partition(" - ")[2].split()
     if kind == "cgroup2" and "cpu" not in paths:
         group = pathlib.Path(point, os.path.relpath(paths[""], root))

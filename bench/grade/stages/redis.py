@@ -158,8 +158,7 @@ def back(scene: Scene) -> None:
 
 
 def remark_after_cut(scene: Scene) -> None:
-    """Redis closes its connections, and a remark that comes immediately after is saved. Raises
-    Failed."""
+    """Redis closes its connections, and the server saves a remark that follows. Raises Failed."""
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)

@@ -183,8 +183,7 @@ def _set_links(own: PrivateRedis) -> None:
 @pytest.mark.waits
 @of("poll", "epoll")
 def test_frozen_though_others_ask(start: Start, own: PrivateRedis) -> None:
-    """Later requests do not prolong the time for which an earlier request waits for a frozen
-    Redis."""
+    """Later requests do not prolong an earlier request's wait for a frozen Redis."""
     server = start(redis=own.url())
     assert _is_back(server)
     with own.paused(), Client(server) as first, contextlib.ExitStack() as stack:

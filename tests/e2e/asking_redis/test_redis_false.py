@@ -334,8 +334,7 @@ def test_slow_but_steady(start: Start) -> None:
 @of("epoll")
 @pytest.mark.waits
 def test_a_long_round_is_not_taken_from_its_time(start: Start) -> None:
-    """The timeout for Redis begins at the end of a loop iteration, however long the iteration
-    was."""
+    """The timeout for Redis begins at the end of a loop iteration, even of a long one."""
     with FalseRedis(replying(link, 0.1)) as false:
         server = start(redis=false.url)
 

@@ -130,7 +130,7 @@ class _Writer:
 
 
 def _all_get_on(writers: list[_Writer]) -> None:
-    """Wait until each writer has had three more remarks accepted."""
+    """Wait until the server has accepted three more remarks of each writer."""
     wanted = {writer: len(writer.accepted) + 3 for writer in writers}
     wait_until(lambda: all(len(w.accepted) >= n for w, n in wanted.items()), "all get on")
 

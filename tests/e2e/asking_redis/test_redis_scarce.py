@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""If Redis allows fewer clients than there are workers, requests wait, and no outage is
-reported."""
+"""If Redis allows fewer clients than workers, requests wait, and no outage is reported."""
 
 import contextlib
 import socket
@@ -106,8 +105,7 @@ def test_connections_are_handed_on(start: Start) -> None:
 
 @pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """A request waits while other programs use all Redis connections; files are served
-    meanwhile."""
+    """A request waits while other programs use all Redis connections, and files are served."""
     with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),

@@ -40,8 +40,7 @@ def file(server: Server, site: Path) -> Iterator[Path]:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
-    """A server uses a replaced file at once, and a changed symbolic link `public` after a
-    restart."""
+    """A server uses a replaced file at once, and a changed link `public` after a restart."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "name.txt").write_text(name)

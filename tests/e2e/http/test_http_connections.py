@@ -173,8 +173,7 @@ SEGMENTS_IN = 140
 
 
 def _segments(server: Server, raw: bytes, ends: bool) -> int:
-    """Return how many segments the client received until the response, or until the FIN if
-    `ends`."""
+    """Return the number of received segments until the response, or the FIN if `ends`."""
     with Client(server) as client:
         assert client.exchange(raw).status == 200
         if ends:
@@ -201,8 +200,7 @@ def test_end_costs_no_packet(server: Server, target: str) -> None:
 
 @pytest.fixture
 def faulty(binary: Path, site: Path, redis: PrivateRedis) -> Iterator[FaultyServer]:
-    """Yield a server in which a test can make a call cause a signal. The server is killed at the
-    end."""
+    """Yield a server in which a call can raise a signal; kill the server afterwards."""
     options = ("--no-confinement", "--workers", "2")
     server = FaultyServer(binary, site, redis.url(4062), options)
     try:

@@ -98,8 +98,7 @@ def _sleeps(server: Server, silent: int) -> None:
 @pytest.mark.plain_build("ThreadSanitizer has a thread of its own")
 @undisturbed_test(REDIS_TIME)
 def test_who_waits_and_where(start: Start, own: PrivateRedis) -> None:
-    """Each thread sleeps in the documented call: without clients, with silent clients, and with a
-    silent Redis."""
+    """Each thread sleeps in the documented call, also with silent clients or a silent Redis."""
     skip_unless_visible()
     server = start("--workers", str(WORKERS), redis=own.url())
     if server.name not in SLEEP:
@@ -193,8 +192,7 @@ def test_each_of_a_burst_is_taken(start: Start) -> None:
 
 
 def _queue_up_behind_main(server: Server, pid: int) -> None:
-    """Run all threads on one processor, so that a woken worker does not interrupt the main
-    thread."""
+    """Let all threads share a processor, so that a woken worker does not interrupt main."""
     processor = {min(os.sched_getaffinity(server.pid))}
     for task in processes.tasks(pid):
         os.sched_setaffinity(task, processor)
@@ -290,8 +288,7 @@ def _polled(server: Server) -> int:
 @of("poll", "epoll", "prethreading", "iterative")
 @undisturbed_test(REDIS_TIME)
 def test_one_connection_to_redis(start: Start, own: PrivateRedis) -> None:
-    """06, 07: all clients share a connection to Redis. 01, 05: serial clients use only one
-    connection."""
+    """06, 07: all clients share a connection to Redis. 01, 05: serial clients use one."""
     server = start("--workers", str(WORKERS), redis=own.url())
     before = own.client().connections()
     at_once = 1 if server.name in ("prethreading", "iterative") else 10

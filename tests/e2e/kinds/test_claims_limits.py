@@ -44,8 +44,7 @@ from ..tracing import call_of, native, skip_unless_visible
 @of("iterative", "preforking", "prethreading")
 @undisturbed_test(REQUEST_TIME)
 def test_the_rest_wait_in_the_backlog(start: Start) -> None:
-    """01, 03: clients wait in the kernel until they are served; 05: in a queue of the main
-    thread."""
+    """01, 03: waiting clients are in the kernel's backlog; 05: in the main thread's queue."""
     server = start("--workers", str(WORKERS))
     holders = 1 if server.name == "iterative" else WORKERS
     with silent(server, holders) as holding, crowd(server, 3, DIGITS) as others:
@@ -134,8 +133,7 @@ def many_descriptors() -> Iterator[None]:
 @of("forking", "threading")
 @undisturbed_test(REQUEST_TIME)
 def test_limit_of_children(start: Start) -> None:
-    """02, 04: a thousand clients are served at once. More clients are accepted when others
-    leave."""
+    """02, 04: a thousand clients are served at once; others are accepted when these leave."""
     most = limit("CHILDREN_LIMIT")
     server = start()
 

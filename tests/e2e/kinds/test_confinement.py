@@ -235,8 +235,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the
 
 @as_root
 def test_user(start: Start, open_site: Path, redis: PrivateRedis) -> None:
-    """With --user all processes of the server have this user and its groups, and no rights of
-    root."""
+    """With --user all processes run as this user, with its groups and without root's rights."""
     nobody = pwd.getpwnam("nobody")
     server = start("--user", "nobody", root=open_site, redis=redis.url(4050))
     for pid in server.pids():

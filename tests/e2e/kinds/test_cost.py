@@ -56,8 +56,7 @@ ACCEPTED = re.compile(r"accept4.* = [0-9]")
 CALLED = re.compile(r"(?:\d+ +)?(?:<\.\.\. )?(\w+)(?:\(| resumed>).* = (?:(?:-1|\?) (E\w+))?")
 ALLOCATING = ("malloc", "calloc", "realloc")
 Count = Callable[[str, str], list[Counter[str]]]
-"""Makes requests of a kind, with kept connections or not, as often as TIMES says; returns
-counts."""
+"""Makes requests of a kind (connections kept or closed) for each of TIMES; returns counts."""
 pytestmark = pytest.mark.plain_build("sanitizers make calls and blocks of their own")
 
 

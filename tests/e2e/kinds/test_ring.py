@@ -51,8 +51,7 @@ def test_calls_of_a_request(
 
 def test_intruder_in_the_ring(binary: Path, site: Path, redis: PrivateRedis) -> None:
     """The ring refuses operations that open a file, make a socket or connect, because seccomp
-    cannot see them. This is so even with --no-confinement, because the server needs no such
-    operation."""
+    cannot see them. This is true even with --no-confinement."""
     for options in ((), ("--no-confinement",)):
         got = intrude(binary, site, redis, *options)
         tried = {name: error for name, error in got.items() if name.startswith("ring_")}

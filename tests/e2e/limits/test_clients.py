@@ -46,8 +46,7 @@ ELSEWHERE = ("/t/digits.txt", "/t/80k.bin", "/go/name")
 
 def apache_bench(server: Server, target: str, count: int, *options: str) -> dict[str, str]:
     """Send requests, fifty at once; return the figures that ab prints. Assert that no request
-    fails. The kernel may reset a client if other programs have many connections; then ab is run
-    again."""
+    fails. ab is run again if the kernel has reset clients (TIME_WAIT was full)."""
     url = server.url.rstrip("/") + target
     timeout = str(int(TIMEOUT * PACE.slowness))
     for _ in range(TRIES):

@@ -40,8 +40,7 @@ def _assert_whole(server: FaultyServer, store: RedisClient) -> None:
 
 
 def _fails_at_start(server: FaultyServer) -> bool:
-    """Return whether the server does not start. Assert that it then prints a line and exits with
-    1."""
+    """Return whether the server fails to start. Assert that it then exits with 1 after one line."""
     with contextlib.suppress(AssertionError):
         server.start()
     # 03 forks its workers after the banner.

@@ -220,8 +220,7 @@ def test_log_on_a_disk_that_hangs(
 
 @of("preforking", "epoll")
 def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
-    """When a full disk has free space again, the log continues. A file size limit replaces the
-    disk."""
+    """The log continues when a full disk (here: a file size limit) has free space again."""
     log, whole = tmp_path / "log", 8 * 512
     how = f"trap '' XFSZ; ulimit -f 8; exec \"$0\" \"$@\" >> '{log}'"
     server = start("--log", "--workers", "2", prefix=("sh", "-c", how))

@@ -57,8 +57,7 @@ from ..timing import undisturbed, undisturbed_test, wait_until
 @pytest.mark.parametrize("workers", [2, 100])
 @pytest.mark.parametrize("descriptors", [4, 8, 12, 16, 20, 24, 32, 64])
 def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) -> None:
-    """With any limit of descriptors the server serves all requests, or reports that it needs
-    more."""
+    """With any limit of descriptors the server serves all requests, or reports the limit."""
     prefix = limited(nofile=descriptors)
     server = started_or_said(start, "--workers", str(workers), prefix=prefix)
     if server is not None:
@@ -173,8 +172,7 @@ def test_more_clients_than_processes(small_user: Callable[..., Server]) -> None:
 @of("forking", "threading")
 @undisturbed_test(IDLE_TIME)
 def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> None:
-    """A client that waits for a process at SIGTERM is served, because idle clients are
-    disconnected."""
+    """A client that waits for a process at SIGTERM is served, because idle clients must leave."""
     server = small_user(processes=8, workers=1)
     with contextlib.ExitStack() as stack, crowd(server.start(), 7, KEPT_HOME) as idle:
         stack.callback(server.kill)
@@ -189,8 +187,7 @@ def test_waits_for_a_process_at_the_end(small_user: Callable[..., Server]) -> No
 @of("forking", "threading")
 @undisturbed_test(IDLE_TIME)
 def test_none_is_kept_while_processes_lack(small_user: Callable[..., Server]) -> None:
-    """The server closes a connection after its next response if another client waits for its
-    process."""
+    """If a client waits for a process, the next response ends another client's connection."""
     with small_user(processes=8, workers=1) as server, crowd(server, 7, KEPT_HOME) as first:
         assert [client.read().closes for client in first] == [False] * 7
         with crowd(server, 1, KEPT_HOME) as (late,):

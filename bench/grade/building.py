@@ -94,8 +94,8 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are below the limits of a grading. The grader would
-    report their effects as faults of the program."""
+    """Raise UserError if this machine's limits are below the limits of a grading. Such limits would
+    look like faults of the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(

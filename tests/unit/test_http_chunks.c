@@ -232,7 +232,7 @@ TEST(body_one_beyond) {
     body_of(1, BODY_LIMIT, false);
 }
 
-/* Too large chunks are rejected at their size, before a byte of data comes. */
+/* A chunk that is too large is rejected at its size, before its data comes. */
 TEST(sizes_beyond_are_refused_at_once) {
     static const struct view sizes[] = {
         V("10001\r\n"),        V("ffffffff\r\n"),      V("fffffffff"),

@@ -66,7 +66,7 @@ def test_fewer_connections_than_clients(
         if server.kind.worker_per_client and not server.kind.shares_redis:
 
             def is_refused() -> bool:
-                _visit_at_once(server, 1, 1)  # another worker each time; the last may be new
+                _visit_at_once(server, 1, 1)  # a different worker each time
                 return REFUSED in server.stderr
 
             wait_until(is_refused, "each worker wants a connection of its own")

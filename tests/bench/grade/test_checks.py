@@ -204,7 +204,7 @@ def test_checks_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch, apart: boo
     expected = [right, right, failed, failed, follows, failed]
     assert [(one.came, one.points) for one in came] == expected
     assert came[0].note == "a note"
-    assert came[1].note == "at the second attempt; first attempt: late"
+    assert came[1].note == "passed at the second attempt; first attempt: late"
     assert came[4].finding.follows == "no-timeout"
     assert all(not left for left in ways.values())
 

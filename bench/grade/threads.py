@@ -18,8 +18,8 @@ STUCK_SECONDS = 0.8
 
 def kept_lock(pids: Sequence[int]) -> list[str]:
     """Return a line for each thread that waits without a timeout for the same mutex, now and after
-    STUCK_SECONDS. If there are several mutexes, only the one with most threads counts. As long as
-    the number of waiting threads falls, the mutex is only busy, and this function waits longer."""
+    STUCK_SECONDS. If there are several mutexes, only the mutex with most waiting threads counts.
+    While their number falls, the mutex is only busy, and the function waits longer."""
     after = _waits_for_locks(pids)
     while before := after:
         time.sleep(STUCK_SECONDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All stages with their checks. Stages that find causes and take little time come first."""
+"""All stages with their checks. Stages that find causes quickly come first."""
 
 from functools import partial
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The server answers requests: for files and pages, in pieces, several in a packet, and invalid
-requests; and it notices clients that leave."""
+"""Check the responses to requests: for files and pages, in pieces, several in a packet, and invalid
+requests. Check that the server notices clients that leave."""
 
 import contextlib
 import os
@@ -38,7 +38,7 @@ def files(scene: Scene) -> None:
     said = {(answer.status, answer.body) for answer in answers.values()}
     if len(said) == 1 and next(iter(said))[0] == 200:
         body = answers[paths[0]].body[:40]
-        raise Failed("fixed-answer", f"three different files were requested, and all were {body!r}")
+        raise Failed("fixed-answer", f"3 different files were requested; each body was {body!r}")
     for path, answer in answers.items():
         scene.require(scene.site.file(path), answer)
 
@@ -134,7 +134,7 @@ def big(scene: Scene) -> None:
 
 
 def shortened(scene: Scene) -> None:
-    """A file becomes shorter while it is sent: the connection ends without the rest."""
+    """If a file becomes shorter while the server sends it, the connection ends early."""
     file = scene.site.put(f"{word(scene.dice)}.bin", scene.site.big[1])
     with slowly(scene, f"/{file.name}") as client:
         os.truncate(file, 1000)
@@ -207,7 +207,7 @@ def resets(scene: Scene) -> None:
     scene.watch.sleep(0.2)
     before = scene.pids()
     for number in range(RESETS):
-        # A process that ends resets its clients; the code below checks whether one has ended.
+        # A process that ends resets its clients; the code below checks whether a process has ended.
         with scene.client(SMALL_BUFFER) as client, contextlib.suppress(OSError):
             client.send(request("GET", path))
             client.socket.recv(100)

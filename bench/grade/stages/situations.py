@@ -44,7 +44,7 @@ KEYS = ("guestbook_remarks", "visitor_count")
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
 """LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
-compared. UNAVAILABLE_LINE matches the end of a line with either status that is right here."""
+compared. UNAVAILABLE_LINE matches the end of a line with status 502 or 503."""
 END_OF_EACH = "--end--"
 START_EACH = (
     'while read -r words; do timeout 1 "$0" $words </dev/null 2>&1; '
@@ -184,8 +184,8 @@ def kill_redis(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def small_buffers() -> Iterator[None]:
-    """Give new sockets of this network namespace a small send buffer meanwhile, if the namespace
-    is the examination's own: otherwise this would change the user's machine."""
+    """Give new sockets a small send buffer during the `with` block. Do nothing if the examination
+    has no network namespace of its own, because this would change the user's machine."""
     with contextlib.ExitStack() as stack:
         if apart():
             usual = SEND_BUFFER.read_text()
@@ -265,7 +265,7 @@ def act(pair: Pair, situation: Situation) -> None:
         if mine[key] != value:
             raise Failed(
                 situation.fault or "wrong-answer",
-                f"{situation.name}: after this {key} in Redis is {mine[key][-SHOWN:]!r}; with the "
+                f"{situation.name}: afterwards {key} in Redis is {mine[key][-SHOWN:]!r}; with the "
                 f"reference server it is {value[-SHOWN:]!r}",
             )
 
@@ -317,7 +317,7 @@ def require_same_output(pair: Pair) -> None:
     seen = "the same requests were sent to both servers"
     line, times = max(others.items(), key=itemgetter(1), default=("", 0))
     if times > MOST_TIMES + max(usual.values()):
-        raise Failed("wrong-log", f"{seen}; the graded server printed {times} times {line!r}")
+        raise Failed("wrong-log", f"{seen}; the graded server printed {line!r} {times} times")
     logs = [
         Counter(UNAVAILABLE_LINE.sub(" 502 or 503", line) for line in one) for one in (here, right)
     ]

@@ -4,7 +4,7 @@
 The method is the utilisation law of operational analysis (Denning and Buzen, "The Operational
 Analysis of Queueing Network Models", Computing Surveys 10(3), 1978): a host that spends D seconds
 of CPU time on each request cannot serve more than 1/D requests per second. At a rate of X requests
-per second its utilisation is X * D. The slowest host limits the whole system.
+per second the host's utilisation is X * D. The slowest host limits the whole system.
 """
 
 from collections.abc import Sequence
@@ -106,7 +106,7 @@ def capacity(demand: RequestCost, layout: Layout, headroom: float = HEADROOM) ->
     )
     ends = [(n * headroom * 1e6 / cost, name) for n, cost, name in roles if n and cost]
     if layout.nginx and demand.bytes:
-        # The card sends and receives at the same time: each response counts once per direction.
+        # The card sends and receives at the same time, so each response counts once.
         network = layout.nginx * headroom * LINK_BYTES / (demand.bytes + PACKET_BYTES)
         ends.append((network, "network of nginx"))
     rate, limit = min(ends)
@@ -181,7 +181,7 @@ def limit_of(
 
 
 def _may_use(host: HostInfo, tasks: int) -> float:
-    """Return the CPU time that some tasks may use on a host: 1.0 is one CPU."""
+    """Return how many CPUs a number of tasks may use on a host; a quota makes it a fraction."""
     most = min(host.cpus, tasks)
     return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 

@@ -7,9 +7,9 @@ assumed.
 
 A data point is disturbed if other programs, or other virtual machines on the same hardware, used
 the server's CPU: they may have caused or hidden a change. The whole machine may also have become
-slower without any sign of it. A slow period of the machine affects a server and its baseline
-equally. So if both sweeps have baselines, the ratios of server to baseline are compared instead of
-CPU times.
+slower without any sign in the results. A slow period of the machine affects a server and its
+baseline equally. So if both sweeps have baselines, the ratios of server to baseline are compared
+instead of CPU times.
 """
 
 from collections import Counter
@@ -81,7 +81,7 @@ def _summary(found: Sequence[Change], loud: int) -> Iterator[str]:
     if loud:
         yield (
             f"In {plural(loud, 'data point')} other programs used more than {QUIET:.0%} of the "
-            "server's CPU in one sweep: measure again on a quiet machine (make doctor)."
+            "server's CPU in a sweep: measure again on a quiet machine (make doctor)."
         )
 
 
@@ -197,7 +197,7 @@ def _cpu_verdict(
     key: CellKey, before: Mapping[CellKey, Point], after: Mapping[CellKey, Point]
 ) -> Verdict | None:
     """Return the verdict on the ratios to the baseline if each run of both sweeps has a ratio,
-    otherwise on CPU per request."""
+    otherwise on CPU per request; None if a sweep lacks the figure."""
     sides = [(of.get(key), of.get(key.baseline)) for of in (before, after)]
     costs = [point.by_run("cpu_load") if point else {} for point, _ in sides]
     over = [ratios(*pair, "cpu_load") for pair in sides]

@@ -4,8 +4,8 @@
 If every server was the limit of its own runs, the ranking is by measured rates; a CPU quota for
 each server (--quota) makes this likely. If the load generator was the limit for one server, its
 rate is unknown. Then all servers are ranked by what a full core could serve: 1 / CPU time per
-request. This is a computed value; it includes neither waiting nor other work of the core. This
-value also replaces the measured rates if other programs used a part of the server's CPU.
+request. This computed value includes neither waiting nor other work of the core. It also replaces
+the measured rates if other programs used a part of the server's CPU.
 
 Servers share a rank if no two of them differ significantly.
 """
@@ -26,7 +26,7 @@ from bench.records.words import connections, listed, of_a_core
 By = Literal["rate", "cpu"]
 STALLS = {
     "one": "one silent client stops it",
-    "workers": "as many silent clients as it has workers stop it",
+    "workers": "one silent client for each worker stops it",
 }
 """The texts for values of `Results.stalled_by`."""
 
@@ -41,8 +41,8 @@ class Ranked:
     spread: Spread
     """Requests per second."""
     close_to: tuple[str, ...] = ()
-    """Servers of better ranks from which this server does not differ significantly. This relation
-    is not transitive, so such servers can have different ranks."""
+    """Servers of better ranks that do not differ significantly from this server. There can be such
+    servers, because the relation is not transitive."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,8 @@ def _limit_of(run: Run) -> str:
 
 
 def _limit(runs: Sequence[Run]) -> str:
-    """Return the limit of most runs: "server" if it was the limit of more than half, otherwise the
-    most frequent other limit."""
+    """Return the limit of most runs: "server" if the server was the limit of more than half,
+    otherwise the most frequent other limit."""
     if 2 * len(_at_limit(runs)) > len(runs):
         return "server"
     seen = Counter(map(_limit_of, runs))
@@ -170,7 +170,7 @@ def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]
     by = grouped((limit, name) for name, limit in others.items())
     said = "; ".join(NOT_THE_SERVER[limit].format(", ".join(names)) for limit, names in by.items())
     tried = f" even with {of_a_core(conditions.quota)}" if conditions.quota else ""
-    cannot = ". That machine could not give servers a CPU quota (--quota)"
+    cannot = ". The machine could not give servers a CPU quota (--quota)"
     cannot = cannot if results.slicing == "" else ""
     why = f"Not by measured rates, because not all servers were at their limit{tried}"
     return f"{why}: {said}{cannot}."

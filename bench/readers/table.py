@@ -52,7 +52,7 @@ def result_table(
     missing results below them.
 
     `current`: the run in progress. If `lines` is given, only the current conditions, the levels
-    around the current one and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
+    near the current level and the last NOTES_LIVE notes are shown. At the end of a sweep empty rows
     are left out, and many servers are split into several tables.
     """
     at_hand = [conditions for conditions in results.conditions() if conditions.rated]

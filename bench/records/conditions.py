@@ -181,7 +181,7 @@ class Aspect(BaseModel):
         return one_of(self.kind, word, self.known)
 
     def word(self, value: Value) -> str:
-        """Return the word that `parse` reads; a share is in per cent."""
+        """Return a value as the word that `parse` reads; a share is in per cent."""
         return as_typed(100 * float(value or 0) if self.read == "quota" else value)
 
     def text(self, value: Value) -> str:

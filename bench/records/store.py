@@ -177,7 +177,7 @@ def alone(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise UserError(f"another process writes into {folder}; wait for its end") from None
+            raise UserError(f"another process writes into {folder}; wait until it ends") from None
         except OSError:
             pass  # a file system without locks
         yield

@@ -128,7 +128,7 @@ class Contrast:
         return {name: (first[name], last[name]) for name in first if name in last}
 
     def change_in_words(self, first: Conditions, last: Conditions) -> str:
-        """Return in words what the last condition has and the first condition lacks."""
+        """Return the change from the first condition to the last, in words."""
         before, after = (self.kind.label(end).partition("|")[0] for end in (first, last))
         instead = f" in place of {before}" if getattr(first, self.kind.field) else ""
         return self.kind.words.format(after, instead)
@@ -173,8 +173,8 @@ def _compare(kind: ContrastKind, study: Study, scenarios: Sequence[Conditions]) 
 
 
 def title(found: Contrast) -> str:
-    """Return the effect of the change from the first condition to the last, and the level; the
-    changed condition if there is no effect."""
+    """Return the effect of the change from the first condition to the last, and the level; if
+    there is no effect, the changed condition and the level."""
     label = BY_KEY[found.metric].label
     title = comparison(found) or upper_first(f"{label} by {found.kind.axis}")
     about = f"{workload_name(found.scenarios[0].workload)}, "

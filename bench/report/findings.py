@@ -211,7 +211,7 @@ def cpu_growth(study: Study, scenario: Conditions) -> str:
         return f"The CPU per request of {bend[0].subject} by connections: {', '.join(costs)}"
     if ratio < GROWN:
         levels = f"from {low.level:,} to {connections(high.level)}"
-        return f"The CPU per request of no server grew by 10 % {levels}"
+        return f"No server's CPU per request grew by 10 % {levels}"
     return (
         f"The CPU per request of {low.subject} grew most: {figure(low.get('cpu'), 'µs')} at "
         f"{connections(low.level)}, {figure(high.get('cpu'), 'µs')} at {high.level:,}"
@@ -352,8 +352,8 @@ class Advice(NamedTuple):
 MOST_MEMORY = 0.5
 """A server may use this share of the machine's memory; Redis and other programs need the rest."""
 NOT_KNOWN = (
-    "These results do not say which servers a single silent client stops, and this is more "
-    "important than all figures: measure again with the current version."
+    "These results do not say which servers a single silent client stops. This is more important "
+    "than all figures: measure again with the current version."
 )
 
 
@@ -377,7 +377,7 @@ def recommended(study: Study, scenario: Conditions, level: int) -> Advice | None
         return Advice("None of them", f"Each is excluded.{seen}")
     *some, last = chosen = [one.subject for one in left if one.place == left[0].place]
     most = "serve most, without a significant difference" if some else "serves most"
-    words = f"Of the servers that are not excluded {listed(chosen)} {most}.{seen}"
+    words = f"Of the servers that are not excluded, {listed(chosen)} {most}.{seen}"
     if any(study.results.stalled_by.get(name) == "workers" for name in chosen):
         words += f" Note that {ranking.STALLS['workers']}."
     answer = f"{', '.join(some)} or {last}" if some else last

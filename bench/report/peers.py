@@ -27,7 +27,7 @@ difference."""
 CLOSE = 1.1
 """A smaller ratio is not significant with one or two runs."""
 
-CLOSES = {"iterative": "it closes each one after one response because all others wait meanwhile"}
+CLOSES = {"iterative": "it closes a connection after one response, because all other clients wait"}
 """Servers without persistent connections, and the reasons; a reference server's reason is in its
 own file."""
 

@@ -90,7 +90,7 @@ def install(
             say(reason)
         return why
     if packages and not _setup([f"package:{_name(package)}" for package in packages]):
-        say(f"Not all of it could be installed: {', '.join(wanted)}")
+        say(f"Some packages could not be installed, for: {', '.join(wanted)}")
     return {}
 
 

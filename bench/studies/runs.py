@@ -17,8 +17,8 @@ SHORT_TIMEOUT = 20.0
 
 ORDER_LEVEL = 100
 ORDER_RUNS = 3
-"""The default sweep ends with a ranking at one level. It has so many runs at this level that a
-difference can be distinguished from noise."""
+"""The level of the ranking at the end of the default sweep, and the number of runs at this level,
+which distinguishes a difference from noise."""
 SLICE = 0.2
 """The CPU quota of each server in the default sweep, as a share of a core: ab and Redis need two to
 four times as much CPU time for a request as the fastest server, and must not be the limit."""
@@ -36,8 +36,8 @@ FULL_TIMEOUT = 120.0
 
 FEWER_FOR = frozenset({"iterative", "forking"})
 FEWER = 5
-"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are so
-slow that this is enough; otherwise they would take most of the time of a sweep."""
+"""The servers of FEWER_FOR get the usual number of requests divided by this number. They are slow,
+and otherwise they would take most of the time of a sweep."""
 
 
 USUAL = Conditions(DEFAULT_WORKLOAD)

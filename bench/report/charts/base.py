@@ -18,8 +18,8 @@ from bench.report.charts import style
 from bench.report.findings import with_quota
 from bench.report.study import Row, Study, StudySubject, describe
 
-# Altair compares each part of a chart with its schema, which takes most of the time. The results do
-# not change the parts, so only the tests compare them (tests/bench/report/test_exports.py).
+# Altair checks each part of a chart against a schema, which takes most of the time. The parts do
+# not depend on the results, so only the tests check them (tests/bench/report/test_exports.py).
 disable_debug_mode()
 
 Spec: TypeAlias = dict[str, Json]

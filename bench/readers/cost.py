@@ -76,8 +76,8 @@ class Difference:
 
     @property
     def apart(self) -> bool:
-        """Return whether the difference is significant: there are ENOUGH runs, all of them agree on
-        its sign, and the median of the ratios differs from 1 by at least LEAST."""
+        """Return whether the difference is significant: ENOUGH runs all agree on its sign, and the
+        median of their ratios differs from 1 by at least LEAST."""
         one = self.ratio
         if one is None or one.runs < ENOUGH or one.low <= 1 <= one.high:
             return False

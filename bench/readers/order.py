@@ -74,9 +74,8 @@ def orders(results: Results) -> list[Order]:
 
 
 def order(results: Results, conditions: Conditions) -> Order | None:
-    """Return the ranking under some conditions; None if fewer than two servers have a rate. It is
-    made at the level with most valid servers; if there are several such levels, at the level with
-    most runs, then at the highest."""
+    """Return the ranking under some conditions; None if fewer than two servers have a rate. It
+    is made at the level that `best_level` returns."""
     if not conditions.rated or conditions.mode != "closed":
         return None
     points = [p for p in data_points(results).values() if p.conditions == conditions]

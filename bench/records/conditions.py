@@ -38,7 +38,7 @@ class Conditions(NamedTuple):
     rate: float | None = None
     """The requested requests per second of the open loop."""
     instances: int = 1
-    """The number of times that the server is started; nginx shares the requests among these."""
+    """The number of instances of the server; nginx shares the requests among them."""
     balancer: Balancer = "none"
     """Whether nginx is in front of the instances, and closes or keeps its connections to them."""
     workers: int = 0

@@ -199,8 +199,8 @@ class Record(Head, BaseModel):
 
 
 def disturbed(cell: TortureCell) -> bool:
-    """Return whether the machine was not quiet: server or visitors did not get enough CPU time, or
-    visitors got too few responses even before the attack (the server may cause this, too)."""
+    """Return whether server or visitors did not get enough CPU time, or visitors got too few
+    responses even before the attack (the server may cause this, too)."""
     if cell.before is None:
         return False
     late = cell.starved_s > STARVED_SHARE * max(cell.attack_to_s, 0.1)

@@ -135,9 +135,9 @@ class Contrast:
 
 
 def contrasts(study: Study) -> Iterator[Contrast]:
-    """Yield rates by workload, sorted by the number of waits for Redis; rates by the delay of
-    Redis' replies; CPU per request (rates if it was not measured) by idle connections. Workloads
-    are compared with a whole core, or with the lowest CPU quota."""
+    """Yield rates by workload, sorted by the number of waits for Redis, and rates by the delay of
+    Redis' replies. Yield CPU per request by idle connections, or rates if it was not measured.
+    Workloads are compared with a whole core, or with the lowest CPU quota."""
     usual = Conditions("", quota=min((s.quota for s in study.scenarios), default=0.0))
     plain = [s for s in study.scenarios if s._replace(workload="") == usual]
     plain.sort(key=lambda s: (s.workload == "sorted", WAITS.get(s.workload, 0), s.workload))

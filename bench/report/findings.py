@@ -163,8 +163,8 @@ def _over_levels(study: Study, scenario: Conditions, key: str) -> Iterator[list[
 
 
 def latency_growth(study: Study, scenario: Conditions) -> str:
-    """Return whether the p99 of all servers grew, and an example: the p99 at the lowest and the
-    highest level of the server with the lowest p99 at the highest level."""
+    """Return whether the p99 of all servers grew, and an example: the p99 at the first and the last
+    level of the server whose last p99 is lowest."""
     growth = [(first, last) for first, *_, last in _over_levels(study, scenario, "p99")]
     if not growth:
         return ""

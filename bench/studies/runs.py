@@ -20,7 +20,7 @@ ORDER_RUNS = 3
 """The level of the ranking at the end of the default sweep, and the number of runs at this level,
 which distinguishes a difference from noise."""
 SLICE = 0.2
-"""The CPU quota of each server in the default sweep, as a share of a core: ab and Redis need two to
+"""The CPU quota of each server in the default sweep, as a share of a core. ab and Redis need two to
 four times as much CPU time for a request as the fastest server, and must not be the limit."""
 SLICE_REQUESTS = 2_000
 

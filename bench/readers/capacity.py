@@ -181,7 +181,7 @@ def limit_of(
 
 
 def _may_use(host: HostInfo, tasks: int) -> float:
-    """Return how many CPUs a number of tasks may use on a host; a quota makes it a fraction."""
+    """Return how many CPUs `tasks` tasks may use on a host; 0.5 is half a CPU (a quota)."""
     most = min(host.cpus, tasks)
     return float(most) if host.cpu_limit is None else min(host.cpu_limit, most)
 

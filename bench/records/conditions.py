@@ -2,8 +2,8 @@
 """A configuration: a server under test, the conditions of the measurement, a concurrency level.
 
 A condition is a field of Conditions and a table of conditions.toml. Command line, titles, file
-names, CSV and exports are derived from these two; docs/how-to/extend-the-benchmark.md shows how to
-add one.
+names, CSV and exports are derived from the two. docs/how-to/extend-the-benchmark.md shows how to
+add a condition.
 """
 
 from collections.abc import Mapping

@@ -132,7 +132,7 @@ class TortureCell(BaseModel):
     """Good responses to the rated visitors in each interval of 0.1 s from the start."""
     attack_from_s: float = 0.0
     attack_to_s: float = 0.0
-    """The begin and the end of the attack within `course`."""
+    """The start and the end of the attack within `course`."""
     wanted: float = 0.0
     """The rate of the rated visitors with an infinitely fast server, in pages/s."""
     starved_s: float = 0.0

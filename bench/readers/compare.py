@@ -170,10 +170,8 @@ def _requests(old: Results, new: Results) -> Iterator[tuple[str, object, object]
     before, after = ({run.key: run.requests for run in of.runs} for of in (old, new))
     others = [key for key in before.keys() & after.keys() if before[key] != after[key]]
     if others:
-        was, now = (
-            ", ".join(f"{number:,}" for number in sorted({of[key] for key in others}))
-            for of in (before, after)
-        )
+        sides = (sorted({of[key] for key in others}) for of in (before, after))
+        was, now = (", ".join(f"{number:,}" for number in side) for side in sides)
         yield "requests of a run", was, now
 
 
@@ -207,11 +205,10 @@ def _cpu_verdict(
 
 
 def _hosts(of: Results) -> str:
-    limits = (f", {host.cpu_limit:.0%}" if host.cpu_limit else "" for host in of.hosts)
-    found = [
-        f"{host.name} ({plural(host.cpus, 'CPU')}{limit})"
-        for host, limit in zip(of.hosts, limits, strict=True)
-    ]
+    found = []
+    for host in of.hosts:
+        limit = f", {host.cpu_limit:.0%}" if host.cpu_limit else ""
+        found.append(f"{host.name} ({plural(host.cpus, 'CPU')}{limit})")
     return ", ".join(found) or "one machine"
 
 

@@ -89,6 +89,7 @@ def order(results: Results, conditions: Conditions) -> Order | None:
     counted = held if others else {name: _at_limit(of) for name, of in held.items()}
     figure = "core_rate" if others else "rate"
     found = {name: spread_of(of, figure) for name, of in counted.items()}
+    total, used = (sum(map(len, of.values())) for of in (held, counted))
     spreads = {name: x for name, x in found.items() if x and x.runs == len(counted[name])}
     if len(spreads) < 2:
         return None
@@ -98,7 +99,9 @@ def order(results: Results, conditions: Conditions) -> Order | None:
         level,
         by,
         list(_ranked(spreads)),
-        _why_cpu(results, conditions, others) if others else _why_rate(results, held, counted),
+        _why_cpu(results, conditions, others)
+        if others
+        else _why_rate(results, conditions, total, total - used),
         [name for name in all_names if name not in spreads],
     )
 
@@ -150,19 +153,14 @@ NOT_THE_SERVER = {
 """The reason why a server was not the limit."""
 
 
-def _why_rate(
-    results: Results, held: Mapping[str, Sequence[Run]], counted: Mapping[str, Sequence[Run]]
-) -> str:
-    quota = next(iter(held.values()))[0].conditions.quota
+def _why_rate(results: Results, conditions: Conditions, total: int, lost: int) -> str:
+    quota = conditions.quota
     how = f" (by {results.slicing})" if results.slicing else ""
     had = f"Servers had {of_a_core(quota)}{how} and used it up" if quota else "By measured rates"
     words = f"{had}: the server was the limit, not the load generator."
-    if next(iter(held.values()))[0].conditions.redis_delay_ms:
+    if conditions.redis_delay_ms:
         words = "By measured rates: the server or its waits were the limit, not the load generator."
-    total = sum(map(len, held.values()))
-    if lost := total - sum(map(len, counted.values())):
-        words += f" {lost} of {total} runs with another limit are not counted."
-    return words
+    return words + (f" {lost} of {total} runs with another limit are not counted." if lost else "")
 
 
 def _why_cpu(results: Results, conditions: Conditions, others: Mapping[str, str]) -> str:

@@ -2,7 +2,7 @@
 """The table of requests per second: a column for each server, a row for each concurrency level."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from rich.console import Group, RenderableType
@@ -111,14 +111,10 @@ def _levels_shown(results: Results, current: RunSpec | None, lines: int | None) 
     return results.levels[: max(room, results.levels.index(last) + 1)][-room:]
 
 
-def _legend(cells: Iterable[Point]) -> list[Text]:
-    cells = list(cells)
-    found = []
-    if any(cell.lower_bound for cell in cells):
-        found.append(Text("> lower bound: the load generator was at its limit"))
-    if any(cell.outliers for cell in cells):
-        found.append(Text("! outlier: a run differs much from the other runs"))
-    return found
+def _legend(cells: Collection[Point]) -> list[Text]:
+    bound, outlier = any(c.lower_bound for c in cells), any(c.outliers for c in cells)
+    words = [Text("> lower bound: the load generator was at its limit")] * bound
+    return words + [Text("! outlier: a run differs much from the other runs")] * outlier
 
 
 def _field(

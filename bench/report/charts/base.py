@@ -70,9 +70,16 @@ def narrow(small: int, large: int) -> alt.ExprRef:
     return alt.ExprRef(f"width < {NARROW} ? {small} : {large}")
 
 
-def colour(subjects: Sequence[StudySubject]) -> alt.Color:
+def coloured(field: str, colours: Mapping[str, str], legend: alt.Legend | None) -> alt.Color:
+    """Return the colour of each value of a field."""
+    scale = alt.Scale(domain=list(colours), range=list(colours.values()))
+    return alt.Color(f"{field}:N", scale=scale, legend=legend)
+
+
+def colour(subjects: Sequence[StudySubject], legend: bool = True) -> alt.Color:
     """Return the colour of each server."""
-    return alt.Color("subject:N", scale=_scale(subjects, tokens(subjects)), legend=_legend())
+    colours = {subject.name: f"@c{i}" for i, subject in enumerate(subjects)}
+    return coloured("subject", colours, _legend() if legend else None)
 
 
 def shape(subjects: Sequence[StudySubject]) -> alt.Shape:
@@ -190,11 +197,6 @@ def legend_above(columns: int, small: int, symbol: str) -> alt.Legend:
         labelLimit=340,
         labelExpr=f"width < {NARROW} ? replace(datum.label, regexp('\\\\(.*'), '') : datum.label",
     )
-
-
-def tokens(subjects: Sequence[StudySubject]) -> list[str]:
-    """Return the colour tokens of the servers."""
-    return [f"@c{i}" for i in range(len(subjects))]
 
 
 def _scale(subjects: Sequence[StudySubject], values: Sequence[str | list[int]]) -> alt.Scale:

@@ -326,9 +326,8 @@ def order_rows(study: Study) -> list[Row]:
 
 
 def _row(study: Study, found: ranking.Order, one: ranking.Ranked, key: str) -> Row:
-    out = (
-        f"   {ranking.STALLS['one']}" if study.results.stalled_by.get(one.subject) == "one" else ""
-    )
+    stops = study.results.stalled_by.get(one.subject) == "one"
+    out = f"   {ranking.STALLS['one']}" if stops else ""
     close = f"{one.subject} does not differ significantly from {listed(one.close_to)}, either. "
     return {
         "s": key,

@@ -6,7 +6,6 @@ names, CSV and exports are derived from the two. docs/how-to/extend-the-benchmar
 add a condition.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, get_args, get_type_hints
 
@@ -88,12 +87,8 @@ class Conditions(NamedTuple):
         return [(aspect, value) for aspect, value in pairs if value != usual[aspect.name]]
 
 
-def conditions_from(values: Mapping[str, Value]) -> Conditions:
-    """Return conditions from values by name. Missing conditions have their default."""
-    return _CONDITIONS.validate_python(dict(values))
-
-
-_CONDITIONS = TypeAdapter(Conditions)
+FROM_VALUES = TypeAdapter(Conditions)
+"""Makes conditions from values by name. Missing conditions have their default."""
 
 
 class CellKey(NamedTuple):

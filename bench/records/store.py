@@ -125,8 +125,7 @@ def csv_row(run: Run) -> dict[str, Json]:
     if run.ab:
         row |= run.ab.model_dump(include={"complete", "failed", "non_2xx"})
     if run.wrk:
-        failed = sum(run.wrk.errors.values())
-        row |= {"complete": run.wrk.complete, "failed": failed}
+        row |= {"complete": run.wrk.complete, "failed": sum(run.wrk.errors.values())}
     if run.state != "held":
         return row
     row |= {name: getattr(run, name) for name in LIMITED}

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from bench.records.conditions import ASPECTS, Conditions, conditions_from
+from bench.records.conditions import ASPECTS, FROM_VALUES, Conditions
 from bench.records.errors import UserError
 from bench.records.plan import DEFAULT_WORKLOAD, Plan, RunSpec
 from bench.records.workloads import workload_for
@@ -114,7 +114,8 @@ def conditions_of(plan: Plan) -> list[Conditions]:
     for workload in plan.workloads:
         waits = workload_for(workload).waits > 0 or workload.startswith("/")
         for values in itertools.product(*(plan.values(name) for name in names)):
-            one = conditions_from({"workload": workload, **dict(zip(names, values, strict=True))})
+            said = zip(names, values, strict=True)
+            one = FROM_VALUES.validate_python({"workload": workload, **dict(said)})
             if one.instances > 1 and one.balancer == "none":
                 continue
             if not waits:

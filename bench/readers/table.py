@@ -10,6 +10,7 @@ from rich.text import Text
 
 from bench.readers.console import Field, Table
 from bench.records.conditions import Conditions
+from bench.records.figures import grouped
 from bench.records.plan import RunSpec
 from bench.records.points import Point, data_points, runs_in_words
 from bench.records.results import Results
@@ -37,11 +38,9 @@ def _lines(notes: Notes) -> list[Text]:
 
 def _places(cells: Sequence[Point]) -> str:
     """Return e.g. `forking at 500, 1,000; poll at 1,000`, with the conditions if they differ."""
-    levels: dict[str, list[str]] = {}
     differ = len({cell.conditions for cell in cells}) > 1
-    for cell in cells:
-        who = f"{cell.subject} ({cell.conditions.describe()})" if differ else cell.subject
-        levels.setdefault(who, []).append(f"{cell.level:,}")
+    names = [f"{c.subject} ({c.conditions.describe()})" if differ else c.subject for c in cells]
+    levels = grouped(zip(names, (f"{cell.level:,}" for cell in cells), strict=True))
     return "; ".join(f"{who} at {', '.join(at)}" for who, at in levels.items())
 
 

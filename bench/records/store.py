@@ -132,11 +132,6 @@ def csv_row(run: Run) -> dict[str, Json]:
     return row | {metric.key: metric.read(run) for metric in _FIGURES}
 
 
-def csv_text(runs: Iterable[Run]) -> str:
-    """Return all runs as CSV with a head line."""
-    return csv_of(CSV_COLUMNS, map(csv_row, runs))
-
-
 def csv_of(columns: Collection[str], rows: Iterable[Mapping[str, Json]]) -> str:
     """Return rows as CSV with a head line; missing values are empty."""
     out = io.StringIO()
@@ -164,7 +159,7 @@ def make_folder(parent: Path, now: datetime, prefix: str = "") -> Path:
 def save(results: Results, folder: Path) -> None:
     """Write results.json and results.csv, each atomically."""
     replace(folder / "results.json", results.model_dump_json(indent=1, by_alias=True) + "\n")
-    replace(folder / "results.csv", csv_text(results.runs))
+    replace(folder / "results.csv", csv_of(CSV_COLUMNS, map(csv_row, results.runs)))
 
 
 @contextlib.contextmanager

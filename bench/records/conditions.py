@@ -35,7 +35,7 @@ class Conditions(NamedTuple):
     """The delay of each reply of Redis."""
     mode: Mode = "closed"
     rate: float | None = None
-    """The requested requests per second of the open loop."""
+    """The rate of the open loop, in requests per second."""
     instances: int = 1
     """The number of instances of the server; nginx shares the requests among them."""
     balancer: Balancer = "none"

@@ -64,7 +64,7 @@ class Latency(BaseModel):
 
 
 class TcpProblems(BaseModel):
-    """What the kernel of a host counted during the load, for the whole host."""
+    """Counts of a host's kernel during the load, for the whole host."""
 
     listen_overflows: int | None = None
     """Connections that met a full accept queue."""

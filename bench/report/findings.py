@@ -36,7 +36,7 @@ from bench.report.study import Row, Study, describe
 NEAR = 1.05
 """Smaller ratios are not mentioned."""
 GROWN = 1.1
-"""From this ratio on, the CPU per request is said to have grown."""
+"""A smaller growth of the CPU per request is not mentioned."""
 AT_LIMIT = "the load generator was at its limit"
 MOST_NAMED = 3
 """Larger groups without a significant difference are not listed by name."""

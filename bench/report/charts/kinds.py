@@ -173,7 +173,7 @@ def standing(rows: Sequence[Row]) -> base.Spec:
 
 ROOM_FOR_TEXT = f"(width < {base.NARROW} ? 2.8 : 1.5)"
 """The length of the axis relative to the longest bar; the text to the right of the bar needs
-room."""
+space."""
 
 
 def _two_parts(

@@ -197,7 +197,7 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
                 if connection.recv(4) == b"SSH-":
                     return
         except OSError:
-            pass  # not yet
+            pass  # sshd does not accept connections yet
         log = Path(plan.folder, f"{one.name}.log")
         if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines() or ["no answer"]

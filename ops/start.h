@@ -23,7 +23,7 @@ int output_start_writers(void);
 
 /* ---- shortage.c ---- */
 
-/* Call this function before any fork, so that all processes know of a
+/* Call this function before any fork, so that all processes know about a
    shortage. */
 void shortage_init(void);
 

@@ -189,7 +189,8 @@ def _build(plan: LabPlan) -> None:
 
 
 def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
-    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd here."""
+    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd in this
+    process's namespace."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:

@@ -23,7 +23,7 @@ NEW = kernel.NEW_MOUNTS | kernel.NEW_HOST_NAME | kernel.NEW_IPC | kernel.NEW_NET
 DESCRIPTORS = 65_536
 SHELL_START = (".bashrc", ".bash_profile", ".bash_login", ".profile")
 """Start-up files of root's shell (version managers, prompts). A host does not have these files,
-because each ssh command would run them, for up to a second with a fifth of a CPU."""
+because each ssh command would run them, which takes up to a second with a fifth of a CPU."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 SETTINGS = Path("/run/zerohttpd-lab")

@@ -151,7 +151,7 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
 
 
 def _enable(group: Path, controllers: list[str]) -> None:
-    """Enable these controllers for the groups below (version 2)."""
+    """Enable these controllers for the child groups (version 2)."""
     switch = group / "cgroup.subtree_control"
     missing = set(controllers) - set(switch.read_text().split())
     if missing:

@@ -88,8 +88,8 @@ class OwnClient:
 
 
 class Burst(NamedTuple):
-    """The state of the last burst: the numbers of requests that will be sent, have ended, and were
-    answered well."""
+    """The state of the last burst: the numbers of requests that will be sent, have ended, and got
+    the status 200."""
 
     asked: int
     done: int

@@ -290,6 +290,6 @@ class _Student(PageHandler):
         room, browser = self.server.room, self._browser()
         mine = room.prediction(browser)
         text = self.server.template.render(room=room, mine=mine, reason=reason)
-        # Lax: a browser sends the cookie with a link from another site, but not with a form.
+        # Lax: requests by a link on another site have the cookie, requests by a POST form do not.
         cookie = f"room={secrets.token_urlsafe(16)}; Path=/; HttpOnly; SameSite=Lax"
         self.answer(status, HTML, text, {} if browser else {"Set-Cookie": cookie})

@@ -160,8 +160,8 @@ def inode_of(task: Task, descriptor: int) -> int:
 
 
 def watched(task: Task) -> int | None:
-    """Return the only descriptor for which a task sleeps in poll or ppoll; None if there are
-    several or none, or if the task's memory cannot be read."""
+    """Return the only descriptor for which a task sleeps in poll or ppoll. Return None if the call
+    has several or no descriptors, or if the task's memory cannot be read."""
     with suppress(OSError, struct.error):
         if task.arguments[1] == 1:
             memory = os.open(PROC / str(task.process) / "mem", os.O_RDONLY | os.O_CLOEXEC)

@@ -75,7 +75,7 @@ def _burst(burst: Burst | None, tasks: Tasks) -> str:
 
 
 def _usual(waits: Waits) -> str:
-    """Return how long the visitors waited, for when no button has an effect."""
+    """Return how long the visitors waited, for a time in which no button has an effect."""
     if waits.failed:
         who = plural(waits.failed, "visitor")
         return f"{who} of the last {RECENT_SECONDS:.0f} s got an error or no answer."

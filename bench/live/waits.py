@@ -30,7 +30,7 @@ class Wait(NamedTuple):
     by_many: str = ""
     """The words for `whom` in a group with several members; empty: `whom`."""
     number: int = 0
-    """The number of the silent client for which a task waits; 0 for others."""
+    """The number of the silent client for which a task waits; 0: no silent client."""
     silent: bool = False
     """Whether the task waits for a silent client."""
 
@@ -97,7 +97,7 @@ class Sockets:
     redis: set[int] = field(default_factory=set)
     """The inodes of the connections to Redis."""
     asks_redis: bool = False
-    """Whether a command has been sent to Redis and no reply has come since; also true if a reply
+    """Whether a command has been sent to Redis and no reply has come since. Also true if a reply
     and a command came in the same step of the kernel's timer."""
     open: list[Socket] = field(default_factory=list)
     """The connections that neither side has closed."""

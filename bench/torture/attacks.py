@@ -2,8 +2,8 @@
 """The attacks: their actions, the servers that take part, and the failures that are allowed; and
 the scene of an attack: a running server, its Redis, and crowds.
 
-attacks.toml has a table for each attack: a crowd, something that happens `during` the attack (a key
-of DURING), or both. Every attack is limited in number and in time.
+attacks.toml has a table for each attack: a crowd, an action `during` the attack (a key of DURING),
+or both. Every attack is limited in number and in time.
 """
 
 import contextlib
@@ -171,7 +171,7 @@ class AttackScene:
 
     def look(self) -> None:
         """Count processes and threads before the attack, while some clients are served. Keep the
-        smaller count: `left_over` reports only tasks above this number."""
+        smallest count so far: `left_over` reports only tasks above this number."""
         self._at_least = min(self._at_least or self._tasks(), self._tasks())
 
     def left_over(self) -> LeftOver:
@@ -234,7 +234,7 @@ class Attackers(BaseModel):
     kind: str
     """A key of `bench.load.crowd.KINDS`."""
     count: int = 200
-    """The default is twice the workers of 03 and 05."""
+    """The default is twice the number of workers of 03 and 05."""
     page: Literal["usual", "dearest", "longest"] = "usual"
     """The page that the crowd requests. usual: a page that every server has; dearest: a page that
     waits for Redis, if the server uses Redis; longest: the longest page."""

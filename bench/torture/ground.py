@@ -116,7 +116,7 @@ def slow_line(watch: SignalWatch) -> Iterator[list[str]]:
         _tool("tc", "qdisc", "add", "dev", "near", "root", "tbf", *shape.split())
         yield inside
     finally:
-        keeper.end()  # this removes its namespace and both ends of the line
+        keeper.end()  # then the kernel removes its namespace and both ends of the line
 
 
 def _await_namespace(pid: int, watch: SignalWatch) -> None:

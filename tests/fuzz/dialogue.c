@@ -158,7 +158,7 @@ static void must_be_answered(struct dialogue *dialogue) {
     if (exchange->unread)
         must(answer.closes);
     must_have_the_reply(dialogue, &answer);
-    /* If a request has several errors, the pieces of its bytes may determine
+    /* If a request has several errors, the lengths of its pieces may determine
        which error is reported. */
     if (exchange->unread) {
         buffer_append(&dialogue->all, VIEW("refused"));

@@ -40,7 +40,7 @@ def test_down_leaves_nothing_and_can_be_repeated(lab: Lab) -> None:
     for group in groups:
         lab.on(Path(group).name, f"mkdir -p {group}/inner/most")
     pids = lab.pids()
-    before = set(processes_in(inside))  # later the kernel may reuse the numbers
+    before = set(processes_in(inside))  # later the kernel may reuse the PIDs
     done = lab.run("down")
     assert (done.returncode, done.stderr) == (0, "")
     assert lab.traces() == []

@@ -191,7 +191,7 @@ def test_one_command_after_another(start: Start) -> None:
 @pytest.mark.redis_code
 @pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 def test_no_success_by_another_reply(start: Start, later: bool) -> None:
-    """A surplus integer never confirms a remark that Redis refused."""
+    """A surplus integer reply never confirms a remark that Redis refused."""
     behind = ""
     talks: list[Conversation] = []
     speaking = threading.Lock()  # from a command to the end of its reply
@@ -224,7 +224,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 
     with FalseRedis(script) as false:
         server = start(redis=false.url.removesuffix("0") + "1")
-        # A surplus reply to SELECT is not tested later: it would be the reply to the next command.
+        # "later" leaves out SELECT: its surplus reply would be the reply to the next command.
         first = () if later else ("SELECT",)
         for behind in (*first, "LRANGE", "INCR", "LLEN", "GET", "RPUSH"):  # noqa: B007 - answer() reads it
             for number in range(6):
@@ -440,7 +440,7 @@ def test_a_slow_loss_of_a_new_connection_is_no_outage(start: Start) -> None:
         if conversation.next_command() is None:
             return
         if number == 1:
-            time.sleep(0.4)  # longer than a server waits for a sign of Redis
+            time.sleep(0.4)  # longer than REDIS_RETRY
         else:
             conversation.send(b"$6\r\n/there\r\n")
 

@@ -216,7 +216,7 @@ def test_process_is_gone_between(faulty: FaultyServer, target: str, number: int)
     """The response arrives although the process is killed or stopped between send and close. If it
     is stopped, the kernel waits 0.2 s before it sends the last bytes."""
     if faulty.kind.completes and PIECES[target] == "send":
-        pytest.skip("the kernel sends, ends and closes without the process between")
+        pytest.skip("the kernel sends, shuts down and closes without returning to the process")
     right = fetch(faulty, target, *CLOSE)
     faulty.plan.arm(PIECES[target], 1, -number)
     with Client(faulty) as client:
@@ -250,7 +250,7 @@ def test_bytes_that_the_server_does_not_read(start: Start, late: bytes, stops: b
 
 @of_kind("keeps_alive")
 def test_empty_line_is_no_request(start: Start) -> None:
-    """An empty line after a request (RFC 9112, section 2.2) begins no new request: the idle
+    """An empty line after a request (RFC 9112, section 2.2) begins no new request. The idle
     connection ends without a response, by timeout or because the server stops."""
     server = start("--time-scale", "10")
     with Client(server) as client:

@@ -133,7 +133,7 @@ def many_descriptors() -> Iterator[None]:
 @of("forking", "threading")
 @undisturbed_test(REQUEST_TIME)
 def test_limit_of_children(start: Start) -> None:
-    """02, 04: a thousand clients are served at once; others are accepted when these leave."""
+    """02, 04: a thousand clients are served at once; more are accepted when some of them leave."""
     most = limit("CHILDREN_LIMIT")
     server = start()
 
@@ -203,7 +203,7 @@ def test_crash_of_a_thread(start: Start) -> None:
 @undisturbed_test(REDIS_TIME)
 def test_a_crowd_that_has_been_answered_holds_little(start: Start) -> None:
     """After many simultaneous responses, the server returns memory to the kernel within
-    TRIM_INTERVAL. It keeps less than a kilobyte for each connection, and 128 KB."""
+    TRIM_INTERVAL. It keeps at most 128 KB, and a kilobyte for each connection."""
     clients, kept = 800, 128 * 1024
     with PrivateRedis() as redis:
         server = start(redis=redis.url())

@@ -59,7 +59,7 @@ def test_no_descriptors_left_open(start: Start) -> None:
     before = descriptors()
     for _ in range(3):
         work()
-    # A leak would leave 60 or more of 360; a pool of Redis connections may grow to 20.
+    # A leak would leave at least 60 of 360 descriptors; a pool of Redis connections may grow to 20.
     wait_until(lambda: descriptors() <= before + 40, f"back to about {before} descriptors")
 
 

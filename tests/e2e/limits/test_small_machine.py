@@ -63,7 +63,7 @@ def test_descriptors(start: Start, arch: str, descriptors: int, workers: int) ->
     if server is not None:
         assert_serves(server)
     needed = 15 + architecture(arch).listeners(workers)
-    assert server is not None or descriptors < needed, "that should have been enough"
+    assert server is not None or descriptors < needed, "the descriptors are enough"
 
 
 # ---- Few descriptors, many clients ----
@@ -234,7 +234,7 @@ def test_not_one_more_process(small_user: Callable[..., Server]) -> None:
 
 
 # ---- Few ports for connections to Redis ----
-# Each test has its own network namespace, because the limit is that of the whole machine (ip(7)).
+# Each test has its own network namespace, because the range of ports applies to a whole namespace.
 
 VISIT = request("GET", "/guestbook", (("Connection", "close"),))
 REASON = "cannot be connected to: Cannot assign requested address; widen net.ipv4.ip_local_port"

@@ -173,8 +173,8 @@ def connect(host: str, pid: int) -> None:
 
     `pid`: the PID of the process in the namespace of /proc.
     """
-    # Use the path, because versions of ip interpret a PID differently: old versions in their own
-    # PID namespace, versions since 2025 in the PID namespace of /proc.
+    # Use the path, because versions of ip interpret a PID differently. Old versions use their own
+    # PID namespace, versions since 2025 the PID namespace of /proc.
     _ip(
         f"link add {host} type veth peer name eth0 netns /proc/{pid}/ns/net",
         f"link set {host} master br0 up",

@@ -60,7 +60,7 @@ def in_words(error: Exception) -> str:
 
 
 def unshare(kinds: int) -> None:
-    """Give this process new namespaces. A new PID namespace is only for its children."""
+    """Give this process new namespaces. A new PID namespace applies only to later children."""
     _check(_libc.unshare(kinds), "unshare")
 
 

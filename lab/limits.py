@@ -143,8 +143,8 @@ def _choose(found: list[Hierarchy]) -> tuple[str, list[Hierarchy], str]:
     wanted = {"cpu", "cpuacct", "cpuset"}
     used = [one for one in writable if one.version == 1 and one.controllers & wanted]
     if any("cpu" in one.controllers for one in used):
-        # Version 2 without controllers limits nothing, but counts CPU time: the benchmark on a host
-        # makes groups below the host's group, and measures servers with these groups.
+        # Version 2 without controllers limits nothing, but counts CPU time. The benchmark on a host
+        # measures servers with groups that it makes below the host's group.
         return "cgroup v1", used + [one for one in writable if one.version == 2][:1], ""
     reason = "no writable control groups with the cpu controller here"
     return "affinity only", [], reason

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The predictions of a room: one question at a time, and one prediction for each browser. Students
-predict on a page for browsers on other machines, which has its own port.
+predict on a separate page with its own port, which browsers on other machines can open.
 
 A prediction is the number of a choice in the list, so no text of a student is stored or shown.
 Predictions are only in memory, without names, and the next question deletes them.

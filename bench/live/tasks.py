@@ -136,7 +136,7 @@ def _task(pid: int, folder: Path, fields: list[str]) -> Task:
         try:
             call, arguments = call_in((folder / "syscall").read_text())
             ran = int((folder / "schedstat").read_text().split()[0])
-        except OSError:  # no permission: this process is not its parent
+        except OSError:  # no permission: this process is not the task's parent
             channel = text_of(folder / "wchan").removeprefix("0")  # 0: in no function
     return Task(pid, number, runs, call, arguments, channel, ran)
 

@@ -236,8 +236,8 @@ class Sleep(NamedTuple):
 
 
 def sleeps_of(found: list[Task], before: dict[int, Sleep], now: float) -> dict[int, Sleep]:
-    """Return the sleep of each task by number; for a task that has not run since, the sleep in
-    `before`."""
+    """Return the sleep of each task by number. A task that has not run since the last call keeps
+    its sleep in `before`."""
     sleeps = {}
     for task in found:
         sleep = Sleep((task.call, task.arguments, task.ran_ns), now)

@@ -215,8 +215,8 @@ def ending(ended: Ended) -> Ending:
 
 
 def held_connections(port: int) -> int:
-    """Return the number of a local port's connections that a process still has open, without
-    connections that wait to be accepted or exist only in the kernel."""
+    """Return how many connections of a local port a process still has open. Connections that wait
+    to be accepted or exist only in the kernel do not count."""
     held = tcp_sockets(local=port, states=ALL & ~LISTEN & ~TIME_WAIT)
     return sum(socket.inode != 0 for socket in held)
 

@@ -88,8 +88,8 @@ def why_no_network() -> str:
 
 
 def enter_own_network(arguments: Sequence[str]) -> None:
-    """Execute Python with these arguments in a new network namespace. Return if this process
-    already has its own namespace, or cannot create one. May raise OSError."""
+    """Execute Python with these arguments in a new network namespace. Do nothing if this
+    process already has its own namespace, or cannot create one. May raise OSError."""
     if in_own_network():
         bring_up_loopback()
     elif not why_no_network():

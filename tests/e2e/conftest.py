@@ -111,8 +111,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Test shared code only with the representatives. For executables in another folder, leave out
-    tests that use no server. Skip tests that a sanitizer prevents, and with servers of `make plain`
-    the promises of ops/."""
+    tests that use no server. Skip tests that a sanitizer prevents. With servers of `make plain`,
+    skip the tests for ops/."""
     left_out = set()
     if Path(config.getoption("--bin-dir")).resolve() != REPOSITORY:
         left_out = {item for item in items if not {"arch", "everyone"} & set(item.fixturenames)}

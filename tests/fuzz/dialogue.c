@@ -54,7 +54,7 @@ unsigned script_next(void) {
     return byte;
 }
 
-/* Returns a number up to 64 KiB, most often a small one. */
+/* Returns a number up to 64 KiB, most often a small number. */
 static size_t next_size(void) {
     unsigned byte = script_next();
     return byte < 0xc0 ? byte : (size_t)(byte - 0xbf) << 10;
@@ -352,7 +352,7 @@ static void transmit(struct dialogue *dialogue) {
     connection_sent(&dialogue->connection, count);
 }
 
-/* Checks the response of a finished exchange, and prepares for the next. */
+/* Checks the response of a finished exchange; prepares the next exchange. */
 static void finish(struct dialogue *dialogue) {
     struct connection *connection = &dialogue->connection;
     const struct exchange *exchange = &connection->exchange;

@@ -187,7 +187,7 @@ static void fuzz_resp(struct view input) {
         must(result <= 0 || result == (ssize_t)length);
         free(prefix);
     }
-    /* A large array may show later that it is malformed. */
+    /* With more bytes, a large array may prove to be malformed. */
     must(result == whole || (result == TOO_LARGE && whole == MALFORMED));
     must_be_read_alike(input, whole);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A lab leaves nothing behind, however it ends, and changes nothing else."""
+"""A lab leaves nothing behind, however it ends, and changes no process or file of others."""
 
 import os
 import random

@@ -4,7 +4,7 @@
  * test_http_limits.c requests that are too long.
  *
  * Every test builds a head with the expected value of each member of the parsed
- * request; feed() then gives it to the parser in every way.
+ * request; feed() then passes the head to the parser in every way.
  */
 #include "harness.h"
 #include "proto/http.h"
@@ -321,8 +321,8 @@ static const struct body_row bodies[] = {
     {"expects nothing", V(HOST "Expect:\r\n"), HTTP_NO_BODY, 0, false, false},
     {"expects an empty list", V(HOST "Expect: , ,\r\n"), HTTP_NO_BODY, 0, false,
      false},
-    {"expects with gaps", V(HOST "Expect: ,100-continue,\r\n"), HTTP_NO_BODY, 0,
-     true, false},
+    {"expects, empty elements", V(HOST "Expect: ,100-continue,\r\n"),
+     HTTP_NO_BODY, 0, true, false},
     {"TE is another field", V(HOST "TE: trailers\r\n"), HTTP_NO_BODY, 0, false,
      false},
 };

@@ -99,7 +99,8 @@ TEST(prefixes_are_no_dates) {
 TEST(format_and_parse_are_inverse) {
     char text[HTTP_DATE_SIZE];
 
-    /* Steps of days, hours, minutes and seconds, up to the year 9999. */
+    /* The step changes days, hours, minutes and seconds; until the year 9999.
+     */
     for (time_t time = 0; time <= 253402300799; time += 12345671) {
         time_t again = -1;
         memset(text, 'x', sizeof text);
@@ -145,7 +146,7 @@ static const struct etag_row etags[] = {
     {"etag: last of a list", V("\"b\",\"c\" ,\t\"a\""), V("\"a\""), true, true},
     {"etag: not in a list", V("\"b\", \"c\""), V("\"a\""), false, false},
     {"etag: only commas", V(",, ,"), V("\"a\""), false, false},
-    {"etag: list with gaps", V(", ,\"a\",,"), V("\"a\""), true, true},
+    {"etag: empty elements", V(", ,\"a\",,"), V("\"a\""), true, true},
     {"etag: nothing", V(""), V("\"a\""), false, false},
     {"etag: weak in the list", V("W/\"a\""), V("\"a\""), true, false},
     {"etag: weak after others", V("\"b\", W/\"a\""), V("\"a\""), true, false},

@@ -283,7 +283,7 @@ def test_what_a_killed_child_had_is_closed(start: Start, own: PrivateRedis) -> N
         assert second.exchange(VISIT).status == 200
         before = asker.connected()
         os.kill(child, signal.SIGKILL)
-        wait_until(lambda: asker.connected() == before - 1, "its Redis connection is closed")
+        wait_until(lambda: asker.connected() == before - 1, "the child's connection is closed")
         assert second.exchange(VISIT).status == 200
 
 

@@ -112,7 +112,7 @@ WRONG_TYPES = {
 
 @pytest.mark.redis_code
 def test_wrong_type_at_each_step(start: Start) -> None:
-    """A reply of a wrong type gives 502 at each of the three steps. The server closes the
+    """A reply of a wrong type to any of a visit's commands gives 502. The server closes the
     connection, because the reply may belong to another command. After an error reply the connection
     stays open."""
     replies: dict[str, bytes] = {}
@@ -235,7 +235,7 @@ def test_no_success_by_another_reply(start: Start, later: bool) -> None:
 
 
 def test_wrong_type_for_one_of_many(start: Start) -> None:
-    """A client that waits behind a reply of a wrong type never gets another client's reply."""
+    """After a reply of a wrong type, no waiting client gets another client's reply."""
 
     wrong = itertools.cycle((b"", b"", b":99\r\n"))
     script = replying(lambda words: next(wrong) + link(words), 0.002)
@@ -255,7 +255,7 @@ def test_wrong_type_for_one_of_many(start: Start) -> None:
 @pytest.mark.slow
 @pytest.mark.shared_code
 def test_suppressed_lines_are_counted(start: Start) -> None:
-    """The log does not report each outage of 0.4 s, but the next line counts them (after 5 s)."""
+    """The log does not report each outage of 0.4 s, but a later line counts the others."""
 
     def script(conversation: Conversation) -> None:
         while int(time.monotonic() / 0.4) % 2 and conversation.next_command() is not None:

@@ -173,7 +173,7 @@ def test_change_in_a_long_round(server: Server, file: Path) -> None:
 
 
 def test_file_that_shrinks(server: Server, file: Path) -> None:
-    """If a file shrinks while it is sent, only this connection ends, and the server continues."""
+    """If a file shrinks while it is sent, its connection ends, and the server continues."""
     with file.open("wb") as big:
         big.truncate(50_000_000)
     with Client(server, receive_buffer=4096) as client:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Connections: pipelining, keep-alive, interim responses, half-closes, resets and the end."""
+"""Connections: pipelining, keep-alive, interim responses, half-closes, resets, closing."""
 
 import signal
 import socket
@@ -135,8 +135,8 @@ LENGTH, CHUNKED = ("Content-Length", str(len(BODY))), ("Transfer-Encoding", "chu
 def test_expect_continue(
     server: Server, store: RedisClient, value: str, at_once: bool, how: tuple[str, str]
 ) -> None:
-    """The server sends 100 before the client has sent a byte of the body. A client that does not
-    wait may get the 100, and gets one final response."""
+    """The server sends 100 before the client has sent a byte of the body. If a client sends the
+    body without waiting, the 100 is optional. In both cases there is one final response."""
     fields: Fields = (FORM, ("Expect", value), how)
     body = CHUNKS if how == CHUNKED else BODY
     with Client(server) as client:

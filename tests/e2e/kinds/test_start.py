@@ -169,8 +169,8 @@ def test_short_form(binary: Path, site: Path) -> None:
     ],
 )
 def test_addresses(start: Start, address: str, host: str | None, reached: tuple[str, ...]) -> None:
-    """IPv4 and IPv6 addresses and host names are accepted. The wildcard addresses listen
-    everywhere, and the printed URL can be opened."""
+    """IPv4 and IPv6 addresses and host names are accepted. With a wildcard address the
+    server listens on all addresses, and its printed URL can be opened."""
     if reached[0] != "localhost" and not can_listen(reached[0]):
         pytest.skip(f"this machine has no {reached[0]}")
     server = start("--address", address)

@@ -68,7 +68,7 @@ class Session:
         return outcomes
 
     def _talk(self, *exchanges: tuple[bytes, int, object]) -> list[str]:
-        """Send requests on one connection; after a response that closes, on a new one."""
+        """Send requests on one connection; after `Connection: close`, on a new connection."""
         outcomes: list[str] = []
         try:
             with Client(self.server) as client:

@@ -66,7 +66,7 @@ def test_no_descriptors_left_open(start: Start) -> None:
 @of("forking", "preforking", "multicore")
 def test_end_of_a_child(start: Start) -> None:
     """If a child gets SIGTERM, only its connection ends, and a worker is replaced. The child does
-    not close the listening socket of the others. (A crash: kinds/test_claims_limits.py.)"""
+    not close the listening socket of other workers. (A crash: kinds/test_claims_limits.py.)"""
     server = start()
     with Client(server) as client:
         client.send_read(b"GET / HT")

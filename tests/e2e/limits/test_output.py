@@ -55,8 +55,8 @@ class Pipe:
         self._writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
 
     def fill(self) -> None:
-        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so after a line of the server
-        single bytes are added."""
+        """Fill the pipe. A write of up to a page is atomic (pipe(7)), so single bytes fill the
+        space that is too small for a page."""
         for length in (4096, 1):
             with contextlib.suppress(BlockingIOError):
                 while True:
@@ -213,8 +213,8 @@ def test_log_on_a_disk_that_hangs(
         _ask(server, LONG, 30)
     finally:
         subprocess.run(["fsfreeze", "-u", str(frozen_disk)], check=True)
-    wait_until(lambda: server.stdout.count("\n") == 32, "all lines are there")
-    wait_until(lambda: "unavailable: " in server.stderr, "the line about Redis is there")
+    wait_until(lambda: server.stdout.count("\n") == 32, "all lines are in the log")
+    wait_until(lambda: "unavailable: " in server.stderr, "the line about Redis is printed")
     server.finish()
 
 
@@ -234,7 +234,7 @@ def test_log_on_a_full_disk(start: Start, tmp_path: Path) -> None:
             os.truncate(log, 0)
         return _accounted(text + log.read_text()) == 30
 
-    wait_until(all_there, "all lines are there")
+    wait_until(all_there, "all lines are in the log")
     assert text.count("\n") >= 8, "the disk was never full"
     server.finish()
 
@@ -250,4 +250,4 @@ def test_log_of_the_last_requests(start: Start, tmp_path: Path) -> None:
         with contextlib.suppress(ProcessLookupError):  # the parent has ended this process meanwhile
             os.kill(pid, signal.SIGINT)
     assert server.wait() == 0
-    wait_until(lambda: log.read_text().count("\n") == 20, "all lines are there")
+    wait_until(lambda: log.read_text().count("\n") == 20, "all lines are in the log")

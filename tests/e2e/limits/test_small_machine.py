@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Small machines: each limit at its edge.
+"""Small machines: servers under low limits.
 
 A server prints at its start which limit is too low, or it serves all clients, maybe slower. It
 never crashes or spins, and when the clients have left, it is in its former state.

@@ -164,7 +164,7 @@ def test_connections_are_kept_while_workers_are_free(start: Start) -> None:
 
 
 def _gives_way(server: Server) -> bool:
-    """Let two clients occupy both workers, and a third wait. Return whether the first is
+    """Let two clients occupy both workers, and a third client wait. Return whether the first is
     disconnected after its response. The result is False if the server has not noticed the third
     client yet."""
     with Client(server) as first, Client(server) as second, Client(server) as third:
@@ -172,7 +172,7 @@ def _gives_way(server: Server) -> bool:
             assert not client.exchange(KEPT).closes
             client.send_read(KEPT[:-2])  # no idle timeout
         third.send(KEPT)
-        wait_until(lambda: any_unread(server.port), "the third request is there")
+        wait_until(lambda: any_unread(server.port), "the third request has arrived")
         gives_way = first.exchange(KEPT[-2:]).closes
         first.close()
         assert not third.read().closes, "no other client waits"

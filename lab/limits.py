@@ -171,8 +171,7 @@ def _limit(group: Path, version: int, host: LabHost) -> None:
         _write(group / "cpuset.cpus", str(host.cpu))
         if version == 1:
             _write(group / "cpuset.mems", (group.parent / "cpuset.mems").read_text())
-            # Groups that a host makes below this group inherit its CPUs, so they are usable at
-            # once.
+            # Groups that a host makes below this group inherit its CPUs, and so are usable.
             _write(group / "cgroup.clone_children", "1")
     if host.share is None:
         return

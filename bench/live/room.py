@@ -223,7 +223,7 @@ class RoomPage(ThreadingHTTPServer):
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing: most errors are clients that have disconnected."""
+        """Print nothing: most errors are caused by clients that disconnect."""
 
 
 class _Limited(io.RawIOBase):

@@ -50,7 +50,7 @@ class Live(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, looks: list[Look], port: int, room: RoomPage | None = None) -> None:
-        """Listen on the port, or on any free port if it is in use. Raises OSError."""
+        """Listen on the port; if the port is in use, listen on any free port. Raises OSError."""
         try:
             super().__init__((ADDRESS, port), _Handler)
         except OSError:

@@ -394,5 +394,5 @@ ATTACKS = tables_of(Attack, FILE)
 
 
 def select(names: list[str]) -> list[Attack]:
-    """Return the named attacks in this order, each once; all if none is named. Raises UserError."""
+    """Return the attacks with these names, each once; all if `names` is empty. Raises UserError."""
     return [ATTACKS[name] for name in each_of("attack", names or ATTACKS, ATTACKS)]

@@ -112,7 +112,7 @@ class CellTimes:
     back: float
     """The part "after" began, which takes CALM_SECONDS."""
     starved: float
-    """The seconds before the attack for which the server waited for a CPU."""
+    """The seconds for which the server waited for a CPU before the attack."""
 
 
 def measure(subject: Subject, attack: Attack, ground: Ground, seconds: float) -> TortureCell:

@@ -116,7 +116,7 @@ def test_killed_while_it_is_made(lab: Lab) -> None:
         making = subprocess.Popen(
             lab.command("up"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        # The time is random, because the lab must leave nothing at any time.
+        # A signal at any time must leave nothing behind, so the time is random.
         time.sleep(random.uniform(0.1, 1.0) * whole)
         number = (signal.SIGKILL, signal.SIGTERM, signal.SIGINT)[turn % 3]
         making.send_signal(number)

@@ -84,7 +84,7 @@ static void whole_head(void **state) {
 }
 TEST_TABLE(whole_head, heads)
 
-/* A head is rejected as soon as it must exceed the limit, before its end. */
+/* A head is rejected as soon as it exceeds the limit, before its end. */
 TEST(head_without_end) {
     struct buffer head = {0};
 

@@ -105,7 +105,7 @@ def test_connections_are_handed_on(start: Start) -> None:
 
 @pytest.mark.parametrize("place", ["TCP", shared("TCP and a database"), shared("Unix socket")])
 def test_others_take_all_for_a_while(start: Start, place: str) -> None:
-    """A request waits while other programs use all Redis connections, and files are served."""
+    """While other programs use all Redis connections, the guestbook waits, and files are served."""
     with PrivateRedis("--maxclients", "4") as redis:
         urls = {
             "TCP": redis.url(),

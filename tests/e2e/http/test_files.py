@@ -40,7 +40,7 @@ def file(server: Server, site: Path) -> Iterator[Path]:
 
 @pytest.mark.of_servers("preforking", "epoll")
 def test_public_is_replaced(start: Start, site: Path, tmp_path: Path) -> None:
-    """A server uses a replaced file at once, and a changed link `public` after a restart."""
+    """A server serves a replaced file immediately, and a changed link `public` after a restart."""
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "name.txt").write_text(name)
@@ -203,7 +203,7 @@ def _assert_little_memory(server: Server) -> None:
 
 
 def test_slow_readers_do_not_wait_for_each_other(start: Start) -> None:
-    """Three clients that pause and a client that reads at once all get the whole file."""
+    """Three clients that pause and a client that reads without pauses all get the whole file."""
     server = start()
     count = 1 if server.kind.is_stalled_by_one else 3
     slow = [Client(server, receive_buffer=1 << 17) for _ in range(count)]

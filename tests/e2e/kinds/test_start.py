@@ -227,7 +227,7 @@ def test_redis_by_another_address(start: Start, own: PrivateRedis, url: str) -> 
 
 @pytest.mark.shared_code
 def test_redis_with_password_and_database(start: Start) -> None:
-    """AUTH with user and password works, and SELECT; the password is never shown."""
+    """AUTH with user and password and SELECT work, and the password is never shown."""
     rights = ("on", "~*", "+@all")
     acl = ("--user", "ann", ">s3cr:t/@", *rights, "--user", "default", "nopass", *rights)
     with PrivateRedis(*acl) as own:

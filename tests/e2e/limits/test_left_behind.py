@@ -14,7 +14,7 @@ from ..timing import wait_until
 
 
 def test_death_of_the_parent(start: Start) -> None:
-    """If the parent is killed, every child ends at once."""
+    """If the parent is killed, every child ends immediately."""
     server = start("--workers", "5")
     with crowd(server, 5, b"") as clients:
         for client in clients if server.kind.keeps_alive else clients[:1]:

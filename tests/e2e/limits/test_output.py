@@ -176,7 +176,7 @@ def test_end_without_a_reader(start: Start, pipe: Pipe) -> None:
     shell = ["sh", "-c", f'exec "$0" "$@" 2> {pipe.path}', *whole]
     with subprocess.Popen(shell, stdout=subprocess.DEVNULL) as process:
         has_handler = partial(has_signal, process.pid, "SigCgt", signal.SIGTERM)
-        wait_until(has_handler, "the server has its handler")
+        wait_until(has_handler, "the server handles the signal")
         process.terminate()
         assert process.wait(TIMEOUT * PACE.slowness) == 0
 

@@ -29,7 +29,7 @@ SILENT_SECONDS = 30.0
 HALF_A_REQUEST = b"GET /guestbook HTTP/1.1\r\nHost: live\r\nX-Half-A-Requ"
 
 VISITOR_EVERY = 0.45
-"""Not a multiple of the time between observations, which so show visitors at all stages."""
+"""Not a multiple of the observation interval, so the page shows visitors at all stages."""
 VISITORS_MOST = 30
 """The largest number of visitors that wait at once; the next visitor comes when a visitor has been
 served."""

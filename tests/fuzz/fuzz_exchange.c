@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define DIALOGUES   3
 #define SCRIPT_TIME 1700000000
 
-/* Makes steps until the connection ends, after the end of the script. */
+/* After the end of the script, makes steps until the connection ends. */
 static void end(struct dialogue *dialogue) {
     must(worker.script.length == 0);
     for (int steps = 0; dialogue_need(dialogue) != NEED_CLOSE; steps++) {

@@ -71,7 +71,7 @@ def test_apache_bench(
     assert figures.get("Non-2xx responses") == ("1000" if target == "/go/name" else None)
     if options:
         kept = int(figures["Keep-Alive requests"])
-        # A fixed number of workers closes connections while others wait, on a busy machine often.
+        # On a busy machine a worker for one client often closes it, because other clients wait.
         least = 1 if server.kind.worker_per_client else 500
         assert kept >= least if server.kind.keeps_alive else kept == 0
     if target == "/guestbook":

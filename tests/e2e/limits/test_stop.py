@@ -314,8 +314,8 @@ def _stop_traced(server: Server, path: Path) -> tuple[Counter[str], Counter[str]
 @of("preforking", "prethreading")
 def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
     """No worker spins while it waits for its signal. In 03 the parent signals the children one by
-    one, and the first child shuts the listener down. The others notice this, and pause before they
-    check again. On a busy machine their signal may be late."""
+    one, and the first child shuts the listener down. The other children notice this, and pause
+    before they check again. On a busy machine their signal may be late."""
     skip_unless_traceable()
     server = start("--workers", str(WORKERS), at_rest=True)
     calls, _ = _stop_traced(server, tmp_path / "trace")

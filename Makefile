@@ -120,8 +120,8 @@ doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
 report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs as doctor)
-	@$(SETUP) read
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
+	@$(SETUP) read
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
 serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs as bench): make serve SERVER="iterative epoll"
@@ -130,8 +130,8 @@ serve: ## Learn: run servers, each with its own Redis, and the page /live (until
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
 study: ##- Benchmark: measure a study of your own (some minutes; installs as bench): make study FILE=my.toml
-	@$(SETUP) build bench
 	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
+	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all baselines
 	@$(ZEROHTTPD) run $(call quoted,FILE) $(ARGS)
 
@@ -196,8 +196,8 @@ student-copy: ##- Teach: make an archive for students, without solutions and ans
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
 new: ## Learn: create a server of your own (1 s; installs as bench): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
-	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
+	@$(SETUP) build bench
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
 
 # The grader builds the graded program in a sandbox. Make builds the libraries, and the seven servers
@@ -207,14 +207,14 @@ BUILD_GRADER = { $(MAKE) --no-print-directory -s $(SEVEN:%=$(BIN)/%) && \
 	$(MAKE) --no-print-directory -s tsan TARGET=build/tsan/objects/libzerohttpd.a && \
 	$(MAKE) --no-print-directory -s debug TARGET=build/debug/objects/libzerohttpd.a; } >&2
 grade: ## Teach: grade a server and name its faults (20 s; installs strace): make grade SERVER=08_mine
-	@$(SETUP) build bench trace
 	@test -n $(call quoted,SERVER) || { echo 'give a server, for example: make grade SERVER=08_mine'; exit 1; }
+	@$(SETUP) build bench trace
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade $(call quoted,SERVER) $(ARGS)
 
 grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB): make grade-all FOLDER=submissions
-	@$(SETUP) build bench trace similar
 	@test -n $(call quoted,FOLDER) || { echo 'give a folder, for example: make grade-all FOLDER=submissions'; exit 1; }
+	@$(SETUP) build bench trace similar
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
@@ -224,6 +224,7 @@ torture: ##- Benchmark: test the robustness of servers under attack (5 min; inst
 	@$(ZEROHTTPD) torture $(ARGS)
 
 baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so ##- Benchmark: build the baselines: a minimal server of each architecture (5 s)
+	@: # see all
 
 # The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)

@@ -303,6 +303,10 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 .PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \
 	test-all test-sanitized test-debug test-plain test-tsan unit unit-programs faults fuzz $(FUZZ_TARGETS:%=fuzz-%) lint clean help
 
+# make uses these lines for a target without a rule, such as `make serv`.
+.DEFAULT:
+	@echo 'make: there is no target $@; make help lists the commands' >&2; exit 2
+
 # ---- Rules ----
 
 define server_rule

@@ -84,6 +84,10 @@ def test_a_missing_value_is_reported_before_an_installation(target: str, tmp_pat
     assert f"for example: make {target} " in said.stdout
 
 
+def test_a_misspelt_target_names_the_command_that_lists_all() -> None:
+    assert "there is no target serv; make help lists" in run("make", "serv", status=2).stderr
+
+
 def test_what_is_built_is_no_message() -> None:
     assert "Nothing to be done" not in run("make", "-o", "Makefile", "baselines").stdout
 

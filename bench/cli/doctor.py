@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from bench.doctor import doctor, limits
 from bench.readers.console import console
+from bench.records.conditions import PLAIN_PREFIX
 from bench.records.environment import NOT_WELL, DoctorLine
 from bench.services.redis_server import ExistingRedis
 from bench.studies.runs import plan_runs
-from bench.subjects.subject import PLAIN_PREFIX, select
+from bench.subjects.subject import select
 from bench.sweep.options import add_plan, chosen_options
 
 

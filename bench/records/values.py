@@ -150,7 +150,7 @@ def yes_or_no(text: str) -> bool:
 
 
 SIMILAR = 0.7
-"""A known word is suggested if its similarity (difflib) is at least this; "nobody" is not node."""
+"""A known word is suggested if its similarity (difflib) is at least this."""
 
 
 def each_of(what: str, words: Iterable[str], known: Collection[str]) -> list[str]:

@@ -95,7 +95,7 @@ void cache_destroy(struct cache *cache); /* when nothing is borrowed */
    change.  Errors are those of file_open(). */
 struct file *cache_borrow(struct cache *cache, const char *name,
                           unsigned round);
-void cache_return(struct cache *cache, struct file *file);
+void cache_return(struct file *file);
 
 /* ---- Output ---- */
 

@@ -30,6 +30,7 @@
 
 /* An entry of the cache: one file. */
 struct entry {
+    struct cache *cache;
     struct file *file;
     int borrowed;   /* the lock guards this and the fields below */
     bool listed;    /* in the table; if not, its last borrower frees it */
@@ -170,6 +171,7 @@ static struct file *borrow_new(struct cache *cache, const char *name,
         return NULL;
     }
     memcpy(entry->name, name, strlen(name) + 1);
+    entry->cache = cache;
     entry->file = file;
     file->entry = entry;
     pthread_mutex_lock(&cache->lock);
@@ -194,8 +196,9 @@ struct file *cache_borrow(struct cache *cache, const char *name,
     return exists ? borrow_new(cache, name, &status) : NULL;
 }
 
-void cache_return(struct cache *cache, struct file *file) {
+void cache_return(struct file *file) {
     struct entry *entry = file->entry;
+    struct cache *cache = entry->cache;
 
     pthread_mutex_lock(&cache->lock);
     entry->borrowed--;

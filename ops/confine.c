@@ -198,22 +198,21 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 #endif
 
 #ifdef PROCESSOR
-/* The message is made in advance: a signal handler may not use stdio. */
-static char complaint[200];
-
 /* Handles SIGSYS, for a call that is not in the list: the call returns ENOSYS.
    A C library expects that from a kernel that is older than the library, and
-   then uses another call. */
+   then uses another call.  The handler may use snprintf(3): the signal comes
+   from a call of the same thread, and never interrupts other code. */
 static void on_other_call(int signal_number, siginfo_t *info, void *context) {
-    char text[sizeof complaint];
+    char text[200];
     int error = errno;
 
     (void)signal_number;
-    memcpy(text, complaint, sizeof text);
-    char *digit = strstr(text, " is not") - 1;
-    for (int rest = info->si_syscall; rest > 0 && *digit == ' '; rest /= 10)
-        *digit-- = (char)('0' + rest % 10);
-    output_line(STDERR_FILENO, text, strlen(text));
+    int length =
+        snprintf(text, sizeof text,
+                 "%.80s: system call %d is not in its list (--print-syscalls), "
+                 "and was refused; --no-confinement allows all\n",
+                 program_invocation_short_name, info->si_syscall);
+    output_line(STDERR_FILENO, text, (size_t)length);
     errno = error;
     REFUSE((ucontext_t *)context);
 }
@@ -278,10 +277,6 @@ static int confine_calls(const struct call *calls) {
                                .sa_flags = SA_SIGINFO};
     unsigned trap = SECCOMP_RET_TRAP;
 
-    snprintf(complaint, sizeof complaint,
-             "%.80s: system call        is not in its list (--print-syscalls), "
-             "and was refused; --no-confinement allows all\n",
-             program_invocation_short_name);
     if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &trap) < 0)
         return 0;
     if (sigaction(SIGSYS, &action, NULL) < 0 ||

@@ -27,7 +27,6 @@
 
 #include "app/response.h"
 #include "proto/http.h"
-#include "proto/http_chunks.h"
 #include "proto/resp.h"
 
 struct exchange;

@@ -21,8 +21,8 @@ struct file {
        of ETag, which is made from inode, size and time of change. */
     struct view validators, etag;
     char validators_text[128];
-    struct buffer text; /* the whole file, if it is small; otherwise empty */
-    void *entry;        /* for the cache */
+    struct buffer text;  /* the whole file, if it is small; otherwise empty */
+    struct entry *entry; /* in the cache (ops/cache.c) */
 };
 
 /* Opens the regular file of that name, relative to the folder; `status` is that

@@ -111,7 +111,6 @@ static void serve_file(struct exchange *exchange, struct file *file,
                        struct view name) {
     const struct http_request *request = &exchange->request;
     struct response *response = &exchange->response;
-    struct cache *cache = exchange->app->public;
     uint64_t size = (uint64_t)file->status.st_size;
     uint64_t first = 0;
     uint64_t last = size - 1; /* wraps for an empty file; count is then 0 */
@@ -140,10 +139,10 @@ static void serve_file(struct exchange *exchange, struct file *file,
                      (uintmax_t)last, (uintmax_t)size);
             response_field(response, VIEW("Content-Range"), view_of(place));
         }
-        response_file(response, cache, file, first, last - first + 1);
+        response_file(response, file, first, last - first + 1);
         return; /* the response will return the file */
     }
-    cache_return(cache, file);
+    cache_return(file);
 }
 
 /* Escapes all bytes except those that a path may contain unescaped (RFC 3986,

@@ -164,17 +164,17 @@ static void fill_page(const struct page *page, int status,
 
 static void finish_page(const struct page *page, int status) {
     struct exchange *exchange = page->exchange;
-    struct cache *templates = exchange->app->templates;
+    struct file *file =
+        cache_borrow(exchange->app->templates, GUESTBOOK_TEMPLATE,
+                     exchange->response.cached_time->round);
 
-    struct file *file = cache_borrow(templates, GUESTBOOK_TEMPLATE,
-                                     exchange->response.cached_time->round);
     if (file == NULL) {
         response_error(&exchange->response, 500,
                        "The guestbook's template cannot be read.");
         return;
     }
     fill_page(page, status, buffer_view(&file->text));
-    cache_return(templates, file);
+    cache_return(file);
 }
 
 /* Three replies, one after another.  INCR answers with the visitor's own

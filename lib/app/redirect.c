@@ -4,7 +4,6 @@
 #include "config.h"
 #include "process/log.h"
 #include "proto/encoding.h"
-#include "proto/path.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -33,8 +33,7 @@ struct response {
     size_t head_length; /* of the finished head; the body may follow there */
 
     /* The body is in `body`, or it is a part of a file. */
-    struct file *file;   /* borrowed; NULL: the body is in `body` */
-    struct cache *cache; /* to which the file is returned */
+    struct file *file; /* borrowed; NULL: the body is in `body` */
     uint64_t file_offset;
     uint64_t file_bytes;
 };
@@ -60,8 +59,8 @@ void response_unavailable(struct response *response, const char *sentence);
 
 /* Sets the body to `count` bytes of the file from `first` on: at least one
    byte, or the whole file.  The response will return the file to its cache. */
-void response_file(struct response *response, struct cache *cache,
-                   struct file *file, uint64_t first, uint64_t count);
+void response_file(struct response *response, struct file *file, uint64_t first,
+                   uint64_t count);
 
 /* Returns the part of the body that is in memory. */
 struct view response_body(const struct response *response);

@@ -3,7 +3,7 @@
 
 #include "app/app.h"
 #include "config.h"
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 struct route {
     struct view path; /* if it ends in a slash, it matches all paths below it */

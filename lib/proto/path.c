@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "proto/path.h"
+#include "proto/encoding.h"
 
 #include "config.h"
-#include "proto/encoding.h"
 
 #include <sys/param.h>
 

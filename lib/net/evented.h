@@ -34,19 +34,17 @@ struct evented {
     int64_t paused_until; /* no accept before then: a shortage */
     size_t count;         /* connections */
     size_t limit;         /* the most connections */
-    /* On the heap a connection would lie next to data of a single request, and
-       its page could not be returned to the kernel: 15,000 idle connections
-       held 2 KB each, and used 0.8 KB.  So all connections are in one array,
-       with as many slots as the limit allows.  The kernel gives memory only to
-       slots that were used. */
+    /* All connections are in one array with `limit` slots; the kernel gives
+       memory only to slots that were used.  On the heap, data of requests would
+       lie between them, and their pages could not be returned to the kernel. */
     char *memory;
     size_t size;               /* of a slot, in bytes */
     size_t touched;            /* slots that have been used */
     struct event_conn *unused; /* slots that are free again */
     unsigned exchanges;        /* since memory was returned to the kernel */
     int64_t trim_at;           /* when to call memory_trim() again */
-    /* All connections in one list have the same timeout.  So the first has
-       waited longest, and only its deadline needs to be checked. */
+    /* All connections in one list have the same timeout.  So the first has the
+       earliest deadline. */
     struct event_conn *waiting[TIMEOUTS];
     struct redis_pipeline redis;
 };

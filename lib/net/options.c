@@ -184,9 +184,7 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* The letter is unknown.  If other letters follow in the same word, as in
-       -xl, optind still points to that word.  So the message names the
-       letter. */
+    /* In a word of several letters, such as -xl, only a letter is unknown. */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);

@@ -130,8 +130,7 @@ void server_start(struct server *server,
     signal(SIGXFSZ, SIG_IGN); /* a log may reach the limit of a file's size */
     signal(SIGCHLD, SIG_DFL); /* if ignored, wait(2) reports no child */
     stop_init(server->listeners, server->listeners_count);
-    /* The C library reads the time zone here, once.  Otherwise each child would
-       read it at its first use. */
+    /* Reads the time zone once; otherwise each child would read it. */
     tzset();
     ops_confine_files(options->confined, options->root, server->redis.port);
 }
@@ -190,11 +189,10 @@ bool server_accept(const struct server *server, int flags,
         accept4(server->listener, log ? (struct sockaddr *)&from : NULL,
                 log ? &length : NULL, flags | SOCK_CLOEXEC);
     if (client->socket < 0) {
-        /* Many errors show only that the client left while it waited. */
+        /* Other errors show only that the client left while it waited. */
         bool short_of_something = errno == EMFILE || errno == ENFILE ||
                                   errno == ENOBUFS || errno == ENOMEM;
-        /* The parent of 03, or another worker, has shut the socket down: the
-           server stops, and this process will receive the signal, too. */
+        /* Another process has shut the socket down: the server stops. */
         bool closed = errno == EINVAL;
         if (short_of_something)
             shortage_report("descriptors or memory");

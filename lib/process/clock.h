@@ -9,10 +9,8 @@
 #include <time.h>
 
 /* Returns the milliseconds since an arbitrary start; they never go back.  The
-   coarse clock (since Linux 2.6.32) is the time of the kernel's last tick,
-   exact to a few milliseconds.  This clock is cheap: the time is read from
-   memory, without a system call (vdso(7)) and without access to the hardware
-   clock. */
+   coarse clock is the time of the kernel's last tick, exact to a few
+   milliseconds, and is read from memory, without a system call (vdso(7)). */
 static inline int64_t clock_milliseconds(void) {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC_COARSE, &time);

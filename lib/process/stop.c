@@ -36,8 +36,8 @@ bool server_has_backlog(void) {
     return has_backlog_at(stop.listeners[0]);
 }
 
-/* Every call here is allowed in a signal handler (signal-safety(7)).  The list
-   there lacks setitimer, but on Linux this is only a system call. */
+/* Every call here is allowed in a signal handler (signal-safety(7)), as
+   setitimer is on Linux, although the list lacks it. */
 static void on_stop(int signal_number) {
     struct itimerval timer = {.it_value = timeval_of(RETRY_DELAY),
                               .it_interval = timeval_of(WAKE_DELAY)};
@@ -49,8 +49,7 @@ static void on_stop(int signal_number) {
     stop.stopping = true;
     if (getpid() == stop.owner) {
         *stop.stop_all = true;
-        /* Clients in the backlog are served, and no others may join them.  If
-           the backlog is full, the kernel drops connection requests. */
+        /* No others may join the clients in the backlog. */
         for (size_t i = 0; i < stop.count; i++)
             listen(stop.listeners[i], 0);
     }

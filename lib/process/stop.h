@@ -16,11 +16,8 @@
  *
  * Two kinds of clients are still reset, and should retry (RFC 9112, section
  * 9.3.1).  The first kind has connected between the check of the backlog and
- * shutdown(2).  With 4 clients that connected again and again, 90 stops reset
- * 20 connections.  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
- * its connection, and the kernel has no call that counts such connections.
- * Such connections are treated like idle ones.  A production server is taken
- * out of the balancer first.
+ * shutdown(2).  The second kind has sent nothing yet: TCP_DEFER_ACCEPT hides
+ * its connection.  A production server is taken out of the balancer first.
  */
 #ifndef PROCESS_STOP_H
 #define PROCESS_STOP_H
@@ -40,8 +37,8 @@ bool stop_parent_is_alive(void); /* in a worker */
 void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */
 
 /* The condition of the loops that accept.  After SIGTERM this function returns
-   false as soon as no client waits in the backlog, or the time is over.  In the
-   first case it also calls server_stop_accepting(). */
+   false as soon as the time is over, or no client waits in the backlog; then it
+   has also called server_stop_accepting(). */
 bool server_keep_accepting(void);
 
 /* If the server stops, shuts down its listening sockets at which no client

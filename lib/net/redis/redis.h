@@ -65,19 +65,16 @@ unsigned redis_append_handshake(const struct redis_server *server,
 bool redis_claim_attempt(const struct redis_server *server, int64_t now);
 
 /* Has Redis replied to any process after the time `begun`, or less than
-   REDIS_RETRY before it?  If so, Redis is not down, although a connection that
-   began then has failed. */
+   REDIS_RETRY before it?  Then it is not down. */
 bool redis_replied_recently(const struct redis_server *server, int64_t begun);
 
 /* Each of these functions reports an event to all processes and to the log.
 
    Redis is down: a call that began at `since` could not connect, or had no
-   reply in time.  Returns false if any call was answered since then: then only
-   this call has failed. */
+   reply in time.  Returns false if any other call was answered since then. */
 bool redis_report_down(const struct redis_server *server, struct view reason,
                        int64_t since, int64_t now);
-/* Only the requests on one connection have failed: the next request may
-   connect. */
+/* Only the requests on one connection have failed. */
 void redis_report_failure(const struct redis_server *server, struct view reason,
                           int64_t now);
 /* Redis has rejected a command, or its reply cannot be used. */

@@ -98,10 +98,10 @@ static bool is_same(const struct stat *a, const struct stat *b) {
            a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* May the file be kept?  An open file without a text may be kept.  A text may
-   be kept if a later change certainly has a later time: the clock of a file
-   system may tick once in two seconds.  Templates are always kept: otherwise
-   02, if it starts right after a change, would read one in each child. */
+/* May the file be kept?  A text may be kept only if a later change certainly
+   has a later time: the clock of a file system may tick once in two seconds.
+   But templates are always kept: otherwise 02, if it starts right after a
+   change, would read one in each child. */
 static bool may_be_kept(const struct cache *cache, const struct file *file) {
     return cache->texts || file->text.length == 0 ||
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);

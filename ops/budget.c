@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits the memory of large responses, for all processes together and for
- * each.
+ * Limits the memory of large responses.
  *
  * A client that does not read keeps its response in the server's memory.
  * Without a limit, many such clients would take all memory, and the kernel

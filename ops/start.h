@@ -29,9 +29,8 @@ void shortage_init(void);
 /* ---- budget.c ---- */
 
 /* Sets the limits, in bytes: for all processes together, and for each process.
-   `taken`: a counter for each process, in shared memory, so that the parent of
-   a killed child can reset the child's counter.  Until this call there is no
-   limit. */
+   `taken`: a counter for each process, in shared memory, so that a parent can
+   reset the counter of a killed child. */
 void budget_init(size_t limit, size_t process_limit, _Atomic size_t *taken,
                  size_t slots);
 

@@ -104,8 +104,8 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* Calls the handler for the request at the front of the input, which has come
-   completely.  The handler is done when it has not asked Redis. */
+/* Calls the handler, when the request has come completely.  The handler is done
+   when it has not asked Redis. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
@@ -138,9 +138,8 @@ void connection_replied(struct connection *connection,
 
 /* ---- Requests ---- */
 
-/* Takes the received part of the body; a chunked body is decoded in place.
-   Returns 1 if the body is complete, 0 if more bytes are needed, or minus a
-   status. */
+/* Takes the received part of the body.  Returns 1 if the body is complete, 0 if
+   more bytes are needed, or minus a status. */
 static int take_body(struct exchange *exchange, struct buffer *input) {
     size_t wanted = (size_t)exchange->request.content_length;
     size_t end = exchange->head + exchange->body;
@@ -165,7 +164,6 @@ static void advance_body(struct connection *connection) {
         call_handler(connection, NULL);
 }
 
-/* Begins to receive the body, when the head has come and there is a handler. */
 static void await_body(struct connection *connection) {
     struct exchange *exchange = &connection->exchange;
 
@@ -241,8 +239,7 @@ char *connection_room(struct connection *connection, size_t *size) {
 
     if (connection->state == STATE_LINGER)
         input->length = 0;
-    /* The room is at least half of the first size.  So a long body comes in few
-       pieces, and no read fetches only a few bytes. */
+    /* At least half of the first size, so no read fetches only a few bytes. */
     size_t least = input->capacity == 0 ? RECEIVE_SIZE : RECEIVE_SIZE / 2;
     char *room = buffer_reserve(input, least);
     if (input->capacity != capacity && connection->state == STATE_BODY)
@@ -277,9 +274,8 @@ void connection_received(struct connection *connection, size_t count) {
 
 /* ---- Sending ---- */
 
-/* Returns the part of the view that has not been sent.  *sent counts the sent
-   bytes of this view and of the views after it; the sent bytes of this view are
-   subtracted. */
+/* Returns the part of the view that has not been sent.  Subtracts the sent
+   bytes of this view from *sent, which also counts those of later views. */
 static struct view unsent_part(struct view view, uint64_t *sent) {
     size_t count = *sent < view.length ? (size_t)*sent : view.length;
     *sent -= count;
@@ -333,8 +329,7 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* A close with unread bytes resets the connection, and the client may lose
-       the response: RFC 9112, section 9.6.  While a long response is on its
-       way, the client may still send. */
+       the response (RFC 9112, section 9.6).  During a long one it may send. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 
@@ -355,9 +350,8 @@ void connection_next(struct connection *connection) {
 
 /* ---- Time ---- */
 
-/* A CR alone, which is half an empty line, begins no request.  Otherwise a
-   client that sends CR and LF in turn would restart its timeout with each
-   byte. */
+/* A CR alone, which is half an empty line, begins no request: otherwise a
+   client could restart its timeout with each CR and LF. */
 bool connection_is_idle(const struct connection *connection) {
     struct view input = buffer_view(&connection->input);
 

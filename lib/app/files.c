@@ -96,9 +96,8 @@ static bool is_not_modified(const struct http_request *request,
 }
 
 /* RFC 9110, section 13.1.5: the client has a part of some version of the file,
-   and wants a range only if the file is still that version.  A tag shows that.
-   A date does not, because two versions of one second have the same date
-   (section 8.8.2.2).  So a date in If-Range never matches here. */
+   and wants a range only if the file is still that version.  A date in If-Range
+   never matches here: two versions of one second have the same date. */
 static bool wants_range(const struct http_request *request,
                         const struct file *file) {
     if (request->method != HTTP_GET || request->range.data == NULL)

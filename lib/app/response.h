@@ -69,9 +69,8 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head: adds the body's length (unless the status forbids a body),
-   whether the connection is kept, and the blank line.  A small body is
-   appended, because one piece of memory is sent by a simpler call than two. */
+/* Ends the head.  Appends a small body to it: one piece of memory is sent by a
+   simpler call than two. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Serves many connections at once, with calls that never sleep; each connection
- * is continued as far as possible.  06 and 07 differ in the one call that
- * sleeps for all connections, and in how they pass the watched descriptors to
- * that call.
+ * Serves many connections at once, with calls that never sleep.  06 and 07
+ * differ in the one call that sleeps for all connections, and in how they pass
+ * the watched descriptors to that call.
  *
  * Regular files are the exception in every event loop: poll always reports them
  * as ready, epoll rejects them (EPERM).  A read may sleep until the disk has
@@ -24,8 +23,7 @@ void readiness_event(struct evented *evented, struct event_source *source,
                      unsigned readiness);
 
 /* Call this function right before the loop sleeps: watches the listening socket
-   while there is room for a client.  Returns how long the loop may sleep, in
-   milliseconds; -1: until something happens. */
+   while there is room for a client.  Returns evented_timeout(). */
 int readiness_prepare_wait(struct evented *evented);
 
 /* Call this function at the end of a loop iteration, which begins with

@@ -28,8 +28,8 @@ struct view {
 #define VIEW(literal)             ((struct view)VIEW_INITIALIZER(literal))
 #define VIEW_INITIALIZER(literal) {"" literal, sizeof(literal) - 1}
 
-/* These functions are in the header, so that the compiler can inline them: a
-   request calls them some three hundred times. */
+/* In the header, so that the compiler can inline them: a request calls them
+   some three hundred times. */
 static inline struct view view_slice(struct view view, size_t offset,
                                      size_t length) {
     assert(offset <= view.length && length <= view.length - offset);

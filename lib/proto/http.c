@@ -189,10 +189,9 @@ static ssize_t parse_content_length(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 6.1: a list that continues over all lines of that name.
-   The lines are not checked one by one, because the last coding is not known
-   before the end.  An empty element, which other lists may have, counts as an
-   unknown coding: two programs might read it in two ways. */
+/* RFC 9112, section 6.1: a list that continues over all lines of that name.  An
+   empty element, which other lists may have, counts as an unknown coding: two
+   programs might read it in two ways. */
 static void parse_transfer_encoding(struct framing *framing,
                                     struct view value) {
     bool more = true;
@@ -271,8 +270,7 @@ static ssize_t parse_field(struct http_request *request,
 }
 
 /* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
-   the rest.  The end of the line is not searched first: names and values end at
-   the first byte that they must not contain. */
+   the rest. */
 static ssize_t parse_field_line(struct http_request *request,
                                 struct framing *framing, struct view *rest) {
     if (++framing->fields > HEAD_FIELDS_LIMIT)

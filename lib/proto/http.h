@@ -75,16 +75,13 @@ size_t http_empty_lines(struct view input);
 
 /* Parses a request's head, from the request line to the blank line (RFC 9112,
    sections 2 to 6).  The caller has dropped empty lines.  `seen`: the length of
-   this input at the last call, which returned 0; at the first call, 0.
-   *request is complete if the result is positive. */
+   this input at the last call, which returned 0; at the first call, 0. */
 ssize_t http_parse_head(struct view input, size_t seen,
                         struct http_request *request);
 
-/*
- * Takes the next line of that name from the front of *fields, which is
- * request.fields before the first call.  Returns false when none is left.  The
- * lines of one name are one list, in their order: RFC 9110, section 5.3.
- */
+/* Takes the next line of that name from the front of *fields, which is
+   request.fields before the first call.  Returns false when none is left.  The
+   lines of one name are one list, in their order: RFC 9110, section 5.3. */
 bool http_next_field_line(struct view *fields, struct view name,
                           struct view *value);
 
@@ -103,14 +100,12 @@ struct http_chunks {
     size_t overhead; /* bytes so far that are no part of the body */
 };
 
-/*
- * Decodes a chunked body in place, from the byte *end of the input on, and
- * moves *end to the end of the decoded bytes.  Bytes that are not decoded yet
- * follow there.  Extensions and trailers are dropped.  Returns 1 if the body is
- * complete; the following bytes belong to the next request.  Returns 0 if more
- * bytes are needed.  Returns minus a status if the body is invalid: -413 if it
- * exceeds BODY_LIMIT.
- */
+/* Decodes a chunked body in place, from the byte *end of the input on, and
+   moves *end to the end of the decoded bytes.  Bytes that are not decoded yet
+   follow there.  Extensions and trailers are dropped.  Returns 1 if the body is
+   complete; the following bytes belong to the next request.  Returns 0 if more
+   bytes are needed.  Returns minus a status if the body is invalid: -413 if it
+   exceeds BODY_LIMIT. */
 int http_decode_chunks(struct http_chunks *chunks, struct buffer *input,
                        size_t *end);
 

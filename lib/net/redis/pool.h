@@ -5,7 +5,6 @@
  * The connection given back last is lent first: its data is still in the
  * processor's cache.  The number of threads that connect at once is limited
  * (REDIS_NEW_AT_ONCE).
- *
  * If Redis has no free connection (redis_is_scarce()), a returned connection is
  * kept only for threads that wait for one.
  */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The address of Redis, the beginning of a connection, and whether Redis
- * answers.
- */
+/* The address of Redis, connecting to it, and whether Redis answers. */
 #ifndef NET_REDIS_H
 #define NET_REDIS_H
 
@@ -44,11 +41,9 @@ struct redis_server {
     struct redis_shared *shared;
 };
 
-/*
- * Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
- * looks the host name up, once: if the host gets another address, the server
- * must be started again.  An error prints one line and exits 1.
- */
+/* Reads redis://[[user]:password@]host[:port][/database] or unix:/path and
+   looks the host name up, once: if the host gets another address, the server
+   must be started again.  An error prints one line and exits 1. */
 void redis_parse(struct redis_server *server, const char *url);
 
 /* Begins to connect to one of the addresses, without waiting.  Returns the

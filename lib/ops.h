@@ -48,8 +48,8 @@ void ops_end(void);
 /* ---- The number of clients ---- */
 
 /* Returns the number of clients for which there are descriptors, at least 1.
-   Of them, `served` are served at once and take `more` descriptors each: a
-   connection to Redis, a file. */
+   At most `served` clients are served at once, and take `more` descriptors
+   each: a connection to Redis, a file. */
 size_t limit_by_descriptors(size_t served, size_t more);
 
 /* Returns the number of clients for which there is memory, 1 to `most`.  Each

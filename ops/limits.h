@@ -7,8 +7,9 @@
 
 /* ---- Memory ---- */
 
-/* All large responses may take 1/MEMORY_SHARE of the memory that the machine or
-   the control group grants; those of one process, of its own limit. */
+/* All large responses together may take 1/MEMORY_SHARE of the memory that the
+   machine or the control group grants.  Those of one process may take the same
+   share of its own limit. */
 #define MEMORY_SHARE    4
 /* If memory is limited, this part is kept for files and Redis.  Otherwise there
    would be no memory for the requests of the last clients. */

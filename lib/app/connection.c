@@ -329,7 +329,8 @@ void connection_next(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t used = exchange->head + exchange->body;
     /* A close with unread bytes resets the connection, and the client may lose
-       the response (RFC 9112, section 9.6).  During a long one it may send. */
+       the response: RFC 9112, section 9.6.  While a long response is on its
+       way, the client may still send. */
     bool lingers = exchange->unread || input->length > used ||
                    exchange->sent > SENDFILE_AT_ONCE;
 

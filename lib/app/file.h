@@ -25,10 +25,11 @@ struct file {
 };
 
 /* Opens the regular file of that name, relative to the folder; `status` is that
-   of fstatat(2).  Reads it into memory if it has at most SMALL_FILE bytes; with
-   `texts`, TEMPLATE_LIMIT bytes, and larger files are rejected.  Returns NULL
-   with the errno of openat2(2), or EISDIR for a folder, EACCES for anything
-   else that is not a regular file, EXDEV for a path that leaves the folder. */
+   of fstatat(2).  Files up to SMALL_FILE bytes are read into memory.  With
+   `texts` all files are read into memory, and files above TEMPLATE_LIMIT are
+   rejected.  Returns NULL with the errno of openat2(2), or EISDIR for a folder,
+   EACCES for anything else that is not a regular file, EXDEV for a path that
+   leaves the folder. */
 struct file *file_open(int folder, const char *name, const struct stat *status,
                        bool texts);
 void file_close(struct file *file);

@@ -83,8 +83,8 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     return NULL;
 }
 
-/* The next child gets the first connection of the parent's pool, or a new
-   one. */
+/* Prepares a connection for the next child: the first of the parent's pool, or
+   a new connection. */
 static void prepare_loan(struct redis_pool *pool) {
     if (pool->idle == NULL)
         pool->idle = connect_to_lend(pool->server);

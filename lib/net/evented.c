@@ -24,8 +24,8 @@ void evented_init(struct evented *evented, struct server *server,
     *evented = (struct evented){.server = server, .loop = loop};
     redis_pipeline_init(&evented->redis, &server->redis, &evented->loop);
     server_make_listener_nonblocking(server);
-    /* Of the clients, OPEN_FILES may each receive a different large file.
-       Loops in several processes share the memory. */
+    /* OPEN_FILES clients may each receive a different large file.  Loops in
+       several processes share the memory. */
     evented->limit =
         limit_by_memory(limit_by_descriptors(OPEN_FILES, 1), CONNECTION_MEMORY,
                         CONNECTION_MEMORY * server->options.workers);

@@ -184,7 +184,7 @@ static void print_and_exit(const struct architecture *architecture,
 __attribute__((noreturn)) static void reject(int letter, char **argv) {
     if (letter == ':')
         server_fatal("the option %s needs a value" SEE_HELP, argv[optind - 1]);
-    /* In a word of several letters, such as -xl, only a letter is unknown. */
+    /* Names only the letter, because the word may have others (-xl). */
     if (optopt > 0 && optopt < 256 && strchr(LETTERS, optopt) == NULL)
         server_fatal("'-%c' is not understood" SEE_HELP, optopt);
     server_fatal("'%s' is not understood" SEE_HELP, argv[optind - 1]);

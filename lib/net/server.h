@@ -16,8 +16,8 @@
 
 struct server {
     /* The connections to Redis of this process; an event loop has a pipeline
-       instead.  As the first field it is near the end of the stack, so a fork
-       copies fewer pages. */
+       instead.  As the first field it is near the end of the stack: so a child
+       of 02 writes to fewer pages, which the kernel must copy. */
     struct redis_pool redis_pool;
     const struct architecture *architecture;
     struct options options;

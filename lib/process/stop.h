@@ -37,8 +37,8 @@ bool stop_parent_is_alive(void); /* in a worker */
 void stop_wake_parent(void);     /* in a worker: ends the parent's sleep */
 
 /* The condition of the loops that accept.  After SIGTERM this function returns
-   false as soon as the time is over, or no client waits in the backlog; then it
-   has also called server_stop_accepting(). */
+   false as soon as no client waits in the backlog, or the time is over.  In the
+   first case it also calls server_stop_accepting(). */
 bool server_keep_accepting(void);
 
 /* If the server stops, shuts down its listening sockets at which no client

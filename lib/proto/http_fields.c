@@ -7,8 +7,8 @@
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]) {
     struct tm tm;
 
-    /* If a file's date has not four digits of the year, the beginning of 1970
-       is sent.  Names are English because no program calls setlocale(3). */
+    /* If the year does not have four digits, the beginning of 1970 is sent.
+       Names are English because no program here calls setlocale(3). */
     if (gmtime_r(&time, &tm) == NULL ||
         strftime(date, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) !=
             HTTP_DATE_SIZE - 1)

@@ -39,8 +39,7 @@
    (TCP_DEFER_ACCEPT in net/listener.c), while other clients wait for a
    worker. */
 #define FIRST_TIMEOUT       1000
-/* In 03 and 05 an idle connection costs a worker, so it is not kept for
-   long. */
+/* Not long, because in 03 and 05 an idle connection costs a worker. */
 #define IDLE_TIMEOUT        5000
 /* The time for a whole request, from its first byte.  So there is a minimum
    rate: 52 kbit/s for a body of BODY_LIMIT.  A new client has the same time,
@@ -51,8 +50,7 @@
    or a sixteenth of its buffer.  On loopback a step is 64 KB, so the minimum
    rate is 6.5 KB/s. */
 #define SEND_TIMEOUT        10000
-/* SEND_TIMEOUT is checked at this interval, so it may last two intervals
-   longer. */
+/* SEND_TIMEOUT is checked at this interval, and may be two intervals longer. */
 #define SEND_CHECK_INTERVAL 1000
 /* The time that the server still reads after an early or a long response: a
    close with unread bytes could reset the connection too early. */
@@ -65,8 +63,7 @@
 
 #define REDIS_CONNECT_TIMEOUT 1000
 #define REDIS_REPLY_TIMEOUT   2000
-/* While Redis is down, only one request tries it in each interval of this
-   length. */
+/* While Redis is down, one request tries it in each interval of this length. */
 #define REDIS_RETRY           250
 /* A connection that was idle this long is checked before it is used: shorter
    than a restart of Redis, longer than a pause under load. */
@@ -94,8 +91,7 @@
 #define GUEST_NAME_LIMIT    100  /* characters, not bytes */
 #define GUEST_REMARKS_LIMIT 1000 /* characters, not bytes */
 #define LINK_NAME_LIMIT     100
-/* Files up to this size are kept in memory, larger ones are sent with
-   sendfile(2). */
+/* Files up to this size are kept in memory; sendfile(2) sends larger ones. */
 #define SMALL_FILE          16384
 /* Files that are kept open while no client receives them. */
 #define OPEN_FILES          64
@@ -132,8 +128,7 @@
 /* The pause of accept when no descriptor is left, and the interval at which a
    stopping server checks whether its workers have ended. */
 #define RETRY_DELAY        20
-/* A message that may come for days is repeated after this time, with a
-   count. */
+/* A message that may come for days is repeated after this time. */
 #define LOG_INTERVAL       60000
 /* A stopping server wakes sleeping workers after RETRY_DELAY, and then at this
    interval, of which STOP_TIMEOUT is a multiple.  A thread that waits for a
@@ -145,8 +140,7 @@
 #define ACCEPTS_AT_ONCE    512
 /* Pipelined requests of one client that an event loop answers in one go. */
 #define EXCHANGES_AT_ONCE  16
-/* The bytes of one sendfile(2) call: a client with a huge file must leave time
-   for the others. */
+/* The bytes of one sendfile(2) call, so that other clients get their turn. */
 #define SENDFILE_AT_ONCE   (128 * 1024)
 
 #endif

@@ -85,8 +85,7 @@ struct cache;
 struct file;
 
 /* Makes a cache for the files below an open folder, which cache_destroy()
-   closes.  Returns NULL if out of memory.  `texts`: all files are small and
-   kept in memory (file_open()). */
+   closes.  Returns NULL if out of memory.  `texts`: see file_open(). */
 struct cache *cache_create(int folder, bool texts);
 void cache_destroy(struct cache *cache); /* when nothing is borrowed */
 

@@ -71,8 +71,7 @@ static void drop(struct cache *cache, struct entry *entry) {
     free(entry);
 }
 
-/* Drops the oldest files that are not borrowed, until the table has at most
-   `limit` files. */
+/* Drops the oldest unused files until the table has at most `limit` files. */
 static void shrink(struct cache *cache, size_t limit) {
     struct entry *next, *entry = cache->entries;
 
@@ -107,9 +106,8 @@ static bool may_be_kept(const struct cache *cache, const struct file *file) {
            file->status.st_ctim.tv_sec + FILE_SETTLE_TIME <= time(NULL);
 }
 
-/* Puts a newly opened file into the table, in place of an older one of that
-   name, and borrows it.  A file that may change undetected is for this borrower
-   only. */
+/* Borrows a newly opened file, and puts it into the table, if it may be kept,
+   in place of an older one of that name. */
 static void keep(struct cache *cache, struct entry *entry) {
     struct entry *older;
 
@@ -139,8 +137,7 @@ static struct entry *borrow_known(struct cache *cache, const char *name,
     return entry;
 }
 
-/* Drops a borrowed file that has changed or was deleted.  While a deleted file
-   is open, it still uses the disk. */
+/* Drops a borrowed file that has changed or was deleted. */
 static void forget(struct cache *cache, struct entry *entry) {
     int error = errno;
 

@@ -184,8 +184,7 @@ static int confine_files_and_ports(const char *root, int redis_port) {
 
 /* ---- System calls: seccomp ---- */
 
-/* Each processor architecture has its own numbers for the calls, and its own
-   register for a call's result. */
+/* A processor has its own numbers of calls, and register of a call's result. */
 #if defined __x86_64__
 #define PROCESSOR       AUDIT_ARCH_X86_64
 #define REFUSE(context) ((context)->uc_mcontext.gregs[REG_RAX] = -ENOSYS)

@@ -34,8 +34,8 @@
 
 /* ---- Descriptors and files ---- */
 
-/* The standard three, the folders, the listener, the loop, Redis, a file, and a
-   few clients. */
+/* The standard three, the folders, listener, loop, Redis, file, a few clients.
+ */
 #define DESCRIPTORS_MINIMUM  16
 /* Descriptors that clients may not take: files, Redis, the standard three.  If
    the system allows few descriptors, at most half of them are reserved. */
@@ -47,8 +47,7 @@
 
 /* ---- Shortages and the log, in milliseconds ---- */
 
-/* After something has run out (descriptors, processes, memory) no connection is
-   kept alive for this long. */
+/* After a shortage no connection is kept alive for this long. */
 #define SHORTAGE       1000
 /* Servers close idle connections to Redis for this long after Redis has
    rejected one (maxclients), or ports or the system's open files have run out.

@@ -20,8 +20,7 @@
 
 /* ---- The limits of the memory ---- */
 
-/* Lowers *least to the number in the file.  A file that is missing, or that
-   contains "max", sets no limit. */
+/* Lowers *least to the number in the file, if it exists and has a number. */
 static void read_limit(const char *folder, const char *name, uint64_t *least) {
     char path[PATH_MAX];
     uint64_t limit;

@@ -53,8 +53,7 @@ static struct {
 
 /* ---- The start ---- */
 
-/* Replaces the descriptor by another one of the same file, whose writes never
-   wait. */
+/* Replaces the descriptor by another of the same file that never waits. */
 static bool reopen(int descriptor) {
     char path[40];
 

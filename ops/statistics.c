@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts requests in memory that all processes of a server share; prints the
-   sums at the server's end. */
+/* Counts requests, for all processes of a server, and prints the sums. */
 #include "app/exchange.h"
 #include "ops.h"
 #include "process/shared.h"
@@ -59,8 +58,7 @@ static void print_resources(uint64_t requests, FILE *stream) {
     struct rusage self, children;
 
     /* A child's time counts once the child has been waited for.  The sum is
-       exact, but many kernels separate user and system time only at clock
-       ticks. */
+       exact; many kernels separate user and system time at clock ticks. */
     if (getrusage(RUSAGE_SELF, &self) < 0 ||
         getrusage(RUSAGE_CHILDREN, &children) < 0)
         return;

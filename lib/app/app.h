@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The data that all requests share.  The data does not change after the
-   start. */
+/* The data that all requests share.  It does not change after the start. */
 #ifndef APP_APP_H
 #define APP_APP_H
 

@@ -88,8 +88,7 @@ void connection_keep(struct connection *connection, bool may_keep) {
                             : STATE_SEND;
 }
 
-/* Unread bytes would be taken for the next request, so the connection must
-   end. */
+/* Unread bytes would be taken for the next request: the connection must end. */
 static void send_response(struct connection *connection) {
     if (--connection->requests_left <= 0 || !connection->keep_alive ||
         connection->exchange.unread)
@@ -104,8 +103,8 @@ static void reject(struct connection *connection, int status,
     send_response(connection);
 }
 
-/* Calls the handler, when the request has come completely.  The handler is done
-   when it has not asked Redis. */
+/* The request has come completely.  A handler that has not asked Redis is
+   done. */
 static void call_handler(struct connection *connection,
                          const struct resp_reply *reply) {
     struct exchange *exchange = &connection->exchange;
@@ -180,8 +179,7 @@ static void await_body(struct connection *connection) {
     advance_body(connection);
 }
 
-/* Empty lines begin no request: a client that has sent only empty lines is
-   idle. */
+/* A client that has sent only empty lines is idle. */
 static void drop_empty_lines(struct connection *connection) {
     struct buffer *input = &connection->input;
     size_t empty = http_empty_lines(buffer_view(input));

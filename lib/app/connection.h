@@ -71,8 +71,7 @@ char *connection_room(struct connection *connection, size_t *size);
 /* `count` bytes were received; 0: the client will send no more. */
 void connection_received(struct connection *connection, size_t count);
 
-/* Takes the reply of Redis; NULL: Redis is unavailable.  The reply need not
-   exist after this call. */
+/* Takes the reply of Redis, for this call only; NULL: Redis is unavailable. */
 void connection_replied(struct connection *connection,
                         const struct resp_reply *reply);
 

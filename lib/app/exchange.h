@@ -99,8 +99,8 @@ bool exchange_accepts(const struct exchange *exchange,
 /* Returns the number of all bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* The interim response.  A client may wait for it before it sends the body: RFC
-   9110, section 10.1.1. */
+/* The interim response, for which a client may wait before it sends the body.
+ */
 extern const struct view exchange_continue;
 
 #endif

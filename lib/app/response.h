@@ -46,8 +46,8 @@ void response_field(struct response *response, struct view name,
                     struct view value);
 
 /* Starts the body as an HTML page without a template; the caller appends the
-   rest.  The heading is also the title.  If it is empty, both give the
-   status. */
+   rest.  The heading is also the title; if it is empty, both give the status.
+ */
 void response_page(struct response *response, struct view heading);
 
 /* Starts a small HTML page that explains what the status means and why. */
@@ -69,8 +69,8 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head.  Appends a small body to it: one piece of memory is sent by a
-   simpler call than two. */
+/* Ends the head, and appends a small body: one piece is sent faster than two.
+ */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

@@ -62,8 +62,7 @@ static void answer_without_handler(struct exchange *exchange,
                        : VIEW("GET, HEAD, OPTIONS"));
 }
 
-/* Returns the handler for that method; NULL: the route does not allow it.  HEAD
-   is handled as GET. */
+/* Returns the handler for that method; NULL: the route does not allow it. */
 static handler *handler_for(const struct route *route,
                             enum http_method method) {
     if (method == HTTP_GET || method == HTTP_HEAD)

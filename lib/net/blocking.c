@@ -103,8 +103,7 @@ static bool may_sleep(const struct blocking_conn *conn) {
     return !server_is_stopping() || !connection_is_idle(&conn->connection);
 }
 
-/* recv() has returned EAGAIN: its timeout (SO_RCVTIMEO) is over, or it had the
-   flag MSG_DONTWAIT. */
+/* recv() has returned EAGAIN: at its timeout, or because of MSG_DONTWAIT. */
 static void no_bytes_arrived(struct blocking_conn *conn) {
     if (conn->phase == CLIENT_STARTED)
         connection_timed_out(&conn->connection);
@@ -174,8 +173,7 @@ static void ask_once(struct blocking_conn *conn, struct redis_client **redis) {
     connection_replied(connection, called ? &reply : NULL);
 }
 
-/* Returns the connection to Redis before the response is sent, because a slow
-   client would keep it for long. */
+/* Returns the connection before the response is sent: clients may be slow. */
 static void ask_redis(struct blocking_conn *conn) {
     struct connection *connection = &conn->connection;
     struct redis_pool *pool = &conn->worker->server->redis_pool;

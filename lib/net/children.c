@@ -83,8 +83,7 @@ static struct redis_client *connect_to_lend(const struct redis_server *server) {
     return NULL;
 }
 
-/* Prepares a connection for the next child: the first of the parent's pool, or
-   a new connection. */
+/* Makes sure that the pool has a connection for the next child, if possible. */
 static void prepare_loan(struct redis_pool *pool) {
     if (pool->idle == NULL)
         pool->idle = connect_to_lend(pool->server);

@@ -74,12 +74,10 @@ bool children_reap(struct children *children, bool wait, size_t *slot);
 bool children_sleep(const struct children *children, int listener,
                     int milliseconds);
 
-/* Sends each child a stop signal, once.  Children that are forked later see at
-   their start that they must stop. */
+/* Sends each child a stop signal, once.  Later children stop at their start. */
 void children_stop(struct children *children);
 
-/* Stops all children and waits until they have ended.  When time is up, kills
-   those that still run. */
+/* Stops all children and waits for them.  When time is up, kills the others. */
 void children_end(struct children *children);
 
 #endif

@@ -94,8 +94,7 @@ int evented_timeout(const struct evented *evented) {
     return earliest > evented->now ? (int)(earliest - evented->now) : 0;
 }
 
-/* Returns true if the client has more time: its response is being sent, and the
-   client acknowledges bytes. */
+/* Returns true if the client acknowledges bytes of its response. */
 static bool check_progress(const struct evented *evented,
                            struct event_conn *conn) {
     return connection_timeout(&conn->connection) == TIMEOUT_SEND &&
@@ -219,9 +218,8 @@ static struct event_conn *conn_of(struct redis_waiter *waiter) {
     return (void *)((char *)waiter - offsetof(struct event_conn, waiter));
 }
 
-/* If a reply has a wrong type, it and all later replies may belong to other
-   commands.  So the connection is closed, and after that only the reply's type
-   is used. */
+/* If a reply has a wrong type, all replies may belong to other commands.  So
+   the connection is closed, and after that only the reply's type is used. */
 struct event_conn *evented_take_reply(struct evented *evented) {
     struct redis_pipeline *redis = &evented->redis;
     struct resp_reply reply;

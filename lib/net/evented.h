@@ -43,8 +43,7 @@ struct evented {
     struct event_conn *unused; /* slots that are free again */
     unsigned exchanges;        /* since memory was returned to the kernel */
     int64_t trim_at;           /* when to call memory_trim() again */
-    /* All connections in one list have the same timeout.  So the first has the
-       earliest deadline. */
+    /* A list for each timeout, in the order of the deadlines. */
     struct event_conn *waiting[TIMEOUTS];
     struct redis_pipeline redis;
 };
@@ -65,8 +64,7 @@ void evented_end_round(struct evented *evented);
 void evented_start_waiting(struct evented *evented, struct event_conn *conn);
 void evented_stop_waiting(struct evented *evented, struct event_conn *conn);
 
-/* Returns how long the loop may sleep, in milliseconds; -1: until something
-   happens. */
+/* Returns how long the loop may sleep, in milliseconds; -1: without limit. */
 int evented_timeout(const struct evented *evented);
 
 /* Returns a connection whose deadline has passed; NULL: there is none.  A
@@ -81,8 +79,7 @@ bool evented_may_accept(const struct evented *evented);
 /* Accepts no client for a RETRY_DELAY, because a resource has run out. */
 void evented_pause_accepting(struct evented *evented);
 
-/* Makes a connection for the client.  The number of connections must be below
-   the limit. */
+/* Makes a connection for the client; `count` must be below the limit. */
 struct event_conn *evented_adopt(struct evented *evented,
                                  const struct client *client);
 
@@ -92,8 +89,7 @@ void evented_forget(struct evented *evented, struct event_conn *conn);
 /* At NEED_KEEP: may the connection be kept? */
 bool evented_may_keep(const struct evented *evented);
 
-/* At NEED_SEND: calls transmit() once.  Returns false if the call would
-   block. */
+/* At NEED_SEND: calls transmit() once.  Returns false if that would block. */
 bool evented_send_some(struct evented *evented, struct event_conn *conn);
 
 /* At NEED_DONE: counts and logs the exchange, and begins the next one. */
@@ -105,9 +101,8 @@ void evented_finish_exchange(struct evented *evented, struct event_conn *conn);
    unavailable: then the response reports it. */
 bool evented_ask_redis(struct evented *evented, struct event_conn *conn);
 
-/* Gives the next reply to the first connection in the queue, or reports to it
-   that Redis has failed.  Returns that connection, which the caller must drive;
-   NULL: no further reply has come. */
+/* Gives the next reply, or the failure of Redis, to the first connection in the
+   queue, and returns it: the caller must drive it.  NULL: no reply has come. */
 struct event_conn *evented_take_reply(struct evented *evented);
 
 #endif

@@ -61,8 +61,7 @@ static void set_options(const struct options *options, int descriptor) {
     SET_OPTION(descriptor, SOL_SOCKET, SO_SNDTIMEO, sending);
 }
 
-/* Returns a socket; -1 with errno set if the system lacks this family, or no
-   descriptor is left. */
+/* Returns a socket; -1 with errno set if there is no family or descriptor. */
 static int make_socket(const struct options *options, int family) {
     int descriptor = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

@@ -10,8 +10,7 @@
 #include <stddef.h>
 
 /* The listening sockets of a pool.  If its workers call server_take_listener(),
-   each worker can have its own socket: always, or with the option
-   --listener-each. */
+   each can have its own socket: always, or with the option --listener-each. */
 enum listeners { LISTENER_SHARED, LISTENER_OPTION, LISTENER_EACH };
 
 /* The description of a server. */
@@ -53,8 +52,7 @@ int options_time(const struct options *options, int milliseconds);
 
 /* ---- The listening socket: listener.c ---- */
 
-/* Opens a socket that listens at the address of the options.  If that fails,
-   prints one line and exits 1. */
+/* Opens a socket that listens at the address, or prints a line and exits 1. */
 int listener_open(const struct options *options);
 
 /* Opens another socket that listens on the port of the first one (SO_REUSEPORT,

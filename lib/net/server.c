@@ -19,8 +19,7 @@
 
 /* ---- Notes: what is printed at the start and at the end ---- */
 
-/* The text is first written in memory: stdio would lose lines if their reader
-   is slow. */
+/* In memory first: stdio would lose lines if their reader is slow. */
 static void open_notes(struct server *server) {
     server->notes = open_memstream(&server->text, &server->text_length);
     if (server->notes == NULL)
@@ -75,8 +74,7 @@ static void change_user(const char *name) {
                      strerror(errno));
 }
 
-/* If memory is short, few workers are better than many that the kernel
-   kills. */
+/* Few workers are better than many that the kernel kills. */
 static void limit_workers(struct server *server) {
     size_t wanted = server->options.workers;
     size_t room =
@@ -92,8 +90,7 @@ static void limit_workers(struct server *server) {
             room, wanted);
 }
 
-/* Opens all listening sockets now, because later no port may be bound
-   (ops/confine.c). */
+/* Opens all listening sockets: later no port may be bound (ops/confine.c). */
 static void open_listeners(struct server *server) {
     const struct options *options = &server->options;
     size_t count = options->listener_each ? options->workers : 1;
@@ -220,8 +217,7 @@ void server_take_listener(struct server *server, size_t number) {
 
 /* ---- After each exchange ---- */
 
-/* A request line may hold any byte: only printable ASCII is written as it
-   is. */
+/* Escapes all bytes except printable ASCII: a request line may hold any. */
 static void append_printable(struct buffer *line, struct view text) {
     for (size_t i = 0; i < text.length; i++) {
         unsigned char byte = (unsigned char)text.data[i];
@@ -262,8 +258,7 @@ static void append_log_line(struct buffer *line, const char *address,
     buffer_append(line, VIEW("\n"));
 }
 
-/* Does not use stdio: a fork would copy its buffer, and the line would appear
-   twice. */
+/* Without stdio: a fork would copy its buffer, and print the line twice. */
 static void log_exchange(const struct client *client,
                          const struct exchange *exchange) {
     struct buffer line = {0};

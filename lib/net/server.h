@@ -38,8 +38,7 @@ struct client {
     char address[INET6_ADDRSTRLEN]; /* for the log; empty without --log */
 };
 
-/* Reads the command line, listens, and opens what is served.  An error prints
-   one line and exits 1. */
+/* Reads the command line, listens and opens the files, or exits 1. */
 void server_start(struct server *server,
                   const struct architecture *architecture, int argc,
                   char **argv);

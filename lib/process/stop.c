@@ -109,8 +109,7 @@ bool server_is_out_of_time(void) {
     return stop.stopping && clock_milliseconds() >= stop.out_of_time_at;
 }
 
-/* Without the shutdown the kernel would accept later clients, which would never
-   be served. */
+/* The shutdown rejects later clients, which would never be served. */
 bool server_stop_accepting(void) {
     bool done = true;
 

@@ -30,8 +30,7 @@ bool form_append_field(struct view body, struct view name,
    overlong, a surrogate or above U+10FFFF (RFC 3629, section 3). */
 size_t utf8_character(struct view text, uint32_t *code);
 
-/* Returns the number of characters (code points), or -1 if the text is not
-   UTF-8. */
+/* Returns the number of code points, or -1 if the text is not UTF-8. */
 int64_t utf8_count(struct view text);
 
 #endif

@@ -269,8 +269,7 @@ static ssize_t parse_field(struct http_request *request,
     return 0;
 }
 
-/* RFC 9112, section 5: name ":" OWS value OWS.  Takes the line off the front of
-   the rest. */
+/* RFC 9112, section 5: takes a line, name ":" OWS value OWS, off the rest. */
 static ssize_t parse_field_line(struct http_request *request,
                                 struct framing *framing, struct view *rest) {
     if (++framing->fields > HEAD_FIELDS_LIMIT)
@@ -322,8 +321,7 @@ static ssize_t check_framing(struct http_request *request,
 
 /* ---- The head ---- */
 
-/* Returns the end of the head; 0 if it has not come, and then nothing else is
-   parsed. */
+/* Returns the end of the head; 0 if it has not come. */
 static ssize_t find_end(struct view input, size_t seen,
                         struct http_request *request) {
     size_t at = seen;

@@ -13,8 +13,7 @@
 /* Writes the date in the one form that is sent: RFC 9110, section 5.6.7. */
 void http_format_date(time_t time, char date[HTTP_DATE_SIZE]);
 
-/* Reads a date in any of the three forms of RFC 9110, section 5.6.7.  Returns
-   false if the value is no date. */
+/* Returns false if the value is no date of RFC 9110, section 5.6.7. */
 bool http_parse_date(struct view value, time_t *time);
 
 /* Is the tag in a line of If-Match or If-None-Match?  "*" matches every tag.

@@ -63,8 +63,7 @@ static void begin_reply(struct resp_scan *scan, enum resp_type type,
         scan->replies--;
 }
 
-/* Scans a number and its CR LF, in one pass: each element of an array begins
-   with a number. */
+/* Scans a number and its CR LF. */
 static ssize_t scan_number(struct view input, int64_t *number) {
     bool negative = view_starts_with(input, VIEW("-"));
     size_t start = negative || view_starts_with(input, VIEW("+")) ? 1 : 0;
@@ -137,8 +136,8 @@ static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     return (ssize_t)at;
 }
 
-/* Is it certain that the reply has more than REDIS_REPLY_LIMIT bytes, of which
-   the first `seen` were scanned? */
+/* Has the reply more than REDIS_REPLY_LIMIT bytes, of which `seen` are known?
+ */
 static bool is_too_large(const struct resp_scan *scan, size_t seen) {
     uint64_t later = scan->replies > 1 ? scan->replies - 1 : 0;
     return seen + scan->string + SHORTEST_REPLY * later > REDIS_REPLY_LIMIT;

@@ -75,8 +75,7 @@ static int call_flags(const struct redis_pipeline *redis) {
     return sleeps ? 0 : MSG_DONTWAIT;
 }
 
-/* Sleeps until the socket is ready, the deadline has passed or a signal
-   comes. */
+/* Sleeps until the socket is ready, the deadline or a signal. */
 static void wait_until_ready(const struct redis_pipeline *redis) {
     int64_t left = time_left(redis);
     struct pollfd ready = {

@@ -53,8 +53,7 @@ static void fail_server(struct redis_pipeline *pipeline, struct view reason,
     redis_pipeline_close(pipeline);
 }
 
-/* Only this connection has failed: the next command begins another
-   connection. */
+/* Only this connection has failed: the next command connects. */
 static void fail_connection(struct redis_pipeline *pipeline, struct view reason,
                             int64_t now) {
     redis_report_failure(pipeline->server, reason, now);
@@ -154,8 +153,7 @@ bool redis_pipeline_append(struct redis_pipeline *pipeline, struct view command,
                            struct redis_waiter *waiter, int64_t now) {
     struct buffer *output = &pipeline->output;
 
-    /* Also false while the pipeline tries to reach a Redis that is down: a new
-       command would have to wait. */
+    /* Also false while the pipeline tries to reach a Redis that is down. */
     if (!redis_claim_attempt(pipeline->server, now))
         return false;
     /* An unexpected reply would be taken for the reply to this command. */
@@ -310,8 +308,7 @@ static bool accept_reply(struct redis_pipeline *pipeline,
         pause_rejected(pipeline, now);
         return false;
     }
-    /* If Redis has sent a reply too many, it is unknown which reply is
-       surplus. */
+    /* If there is a reply too many, it is unknown which one is surplus. */
     bool surplus = pipeline->input.length > pipeline->taken;
     if (pipeline->expected == 0 || (pipeline->expected == 1 && surplus)) {
         fail_connection(pipeline, REDIS_UNEXPECTED, now);

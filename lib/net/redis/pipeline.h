@@ -72,8 +72,7 @@ void redis_pipeline_close(struct redis_pipeline *pipeline);
 /* Begins to connect, without waiting, before there is a command. */
 void redis_pipeline_connect(struct redis_pipeline *pipeline, int64_t now);
 
-/* Marks the connection as open: another process has used it, and left it
-   between two commands. */
+/* Marks the connection as open: another process left it between commands. */
 void redis_pipeline_set_idle(struct redis_pipeline *pipeline);
 
 /* Queues a command; begins to connect if that is needed.  Returns false if
@@ -119,8 +118,7 @@ void redis_pipeline_check(struct redis_pipeline *pipeline, int64_t now);
 /* Updates what the loop watches; call it once in a loop iteration. */
 void redis_pipeline_watch(struct redis_pipeline *pipeline);
 
-/* Returns the time when the pipeline's wait ends; INT64_MAX: it waits for
-   nothing. */
+/* Returns the end of the pipeline's wait; INT64_MAX: it waits for nothing. */
 int64_t redis_pipeline_deadline(const struct redis_pipeline *pipeline);
 
 #endif

@@ -31,8 +31,7 @@ void redis_pool_destroy(struct redis_pool *pool) {
 }
 
 /* Releases the lock for some milliseconds, so that another thread can return a
-   connection.  (A condition variable would save little: a shortage lasts for
-   seconds.) */
+   connection.  (No condition variable: a shortage lasts for seconds.) */
 static void wait_without_lock(struct redis_pool *pool, int delay) {
     pool->waiting++;
     pthread_mutex_unlock(&pool->lock);
@@ -121,8 +120,7 @@ void redis_pool_close_idle(struct redis_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* After a rejection: waits, and takes a connection that another thread has
-   returned, if there is one. */
+/* Waits, and takes a connection that another thread has returned, if any. */
 static void replace_rejected(struct redis_pool *pool,
                              struct redis_client **client) {
     stop_wake_parent(); /* other children may keep unused connections */

@@ -78,8 +78,7 @@ void redis_report_unexpected(const struct redis_server *server,
 /* Logs a state that may last for days, once in a LOG_INTERVAL. */
 void redis_log(const struct redis_server *server, struct log_limit *limit,
                const char *what, struct view why, int64_t now);
-/* Counts requests that were answered without Redis; the log reports the number
-   when Redis is back. */
+/* Counts requests that were answered without Redis, for the log. */
 void redis_count_missed(const struct redis_server *server, size_t requests);
 /* Redis has replied. */
 void redis_report_reply(const struct redis_server *server, int64_t now);

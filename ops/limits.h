@@ -34,8 +34,7 @@
 
 /* ---- Descriptors and files ---- */
 
-/* The standard three, the folders, listener, loop, Redis, file, a few clients.
- */
+/* For the standard three, folders, listener, loop, Redis, a file, clients. */
 #define DESCRIPTORS_MINIMUM  16
 /* Descriptors that clients may not take: files, Redis, the standard three.  If
    the system allows few descriptors, at most half of them are reserved. */

@@ -99,8 +99,7 @@ bool exchange_accepts(const struct exchange *exchange,
 /* Returns the number of all bytes that this exchange has sent. */
 uint64_t exchange_bytes(const struct exchange *exchange);
 
-/* The interim response, for which a client may wait before it sends the body.
- */
+/* The interim response, for which a client with a body may wait. */
 extern const struct view exchange_continue;
 
 #endif

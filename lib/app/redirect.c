@@ -31,8 +31,7 @@ static struct redirect *find_redirect(struct redirect *table,
 BYTE_SET printable_bytes = {{BYTES('!', '~')}};
 BYTE_SET word_bytes = {{BYTES(0, '\b'), BYTES('\n', 0x1f), BYTES('!', 0xff)}};
 
-/* Is the text valid in a Location field?  No byte may end the line or the URI.
- */
+/* Is the text valid in a Location field?  No byte may end the line or URI. */
 static bool is_location(struct view target) {
     return target.length > 0 &&
            view_span(target, &printable_bytes) == target.length;

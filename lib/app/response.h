@@ -69,8 +69,7 @@ struct view response_body(const struct response *response);
 void response_redirect(struct response *response, int status,
                        struct view location);
 
-/* Ends the head, and appends a small body: one piece is sent faster than two.
- */
+/* Ends the head, and appends a small body: one piece is sent faster. */
 void response_finish(struct response *response, bool keep_alive,
                      int minor_version);
 

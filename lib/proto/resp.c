@@ -136,8 +136,7 @@ static ssize_t scan_reply(struct resp_scan *scan, struct view input) {
     return (ssize_t)at;
 }
 
-/* Has the reply more than REDIS_REPLY_LIMIT bytes, of which `seen` are known?
- */
+/* Is the reply longer than REDIS_REPLY_LIMIT?  `seen`: its scanned bytes. */
 static bool is_too_large(const struct resp_scan *scan, size_t seen) {
     uint64_t later = scan->replies > 1 ? scan->replies - 1 : 0;
     return seen + scan->string + SHORTEST_REPLY * later > REDIS_REPLY_LIMIT;

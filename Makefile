@@ -296,7 +296,7 @@ help: ##- Contribute: list the commands (1 s); ALL=1 lists all
 	@for group in Learn Teach Benchmark Contribute; do echo "$$group:"; \
 		sed -n "s/^\([a-z._-]*\):.*##$(if $(ALL),-*) $$group: \(.*\)/\1@\2/p" Makefile | \
 		awk -F@ '{ printf "  %-21s %s\n", $$1, $$2 }'; done
-	@echo 'The times are of two CPUs, without the installation. A command without "installs" installs nothing.'
+	@echo 'The times were measured on two CPUs, without the installation. A command without "installs" installs nothing.'
 	@$(if $(ALL),,echo 'More commands: make help ALL=1')
 
 .PHONY: all debug plain tsan bench lab lab-down doctor report serve study measure peers cost experiment torture timeline site book floor slides expected fault student-copy hint new grade grade-all baselines test \

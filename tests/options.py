@@ -43,7 +43,7 @@ class NameFailures:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests if only a commit is tested, and order the other tests for xdist."""
+    """With --commit, leave out slow tests. Order the other tests for xdist."""
     is_named = config.args_source != pytest.Config.ArgsSource.TESTPATHS
     if config.getoption("--commit") and not is_named and not config.getoption("keyword"):
         config.hook.pytest_deselected(items=[item for item in items if _is_slow(item)])

@@ -228,7 +228,7 @@ def parser() -> argparse.ArgumentParser:
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the values of this command's own options, and in `sweep` the arguments for the sweep
-    on the load host. Check both as far as this host can. Raises UserError."""
+    on the load host. Check both groups of options as far as this host can. Raises UserError."""
     own, rest = parser().parse_known_args(arguments)
     theirs = sweep_parser().parse_args(rest)  # ends this process if an argument is wrong
     if getattr(theirs, "hosts", None):

@@ -21,8 +21,8 @@ SANITIZER = "output of the sanitizer"
 
 OVER = "the time limit of the grading was reached"
 """The reason why a check was not run."""
-HAS_ASSEMBLER = "the server has assembler, which its author must be able to explain"
-"""This remark costs no points. The assembler may be the compiled code of another server."""
+HAS_ASSEMBLER = "the server has assembler code, which its author must be able to explain"
+"""This remark costs no points. Assembler code may be the compiled code of another server."""
 Came = Literal["right", "failed", "follows", "by nature", "not tried"]
 FaultName = Literal[
     "does-not-compile",

@@ -36,7 +36,7 @@ class Comparison:
     against: Point | None
     """None: the limit is for the figure itself."""
     least: float | None = None
-    """The ratio with the server's baseline in place of the server; None: not measured."""
+    """The ratio if the server is replaced by its baseline; None: not measured."""
 
     @property
     def value(self) -> float | None:

@@ -21,7 +21,8 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""Shorter than the 2 s for which the servers wait for Redis."""
+"""The longest delay of Redis' replies that an option accepts. It is shorter than the servers'
+timeout for Redis, 2 s."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 

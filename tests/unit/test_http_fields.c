@@ -282,8 +282,8 @@ static void parse_range(void **state) {
     }
 }
 
-/* Numbers too big to hold must not cause a response with wrong bytes: the whole
-   or nothing at all, but never a part. */
+/* A number that does not fit into 64 bits must not become a small number, which
+   would select wrong bytes.  The range must be the whole file or invalid. */
 TEST(huge_numbers_do_not_wrap) {
     uint64_t first;
     uint64_t last;

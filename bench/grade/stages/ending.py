@@ -55,7 +55,7 @@ def finishes(scene: Scene) -> None:
 
 
 def stop(scene: Scene) -> None:
-    """Send SIGTERM some time after the last request, and let Redis reply later."""
+    """Send SIGTERM some time after the last request. Resume Redis some time after SIGTERM."""
     scene.watch.sleep(SETTLE_SECONDS)
     scene.tell_to_stop()
     scene.watch.sleep(SETTLE_SECONDS)

@@ -66,8 +66,8 @@ SERVERS := $(foreach folder,$(FOLDERS),$(call name,$(folder)))
 
 PYTHON = .venv/bin/python
 # Tests write to a temporary folder in place of /tmp, and the browser and Ansible use the folder in
-# place of the home folder. Servers that do not run as root need access to it. If a test calls make,
-# that make gets no flags of this make.
+# place of the home folder. Servers that do not run as root need access to this folder. If a test
+# calls make, that make gets no flags of this make.
 PYTEST = unset MAKEFLAGS MFLAGS MAKELEVEL ARGS; folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT HUP TERM && chmod 755 "$$folder" && \
 	TMPDIR=$$folder XDG_CONFIG_HOME=$$folder ANSIBLE_HOME=$$folder/ansible \
 	ANSIBLE_REMOTE_TMP=$$folder/ansible $(PYTHON) -m pytest
@@ -228,7 +228,7 @@ baselines: $(BASELINES:%=$(BASELINE)/%) $(BASELINE)/first $(BASELINE)/without.so
 # The lab needs root. For other users, the lab's tests are skipped and its packages not installed.
 LAB_TESTS = $(if $(filter 0,$(shell id -u)),hosts)
 test: ## Contribute: run the tests of a commit (5 min; installs 370 MB); ARGS="-k guestbook --server epoll"
-test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared ones in each server
+test-all: ##- Contribute: run all tests before a merge (16 min; installs 370 MB); ARGS=--every-server repeats the shared tests in each server
 test: TIER = --commit
 test test-all:
 	@$(SETUP) build bench test $(LAB_TESTS)
@@ -374,7 +374,7 @@ $(BUILD)/lib/net/options.o: $(wildcard pyproject.toml)
 # Report missing headers once, with the command that installs them.
 $(BUILD)/headers: Makefile
 	@command -v '$(firstword $(CC))' >/dev/null || { echo 'There is no C compiler called $(firstword $(CC)).'; \
-		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or give another one: make all CC=clang'; exit 1; } >&2
+		echo '  Debian, Ubuntu: apt-get install gcc libc6-dev; or name another compiler: make all CC=clang'; exit 1; } >&2
 	@mkdir -p $(@D)
 	@printf '#include <%s.h>\n' uthash utlist linux/openat2 linux/landlock | \
 		$(COMPILE) -E -xc - >/dev/null 2>$@ || { grep -i 'error' $@; rm $@; \

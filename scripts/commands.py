@@ -60,7 +60,7 @@ def cell(text: str) -> str:
 
 
 def section(level: str, *words: str) -> Iterator[str]:
-    """Yield the lines about a command: its description, its options, its subcommands."""
+    """Yield the lines about a command: its description, options and subcommands."""
     parser = parser_of(*words)
     yield f"\n{level} {' '.join(words)}\n"
     if parser.description:

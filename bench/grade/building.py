@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Prepare the examination of a server: compile a copy of the server's folder and of lib/, and make
-the files that the server serves. The seed determines the names and contents of these files."""
+the files that the server serves. The seed determines the names and contents of the files."""
 
 import os
 import random
@@ -94,8 +94,8 @@ def refusal(folder: Path) -> str:
 
 
 def require_limits() -> None:
-    """Raise UserError if this machine's limits are below the limits of a grading. The grader would
-    report their effects as faults of the program."""
+    """Raise UserError if this machine's limits are below the limits of a grading. Such limits would
+    look like faults of the program."""
     done = subprocess.run(confined(["true"], COMPILER_LIMITS), capture_output=True, text=True)
     if done.returncode != 0:
         raise UserError(
@@ -105,8 +105,7 @@ def require_limits() -> None:
 
 
 def can_build(flag: str, folder: Path) -> bool:
-    """Return whether an empty program can be built with a flag of gcc and runs; `folder`: for its
-    files."""
+    """Return whether gcc can build an empty program in `folder` with a flag, and it runs."""
     source, program = folder / "empty.c", folder / "empty"
     source.write_text("int main(void) { return 0; }\n")
     built = ended_well(["gcc", flag, str(source), "-o", str(program)])

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The command `zerohttpd grade`, which `make grade` runs: it runs all stages in order, within a
-time limit, and prints their results."""
+"""The command `zerohttpd grade`, which `make grade` runs. The command runs all stages in order,
+within a time limit, and prints the results."""
 
 import argparse
 import json

@@ -110,8 +110,7 @@ class Failed(Exception):
         self.alone = False
         """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
-        """Whether the fault was found after the check had passed. Then it costs points only
-        once."""
+        """Whether the check had passed before; such a fault costs points only once."""
 
 
 class NotHere(Exception):

@@ -63,8 +63,8 @@ def can_look(scene: Scene) -> bool:
 
 
 def must_look(scene: Scene) -> None:
-    """Raise NotHere if the descriptors of the server's processes cannot be read. In a container
-    without this right the grader would find no leak."""
+    """Raise NotHere if the descriptors of the server's processes cannot be read. Without this
+    right, e.g. in a container, the grader would find no leak."""
     if not can_look(scene):
         raise NotHere(
             "the processes of another user cannot be inspected here; start the container with "
@@ -155,7 +155,7 @@ def mappings(scene: Scene) -> int:
     """Return the number of memory mappings of the server; each thread's stack is a mapping."""
     count = 0
     for pid in scene.pids():
-        with suppress(OSError):  # the process has ended, or is another user's
+        with suppress(OSError):  # the process has ended or cannot be inspected
             count += Path(f"/proc/{pid}/maps").read_text().count("\n")
     return count
 
@@ -188,8 +188,8 @@ def require_alive(scene: Scene, before: Collection[int], what: str) -> None:
 def require_few(
     scene: Scene, count: Callable[[], int], most: int, fault: FaultName, left: str
 ) -> None:
-    """Raise Failed unless `count` returns at most `most` in time. `left`: the text of the finding,
-    with {} for the number."""
+    """Raise Failed unless `count` returns at most `most` in time. `left`: the finding, {} the
+    number."""
     if not scene.until(lambda: count() <= most):
         scene.alive()
         raise Failed(fault, left.format(count()))
@@ -198,14 +198,13 @@ def require_few(
 def require_closed(
     scene: Scene, seen: str, which: str = "without a client", most: int = SLACK
 ) -> None:
-    """Raise Failed if more than `most` useless descriptors stay open; `seen`: the actions so
-    far."""
+    """Raise Failed if more than `most` useless descriptors stay open. `seen`: see `Failed`."""
     left = f"{seen}; {{}} descriptors {which} are still open"
     require_few(scene, partial(useless_descriptors, scene), most, "descriptor-leak", left)
 
 
 def require_reaped(scene: Scene, seen: str) -> None:
-    """Raise Failed if the server has zombies; `seen`: the actions so far."""
+    """Raise Failed if the server has zombies. `seen`: see `Failed`."""
     left = f"{seen}; {{}} ended child processes are still in the process table (state Z)"
     require_few(scene, lambda: sum(map(is_zombie, scene.pids())), 0, "zombies", left)
 
@@ -213,7 +212,8 @@ def require_reaped(scene: Scene, seen: str) -> None:
 def require_restored(scene: Scene, tasks: int, had_pages: bool) -> bool:
     """Raise Failed unless the server is in the same state as before the check, and ends after
     Ctrl-C. `tasks`: the number of processes and threads before; `had_pages`: whether the server has
-    ever served a page with data from Redis. Return True if it had, or serves such a page now."""
+    ever served a page with data from Redis. Return True if `had_pages`, or if the server serves
+    such a page now."""
     pages = had_pages
     seen = "all clients of this check had left"
     if scene.ended is None and not scene.told:

@@ -44,8 +44,7 @@ REDIS_LIMITS = {
     "client-output-buffer-limit": "normal 32mb 0 0",
 }
 """Settings of the graded program's Redis. This Redis runs outside of the sandbox, with the grader's
-rights. Therefore the program may use only commands for data. The second line makes the user
-`grader`."""
+rights. Therefore the program may use only commands for data. The second user is `grader`."""
 TIME_ZONE = "TZ=GRADE-5:30"
 """A local time that differs from GMT. All dates in HTTP are in GMT."""
 REAPING_SECONDS = 5.0

@@ -21,8 +21,7 @@ _WAITS = re.compile(r"\d+ (?:accept|p?poll|epoll_p?wait|p?select)")
 def kept_lock(pids: Sequence[int]) -> list[str]:
     """Return a line for each thread that waits without a timeout for the same mutex, now and after
     STUCK_SECONDS. If there are several mutexes, only the mutex with most waiting threads counts.
-    While the number of waiting threads falls, the mutex is only busy, so the function waits
-    longer."""
+    While their number falls, the mutex is only busy, and the function waits longer."""
     after = _waits_for_locks(pids)
     while before := after:
         time.sleep(STUCK_SECONDS)

@@ -41,8 +41,7 @@ from bench.services.redis_server import PrivateRedis, SlowRedis
 from bench.timeline.record import TRACED, Refused, require_tracing
 
 AT_ONCE = 8
-"""The number of checks that run at the same time. Checks mostly wait: this number uses less than
-one CPU."""
+"""The number of checks that run at the same time; together they use less than one CPU."""
 SLOWER = 1.5
 """A server is too slow if its checks take this many times the usual time, and not all fit into the
 time limit."""

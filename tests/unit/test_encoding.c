@@ -61,8 +61,8 @@ TEST(every_byte_can_be_escaped) {
 struct utf8_row {
     const char *name;
     struct view text;
-    size_t length; /* of the first character; 0: there is none */
-    int64_t count; /* of all; -1: not UTF-8 */
+    size_t length; /* bytes of the first character; 0: invalid */
+    int64_t count; /* characters; -1: not UTF-8 */
 };
 #define ONE(name, text, length) {"utf8: " name, V(text), length, 1}
 #define NONE(name, text)        {"not utf8: " name, V(text), 0, -1}
@@ -134,7 +134,7 @@ static void utf8(void **state) {
     }
 }
 
-/* A second implementation: that of the C library, which may accept more. */
+/* Returns the length of a character as the C library decodes it. */
 static size_t reference_length(const unsigned char *bytes, size_t length,
                                uint32_t *code) {
     mbstate_t state = {0};
@@ -145,8 +145,8 @@ static size_t reference_length(const unsigned char *bytes, size_t length,
     return size == 0 ? 1 : size; /* 0: the character is NUL */
 }
 
-/* All first and second bytes, with third and fourth ones from both sides of
-   every border, in all lengths. */
+/* Tests all first and second bytes, with third and fourth bytes on both sides
+   of every border, in all lengths. */
 TEST(utf8_agrees_with_its_definition) {
     static const unsigned char borders[] = {0x00, 0x41, 0x7f, 0x80, 0x8f, 0x90,
                                             0x9f, 0xa0, 0xbf, 0xc0, 0xff};

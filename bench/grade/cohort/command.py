@@ -40,7 +40,7 @@ def run(words: Sequence[str]) -> int:
         _say(f"{len(found)} submissions, run {this.number}, seed {this.seed}, into {output}")
         grading = ClassGrading(record, this, work, watch, _say, only, options.again)
         students = [one.student for one in found]
-        similar = Similarity(about="They are not compared yet, because this run was interrupted.")
+        similar = Similarity(about="The submissions are not compared: this run was interrupted.")
         try:
             prepared = grading.prepare(found)
             grading.grade(prepared)

@@ -66,7 +66,7 @@ class Similarity(BaseModel):
     @property
     def groups(self) -> list[list[str]]:
         """Return the groups of three or more submissions, the largest group first. Each submission
-        shares nearly all of its code with another one of its group."""
+        shares nearly all of its code with another submission of the group."""
         groups: list[set[str]] = []
         for pair in self.pairs:
             if min(pair.shares) >= 100 * NEARLY_ALL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Find the submissions of a class, and copy the server of each into a folder of its own.
+"""Find the submissions of a class, and copy the server of each submission into its own folder.
 
 The submissions are untrusted. Only regular files are read, and no link is followed. Archives are
 unpacked member by member, within limits of bytes and files.
@@ -253,7 +253,7 @@ def _inside(folder: Path, name: str) -> Path:
     folder."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts:
-        raise NotGraded("refused", f"its archive has a path out of its folder: {printable(name)}")
+        raise NotGraded("refused", f"its archive has a path outside its folder: {printable(name)}")
     return folder / path
 
 

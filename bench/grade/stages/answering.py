@@ -136,7 +136,7 @@ def big(scene: Scene) -> None:
 
 
 def shortened(scene: Scene) -> None:
-    """A file becomes shorter while it is sent: the connection ends without the rest."""
+    """If a file becomes shorter while the server sends it, the connection ends early."""
     file = scene.site.put(f"{word(scene.dice)}.bin", scene.site.big[1])
     with slowly(scene, f"/{file.name}") as client:
         os.truncate(file, 1000)

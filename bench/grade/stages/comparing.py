@@ -274,8 +274,7 @@ class Pair:
 
 def require_no_delay(what: str, times: Sequence[tuple[float, float]], port: int = 0) -> None:
     """Raise Failed if most responses come much later than those of the reference server. `times`:
-    the seconds of both servers; `what`: the words for the responses; `port`: the only client's
-    port."""
+    the seconds of both servers; `what`: the responses, in words; `port`: of the only client."""
     mine, its = map(statistics.median, zip(*times, strict=True))
     if mine > DELAY_SECONDS + DELAY_RATIO * its:
         told = f"{mine * 1000:.0f} ms (reference server: {its * 1000:.0f} ms)"
@@ -414,8 +413,8 @@ def same_bytes(scene: Scene) -> None:
 
 
 def in_pieces(scene: Scene) -> None:
-    """Valid requests that arrive in pieces are answered like whole ones: the first request cut at
-    each offset, the others at random offsets."""
+    """Valid requests that arrive in pieces get the same responses: the first request is cut at each
+    offset, the others at random offsets."""
     with beside_reference(scene) as pair:
         whole = [data for data in pair.requests.of("valid") if b"Expect" not in data]
         cut = [(whole[0], [place]) for place in range(1, len(whole[0]))]
@@ -459,7 +458,7 @@ def packets(scene: Scene) -> str | None:
     as the reference server answers them. Return a note if the server keeps no connection."""
     with beside_reference(scene) as pair:
         if not pair.requests.kept:
-            return "it keeps no connection open"
+            return "the server keeps no connection open"
         listed = [*pair.requests.of("valid"), *pair.requests.of("invalid")]
         scene.dice.shuffle(listed)
         groups = [Sent(listed[i : i + TOGETHER]) for i in range(0, len(listed), TOGETHER)]

@@ -393,9 +393,8 @@ def at_descriptor_limit(scene: Scene) -> None:
 
 
 def stay(scene: Scene) -> None:
-    """Clients send a request each and stay connected; there are too few descriptors for MORE
-    clients. All get a response soon, because the server keeps no connection while other clients
-    wait."""
+    """MORE clients, too many for the descriptors, send a request each and stay connected. All get a
+    response soon, because the server keeps no connection while other clients wait."""
     scene.timeout = STAY_SECONDS
     with scene.clients(MORE, scene.site.file(scene.site.first).data) as held:
         for number, client in enumerate(held, 1):

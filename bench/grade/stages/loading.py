@@ -32,8 +32,8 @@ DEAR_RATIO = 3.0
 
 def load(scene: Scene) -> str:
     """Run ab and compare the CPU time per request with the seven servers; return the result. The
-    CPU time is checked before the time limit of ab: on a busy machine it can be the reason why ab
-    reaches this limit."""
+    CPU time is checked before ab's time limit: on a busy machine a high CPU time can be the
+    cause."""
     cost, late = _loaded(scene)
     seven = [name for name in discover(ROOT)[:7] if (ROOT / name).exists()]
     others = {name: _loaded(of_project(scene, name))[0] for name in seven}

@@ -136,7 +136,7 @@ def sanitized(scene: Scene) -> str:
             fault = "memory-leak"
             seen = f"at the end of the server {sanitizer.name} reported: {leaked}"
         raise Failed(fault, seen, proof=(SANITIZER, _pieces(said)))
-    # If the grader had to kill the server, it did not end in time: another check reports this.
+    # If the grader had to kill the server at its end, another check reports this.
     if slow.ended is not None and slow.ended.status not in (0, REPORTED, -signal.SIGKILL):
         fault = ENDED_BY.get(-(slow.ended.status or 0), "crash")
         raise Failed(fault, f"the server with {sanitizer.name} {slow.ended.describe()}")

@@ -119,7 +119,7 @@ def stopped(scene: Scene) -> None:
                     leaves(client)
                 seen = "a client requested a page while Redis did not reply, and left ({})"
                 scene.require_sleep(QUIET_SECONDS, seen.format(leaves.__name__))
-        # Later requests must not prolong the wait of the first ones.
+        # Later requests must not prolong the wait of the first requests.
         with ExitStack() as stack:
             later = partial(scene.clients, 1, one.data)
             others = meanwhile(lambda: stack.enter_context(later()), LATER_SECONDS)
@@ -158,8 +158,7 @@ def back(scene: Scene) -> None:
 
 
 def remark_after_cut(scene: Scene) -> None:
-    """Redis closes its connections, and a remark that comes immediately after is saved. Raises
-    Failed."""
+    """Redis closes its connections, and the server saves a remark that follows. Raises Failed."""
     faults: Faults = ("no-answer", "redis-not-back")
     name = "a remark, sent after Redis had closed its connections,"
     remark = replace(new_remark(scene.site, scene.dice), name=name)

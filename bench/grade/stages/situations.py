@@ -44,8 +44,7 @@ KEYS = ("guestbook_remarks", "visitor_count")
 LOGGED = re.compile(r'(?m)^([\d.]+ - - \[\d+/\w+/\d+:\d+)(?::\d+:\d+)( .*\] ".*" \d+ [\d-]+)$')
 UNAVAILABLE_LINE = re.compile(" 50[23] [0-9]+$")
 """LOGGED matches a line of the access log; its groups leave out minutes and seconds, which are not
-compared. UNAVAILABLE_LINE matches the end of a line with status 502 or 503, which are both
-right."""
+compared. UNAVAILABLE_LINE matches the end of a line with status 502 or 503."""
 END_OF_EACH = "--end--"
 START_EACH = (
     'while read -r words; do timeout 1 "$0" $words </dev/null 2>&1; '

@@ -283,7 +283,8 @@ def take(pair: Pair, actors: tuple[Actor, Actor], line: bytes) -> None:
     if not pair.same(here, right):
         pair.mine.alive()
         step = f"`{line[:SHOWN].decode('latin-1').strip()!r}`"
-        failed = difference(step, cause(others, here, right), here, right)
+        # On a busy machine the reference server may be too late.
+        failed = difference(step, cause(others, here, right), here, right, sure=right != b"")
         if verb == b"ask" and is_kept:
             alone, wrong, wanted = map(
                 Response.of, (responses(pair.mine, Sent([others])), here, right)

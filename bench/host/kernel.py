@@ -14,7 +14,7 @@ Reading = TypeVar("Reading")
 
 def difference(after: Reading, before: Reading) -> Reading:
     """Return the difference of two readings of counters. A reading is a number, or a tuple or list
-    of readings. An item of the result is None if one reading has None there."""
+    of readings. An item of the result is None if the item is None in one of the readings."""
     last: Any = after
     first: Any = before
     if last is None or first is None:
@@ -128,14 +128,14 @@ class Memory(NamedTuple):
 
 
 def memory(proc: Path = Path("/proc")) -> Memory | None:
-    """Return the two numbers for this network namespace; None if they are unknown."""
+    """Return both numbers for this network namespace; None if a number is unknown."""
     now = re.search(r"^TCP:.* tw (\d+)", text_of(proc / "net/sockstat"), re.MULTILINE)
     at_most = text_of(proc / "sys/net/ipv4/tcp_max_tw_buckets").strip()
     return Memory(int(now[1]), int(at_most)) if now and at_most.isdigit() else None
 
 
 def wait_for_room(connections: int, watch: SignalWatch, proc: Path = Path("/proc")) -> None:
-    """Wait, at most 60 s, until the kernel has room for so many more `connections` in TIME_WAIT. Do
+    """Wait, at most 60 s, until the kernel can keep `connections` more connections in TIME_WAIT. Do
     not wait if `connections` is above the kernel's limit. May raise Interrupted."""
     for _ in range(int(REST_SECONDS / LOOK_SECONDS)):
         found = memory(proc)

@@ -143,8 +143,8 @@ class Point:
     @cached_property
     def _bounded(self) -> Run | None:
         """Return the first run that makes the median a lower bound: the load generator was at its
-        limit, and the rate is not above the median (of an even number of runs: the upper one of
-        the two middle rates). None if there is no such run."""
+        limit, and the rate is not above the median (of an even number of runs: the upper of the
+        two middle rates). None if there is no such run."""
         rated = [(run, rate) for run in self.runs if (rate := run.requests_per_second) is not None]
         if not self.held:
             return None

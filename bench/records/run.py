@@ -167,11 +167,7 @@ class Run(BaseModel):
         """Return the rate; None if the run is not valid, or has no rate."""
         if self.state != "held" or not self.conditions.rated:
             return None
-        rate = 0.0
-        if self.open_loop:
-            rate = self.open_loop.rate_done
-        elif self.wrk:
-            rate = self.wrk.requests_per_second
-        elif self.ab:
-            rate = self.ab.requests_per_second
+        tool = self.wrk or self.ab
+        rate = tool.requests_per_second if tool else 0.0
+        rate = self.open_loop.rate_done if self.open_loop else rate
         return rate if rate > 0 else None

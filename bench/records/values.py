@@ -21,7 +21,7 @@ else:
     import tomli as tomllib
 
 LONGEST_DELAY_MS = 1500
-"""Below the 2 s after which the servers stop waiting for Redis."""
+"""Shorter than the 2 s for which the servers wait for Redis."""
 LEAST_QUOTA = 10
 """The kernel's least quota is 1 ms per period, and our period is 10 ms."""
 

@@ -83,14 +83,14 @@ def install(
         return {}
     packages = sorted({package for each in wanted.values() for package in each})
     if not _agreed(_say_sizes(packages, sizes, built, say), ask, agreed):
-        hint = "" if ask else " (no terminal to ask: --yes fetches it)"
+        hint = "" if ask else " (no terminal to ask: give --yes to allow it)"
         say(f"Not fetched{hint}: {', '.join({**wanted, **built})}")
         why = {name: _why(name, each) for name, each in built.items() if name not in wanted}
         for reason in why.values():
             say(reason)
         return why
     if packages and not _setup([f"package:{_name(package)}" for package in packages]):
-        say(f"Not all of it could be installed: {', '.join(wanted)}")
+        say(f"Some packages could not be installed, for: {', '.join(wanted)}")
     return {}
 
 

@@ -19,14 +19,7 @@ from bench.records.errors import UserError, in_words
 from bench.records.figures import Mode
 from bench.records.metrics import BY_KEY
 from bench.records.plan import Plan
-from bench.records.results import (
-    OTHER_SIDES,
-    Expect,
-    Measured,
-    PeerStudy,
-    Published,
-    StudyWords,
-)
+from bench.records.results import OTHER_SIDES, Expect, Measured, PeerStudy, Published, StudyWords
 from bench.records.values import one_of, toml_of
 from bench.records.workloads import WORKLOADS
 from bench.studies.runs import conditions_of, levels_of

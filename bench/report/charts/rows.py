@@ -80,12 +80,9 @@ def _baseline_of(study: Study, point: Point) -> Row:
     said = figure(cpu, "µs")
     if ratio is None:
         return {"cpu_said": said}
-    label = f"{said}, {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
-    return {
-        "cpu_said": label,
-        "baseline_cpu": _short(cpu / ratio),
-        "baseline_ratio": round(ratio, 2),
-    }
+    said += f", {ratio:.1f}\N{MULTIPLICATION SIGN} baseline"
+    baseline: Row = {"baseline_cpu": _short(cpu / ratio), "baseline_ratio": round(ratio, 2)}
+    return {"cpu_said": said, **baseline}
 
 
 STATUS = {

@@ -75,7 +75,8 @@ def test_a_resumed_sweep_is_where_the_results_are(
     options = Namespace(inventory=tmp_path / "hosts.ini", results=here, resume=elsewhere)
     command._say_where(options, before=set())
     said = capsys.readouterr().out
-    assert said == f"Here: {here}/first/; a page of it: make report RESULTS='{here}/first'\n"
+    page = f"make a page of them: make report RESULTS='{here}/first'"
+    assert said == f"Results: {here}/first/; {page}\n"
 
 
 def load_host(tmp_path: Path, **variables: object) -> Path:

@@ -80,7 +80,7 @@ def test_a_good_machine() -> None:
         (
             {"busy": 0.4, "busiest": "77 (firefox)"},
             "other load on the machine",
-            "ps -o pid,user,etime,args -p 77   (then end it, if it is yours)",
+            "ps -o pid,user,etime,args -p 77   (then end the process, if it is yours)",
         ),
         (
             {"redis": REDIS | {"save": "3600 1"}, "redis_url": "redis://h"},
@@ -101,7 +101,7 @@ def test_a_good_machine() -> None:
         (
             {"cpus": 1},
             "CPUs for this program",
-            "use a machine with two CPUs (the results record that it had one)",
+            "use a machine with two CPUs (the results record the number of CPUs)",
         ),
     ],
 )

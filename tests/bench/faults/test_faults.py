@@ -200,7 +200,7 @@ def test_impossible_requests_are_reported(tmp_path: Path) -> None:
         renew(chosen, copy)
     apply(chosen.patch, copy)
     assert difference(copy).count("\n+") == chosen.patch.read_text().count("\n+")
-    with pytest.raises(UserError, match="does not fit"):
+    with pytest.raises(UserError, match="does not apply"):
         apply(chosen.patch, copy)
 
 

@@ -42,7 +42,7 @@ loop |
 loop page=0.011 file=0.003 | All visitors are served. In the last 8 s a guestbook took up to 20 ms
 loop failed=2 page=0.1 file=0.1 | 2 visitors of the last 8 s got an error or no answer.
 loop still=2.0 | Visitors wait.
-loop silent=3 page=0.1 file=0.1 | An event loop waits for all clients at once: the silent ones
+loop silent=3 page=0.1 file=0.1 | An event loop waits for all clients at once: silent clients
 loop silent=3 still=2.0 | Visitors wait.
 held silent=1 | The only process waits for a silent client.
 held slow silent=1 still=2.0 | The only process waits for a silent client, so all visitors
@@ -58,7 +58,7 @@ alone slow page=0.1 | All visitors are served.
 alone slow redis_is_slow=0 | All visitors are served. In the last 8 s a guestbook took up to 1.2 s
 alone burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. No
 loop burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. An
-threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. Each
+threads burst=[9,9,9,0.05,1] | All 9 requests of the burst are answered; each took up to 50 ms. The
 loop burst=[9,9,8,0.05,1] | 1 of 9 requests of the burst got an error or no answer.
 loop burst=[9,3,3,0.5,0] |
 loop burst=[9,9,9,0.05,9] |
@@ -313,7 +313,7 @@ def test_unreadable_tasks_are_reported(serve: Serve) -> None:
     process, _, runs, call, arguments, channel, _ = said.strip().split("|")
     assert (int(process), runs, call, arguments) == (served.pid, "False", "", "()")
     seen = Task(served.pid, served.pid, runs=False, channel=channel)
-    assert "may not be read here" in wait_of(seen, Sockets(), {}).whom
+    assert "this user may not read" in wait_of(seen, Sockets(), {}).whom
 
 
 def test_other_memory_is_not_taken_for_counters() -> None:

@@ -122,7 +122,7 @@ def test_a_page_too_many_gets_an_error(serve: Serve, browser: Browser) -> None:
     pages = [context.new_page() for _ in range(PAGES_MOST + 1)]
     for page in pages:
         page.goto(f"http://127.0.0.1:{served.live[1]}/live")
-        told = "too many of these pages" if page is pages[-1] else "live"
+        told = "too many pages like this" if page is pages[-1] else "live"
         expect(page.locator("#state")).to_contain_text(told)
     pages[0].keyboard.press("s")
     expect(pages[0].locator("#doing")).to_contain_text("1 silent client")

@@ -181,7 +181,7 @@ def test_two_students_predict_and_the_lecturer_shows_it(serve: Serve, browser: B
         one, two = students = [opened(url), opened(url)]
         for student, choice in ((one, "7"), (two, "6"), (one, "1")):
             student.get_by_role("button", name=choice, exact=True).click()
-            expect(student.get_by_role("status")).to_contain_text("Stored")
+            expect(student.get_by_role("status")).to_contain_text("is stored")
             expect(student.locator("[aria-pressed=true]")).to_have_text(choice)
         expect(lecturer.locator("#predictions")).to_contain_text("2 predictions from 1 machine")
         numbers = lecturer.locator("#choices tbody td:last-child")
@@ -190,7 +190,7 @@ def test_two_students_predict_and_the_lecturer_shows_it(serve: Serve, browser: B
         expect(numbers).to_have_text(["0", "1", "1", "0"])
         expect(lecturer.locator("#because")).to_be_empty()
         for student in students:
-            expect(student.get_by_role("status")).to_contain_text("Yours is marked")
+            expect(student.get_by_role("status")).to_contain_text("Your prediction is marked")
             expect(student.get_by_role("button", name="7")).to_be_disabled()
         lecturer.keyboard.press("p")
         expect(lecturer.locator("tr.right")).to_contain_text("✓ 6")

@@ -16,7 +16,7 @@ from bench.records.metrics import BY_KEY
 from bench.records.points import Point, Spread, data_points, runs_in_words
 from bench.records.results import SCHEMA_VERSION, flag_outliers
 from bench.records.run import Reason, Run
-from bench.records.store import CSV_COLUMNS, csv_text, load, make_folder, save
+from bench.records.store import CSV_COLUMNS, csv_of, csv_row, load, make_folder, save
 
 from ..report.made import NOW, of_memory, results_of
 
@@ -120,7 +120,8 @@ def test_one_bad_run_removes_the_figure_of_the_data_point() -> None:
 
 
 def test_csv_has_a_row_a_run_and_no_figure_where_there_is_none() -> None:
-    rows = list(csv.DictReader(io.StringIO(csv_text([held(), broken(level=500)]))))
+    made = map(csv_row, [held(), broken(level=500)])
+    rows = list(csv.DictReader(io.StringIO(csv_of(CSV_COLUMNS, made))))
     assert tuple(rows[0]) == CSV_COLUMNS
     shown = ("connections", "complete", "rate", "p99", "reason")
     assert [[row[name] for name in shown] for row in rows] == [

@@ -189,7 +189,8 @@ def _build(plan: LabPlan) -> None:
 
 
 def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
-    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd here."""
+    """Wait until sshd on a host answers over the bridge. `pid`: the PID of sshd in this
+    process's namespace."""
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
@@ -197,7 +198,7 @@ def _await_ssh(plan: LabPlan, one: LabHost, pid: int) -> None:
                 if connection.recv(4) == b"SSH-":
                     return
         except OSError:
-            pass  # not yet
+            pass  # sshd does not accept connections yet
         log = Path(plan.folder, f"{one.name}.log")
         if os.waitpid(pid, os.WNOHANG)[0] or time.monotonic() > deadline:
             lines = log.read_text(errors="replace").strip().splitlines() or ["no answer"]

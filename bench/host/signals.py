@@ -34,7 +34,7 @@ class SignalWatch:
 
     def __enter__(self) -> "SignalWatch":
         for number in WATCHED:
-            # nohup makes the program ignore SIGHUP; do not change this.
+            # If nohup started the program, SIGHUP is ignored, and must stay ignored.
             if signal.getsignal(number) != signal.SIG_IGN or number == signal.SIGINT:
                 self._before[number] = signal.signal(number, self._note)
         return self

@@ -151,8 +151,8 @@ def limit_of(
     """Return the rate at which the first host reaches its limit, and that host's name.
 
     Instances are started on the server hosts in turn, each on its own CPU. nginx has a worker for
-    each CPU and gives each instance the same share of the work. Redis and ab use one CPU. `quota`:
-    share of a core for each instance; 0: a whole core.
+    each CPU and gives each instance the same share of the work. Redis and ab can each use only
+    one CPU. `quota`: share of a core for each instance; 0: a whole core.
     """
     costs = demand._asdict()
     ends = [

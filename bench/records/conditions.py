@@ -154,8 +154,8 @@ class Aspect(BaseModel):
 
     @property
     def known(self) -> tuple[str, ...]:
-        """Return the valid words of an option without a function in `read`. The mode "open" is left
-        out, because --rate sets it."""
+        """Return the valid words of an option whose `read` is empty. The mode "open" is left out,
+        because --rate sets it."""
         if switches := {"without": OPTIMISATIONS, "change": CHANGES}.get(self.name):
             return tuple(switches)
         words = get_args(get_type_hints(Conditions)[self.name])

@@ -144,9 +144,9 @@ class TortureCell(BaseModel):
     remarks: Remarks = Remarks()
     left_over: LeftOver = LeftOver()
     died: Ending | None = None
-    """The end of the server, if it ended by itself; None if it did not."""
+    """How the server ended, if it ended by itself; None if it did not."""
     ended: list[Ending] = []
-    """The ends of the servers after SIGTERM."""
+    """How each server ended after SIGTERM."""
     seconds: float = 0.0
     """The time of the whole test."""
 

@@ -197,14 +197,14 @@ def comparison(found: Contrast) -> str:
     if not ratios:
         words = f"{upper_first(what)}: the remaining share of the rates is unknown"
         return f"{words}; without this change {EACH_AT_LIMIT}"
-    verb, end = f"With {what} a request costs", "as much CPU"
+    before, after, end = f"With {what}, a request costs", "", "as much CPU"
     if rated:
-        verb, end = f"{upper_first(what)} left", "of its rate"
+        before, after, end = f"With {what},", " kept", "of its rate"
     exact = [one for one in ratios if not one[2]]
     (less, low, _), (more, high, _) = least, most = (exact or ratios)[0], ratios[-1]
     if len(exact) == len(pairs) > 1 and more < NEAR * less:
-        return f"{verb} each server {_effect(least, rated)} {end}"
-    words = f"{verb} {high} {_effect(most, rated)} {end}"
+        return f"{before} each server{after} {_effect(least, rated)} {end}"
+    words = f"{before} {high}{after} {_effect(most, rated)} {end}"
     words += f", {low} {_effect(least, rated)}" if low != high else ""
     return words + (f"; unknown for {listed(unknown)}" if unknown else "")
 

@@ -51,7 +51,7 @@ def ranked(points: Sequence[Point], key: str) -> list[Point]:
 
 def equal_and_others(order: Sequence[Point], key: str) -> tuple[list[Point], list[Point]]:
     """Return the points that do not differ significantly from the first (the best), and all others.
-    A rate that is a lower bound never differs, because its maximum is unknown."""
+    A lower bound does not count as different, because the true rate may be the higher one."""
     best = order[0].spread(key)
     equal = [
         p

@@ -137,7 +137,7 @@ class Report(BaseModel):
 
 
 class Stopped(BaseModel):
-    """The ends of the servers and of nginx in one run."""
+    """How the servers and nginx ended in one run."""
 
     servers: list[Ended] = []
     life: Lifetime | None = None

@@ -106,9 +106,9 @@ class CellTimes:
     before: float
     attack: float
     over: float
-    """The attack began to end."""
+    """The clean-up of the attack began."""
     gone: float
-    """The attack had ended."""
+    """The clean-up of the attack ended."""
     back: float
     """The part "after" began, which takes CALM_SECONDS."""
     starved: float

@@ -91,7 +91,7 @@ static void must_agree(const struct dialogue *dialogue) {
     case NEED_KEEP:
         must(connection->keep_alive);
         must(connection->requests_left > 0 && !exchange->unread);
-        must(dialogue->may_keep); /* not asked yet, or another answer */
+        must(dialogue->may_keep); /* not asked again after "no" */
         break;
     case NEED_SEND:
         pending = connection_pending(connection);

@@ -67,7 +67,7 @@ static void append_link(struct view key, struct buffer *reply,
         buffer_append(reply, VIEW("$-1\r\n"));
         return;
     }
-    for (size_t i = 0; i < key.length; i++) /* not in a URL */
+    for (size_t i = 0; i < key.length; i++) /* characters that no URL has */
         if (key.data[i] <= ' ' || key.data[i] > '~') {
             append_string(reply, VIEW("no address"));
             return;

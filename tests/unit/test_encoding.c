@@ -92,19 +92,19 @@ static const struct utf8_row utf8_rows[] = {
     {"utf8: rubbish after a letter", V("a\xff"), 1, -1},
     {"utf8: cut off after a letter", V("a\xe2\x82"), 1, -1},
 
-    NONE("a continuation", "\x80"),
-    NONE("the last continuation", "\xbf"),
+    NONE("a continuation byte", "\x80"),
+    NONE("the last continuation byte", "\xbf"),
     NONE("cut off, of 2", "\xc3"),
     NONE("cut off, 1 of 3", "\xe2"),
     NONE("cut off, 2 of 3", "\xe2\x82"),
     NONE("cut off, 1 of 4", "\xf0"),
     NONE("cut off, 2 of 4", "\xf0\x9f"),
     NONE("cut off, 3 of 4", "\xf0\x9f\x98"),
-    NONE("a letter in place 2 of 2", "\xc3"
-                                     "a"),
-    NONE("a letter in place 3 of 3", "\xe2\x82"
-                                     "a"),
-    NONE("a start in place 2 of 2", "\xc3\xc3"),
+    NONE("a letter as byte 2 of 2", "\xc3"
+                                    "a"),
+    NONE("a letter as byte 3 of 3", "\xe2\x82"
+                                    "a"),
+    NONE("a start byte as byte 2 of 2", "\xc3\xc3"),
     NONE("overlong NUL", "\xc0\x80"),
     NONE("overlong slash, 2", "\xc0\xaf"),
     NONE("overlong slash, 3", "\xe0\x80\xaf"),
@@ -116,7 +116,7 @@ static const struct utf8_row utf8_rows[] = {
     NONE("the last surrogate", "\xed\xbf\xbf"),
     NONE("a pair of surrogates", "\xed\xa0\xbd\xed\xb8\x80"),
     NONE("U+110000", "\xf4\x90\x80\x80"),
-    NONE("a start of F5", "\xf5\x80\x80\x80"),
+    NONE("the start byte F5", "\xf5\x80\x80\x80"),
     NONE("five bytes", "\xf8\x88\x80\x80\x80"),
     NONE("FE", "\xfe"),
     NONE("FF", "\xff"),

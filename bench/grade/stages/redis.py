@@ -307,8 +307,8 @@ def false_replies(scene: Scene) -> None:
 
 
 def after_errors(scene: Scene) -> None:
-    """Redis replies to several pages with an error, and later to several at once with data. Raises
-    Failed."""
+    """Clients request pages while Redis has data of a wrong type, and get errors. When the data is
+    right again, clients request pages at the same time, and get them. Raises Failed."""
     spoil_guestbook(scene)
     scene.together([lambda: scene.get("/guestbook")] * LEAVERS)
     scene.redis.prepare()

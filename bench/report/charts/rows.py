@@ -137,7 +137,8 @@ FILE = Path(__file__).resolve().parents[2] / "figures" / "zerohttpd-2019.csv"
 
 
 def curves_of_2019() -> list[tuple[str, int, float]]:
-    """Return (architecture, connections, requests per second) for each steady figure."""
+    """Return (architecture, connections, requests per second) for each published number. Other
+    fields of the file are empty or `varies`."""
     with FILE.open(newline="") as file:
         rows = list(csv.DictReader(file))
     return [

@@ -98,7 +98,8 @@ def test_a_remark_that_is_not_utf_8_is_a_finding() -> None:
 
 
 def test_a_server_that_resets_the_connection_is_a_finding() -> None:
-    """The grader reports a reset connection as a fault, although sending fails, too. 10 ms."""
+    """If the server has reset the connection, sending fails, and the grader reports a fault.
+    10 ms."""
 
     def talk(client: Client, data: bytes, *_: object) -> Response:
         try:
@@ -379,7 +380,7 @@ def answering(monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool])
 def test_a_difference_is_named_by_the_simplest_requests_that_show_it(
     monkeypatch: pytest.MonkeyPatch, is_wrong: Callable[[Sent], bool], fault: str, count: int
 ) -> None:
-    """The grader reports the fewest requests that show a difference: `count` of four."""
+    """The grader reduces four requests to the `count` requests that still show the difference."""
     pair = answering(monkeypatch, is_wrong)
     parts = (b"a", b"b", b"c", b"d")
     cuts = [2] if fault == "one-recv" else [1, 2, 3] if fault == "state-left" else []

@@ -287,10 +287,10 @@ def test_the_page_shows_the_study() -> None:
     for words in (
         *("An old table", "all &lt;of&gt; it", "nothing &amp; all", "≥ 12,000"),
         *("caddy is left out: install caddy", "access_log off: it writes no log"),
-        *("ratios are to poll", "<i>Then</i>: a paper of 1999."),
+        *("ratios are relative to poll", "<i>Then</i>: a paper of 1999."),
     ):
         assert words in section
-    assert "ratios are to nginx" not in section
+    assert "ratios are relative to nginx" not in section
     assert "epoll 2 KB" in section.replace("\N{NO-BREAK SPACE}", " ")
     assert section_of(results_of([run("epoll", MOVED, 10.0, 12_000.0)])) == ""
 

@@ -48,8 +48,8 @@ def test_an_eighth_of_a_kind_of_its_own(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_page_of_the_document(tmp_path: Path, redis: PrivateRedis) -> None:
-    """With the code of docs/how-to/add-a-page.md both kinds of servers serve the page, with one
-    count."""
+    """With the code of docs/how-to/add-a-page.md both kinds of servers serve the page, and share
+    one counter in Redis."""
     servers = REPRESENTATIVES["shared_code"]
     folders = (path.name for path in REPOSITORY.glob("[0-9][0-9]_*") if path.name[3:] in servers)
     names = ("Makefile", "redirects", "lib", "ops", "public", "templates", "build/release")

@@ -329,7 +329,8 @@ def test_workers_that_wait_end_at_once(start: Start, tmp_path: Path) -> None:
 @pytest.mark.waits
 @of("preforking", "prethreading", "epoll", "multicore")
 def test_workers_that_serve_are_woken_rarely(start: Start, tmp_path: Path) -> None:
-    """In a stopping server SIGALRM wakes workers with half a request rarely."""
+    """While a server stops, SIGALRM only rarely wakes the workers whose clients have sent half a
+    request."""
     skip_unless_traceable()
     server = start("--workers", "8", at_rest=True)
     with silent(server, 8):

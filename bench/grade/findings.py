@@ -107,6 +107,8 @@ class Failed(Exception):
         """The time when the server was ready (Unix time); earlier trace lines prove nothing."""
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
+        self.alone = False
+        """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
         """Whether the check had passed before; such a fault costs points only once."""
 

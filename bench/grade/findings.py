@@ -108,7 +108,8 @@ class Failed(Exception):
         self.locked: Sequence[str] = ()
         """The threads that waited for the same lock when no response came (`kept_lock`)."""
         self.afterwards = False
-        """Whether the check had passed before; such a fault costs points only once."""
+        """Whether the check had passed, and the server failed after it. If several checks find the
+        same fault in this way, only the first one costs points."""
 
 
 class NotHere(Exception):

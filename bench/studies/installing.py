@@ -70,7 +70,7 @@ def install(
     tools: Mapping[str, tuple[str, ...]] = {},
 ) -> dict[str, str]:
     """Install what is missing, and report what is not available. `ask` asks the user a question
-    (None: there is no terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
+    (None without a terminal); `agreed`: consent to any number of bytes; `tools`: the packages of
     further programs, by program name. Return the servers that will not be built, because their
     download was not allowed: a reason for each server, by name."""
     wanted = missing(subjects)

@@ -119,17 +119,17 @@ doctor: ##- Benchmark: check this machine and print fixes (2 s; installs Python 
 
 NEWEST = $(lastword $(sort $(wildcard results/[0-9]*)))
 SHOWN = $(if $(RESULTS),$(call quoted,RESULTS),'$(NEWEST)')
-report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs as doctor)
+report: ## Benchmark: make an HTML page of the last results, or of RESULTS=results/... (10 s; installs what doctor installs)
 	@$(SETUP) read
 	@test -n $(SHOWN) || { echo 'no results yet: run make bench first'; exit 1; }
 	@$(ZEROHTTPD) report $(SHOWN) $(ARGS)
 
-serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs as bench): make serve SERVER="iterative epoll"
+serve: ## Learn: run servers, each with its own Redis, and the page /live (until Ctrl-C; installs what bench installs): make serve SERVER="iterative epoll"
 	@$(SETUP) build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) serve $(or $(SERVER),epoll) $(ARGS)
 
-study: ##- Benchmark: measure a study of your own (some minutes; installs as bench): make study FILE=my.toml
+study: ##- Benchmark: measure a study of your own (some minutes; installs what bench installs): make study FILE=my.toml
 	@$(SETUP) build bench
 	@test -n $(call quoted,FILE) || { echo 'give a file, for example: make study FILE=my.toml'; exit 1; }
 	@$(MAKE) --no-print-directory all baselines
@@ -170,7 +170,7 @@ site: ## Learn: make the web site: the annotated source and all documents (15 s;
 	@echo 'Open build/site/tutorial/book/index.html in a browser. The search needs a server:'
 	@echo '  $(PYTHON) -m http.server --bind 127.0.0.1 --directory build/site'
 
-slides: ## Teach: make slides and sheets (10 s; installs as doctor); ARGS=--expected measures their figures on this machine (2 min)
+slides: ## Teach: make slides and sheets (10 s; installs what doctor installs); ARGS=--expected measures their figures on this machine (2 min)
 	@$(SETUP) read $(if $(findstring --expected,$(ARGS)),build bench)
 	@$(if $(findstring --expected,$(ARGS)),$(MAKE) --no-print-directory all baselines >&2)
 	@$(ZEROHTTPD) slides $(ARGS)
@@ -195,7 +195,7 @@ student-copy: ##- Teach: make an archive for students, without solutions and ans
 	@$(SETUP) read fault
 	@$(ZEROHTTPD) student-copy $(ARGS)
 
-new: ## Learn: create a server of your own (1 s; installs as bench): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
+new: ## Learn: create a server of your own (1 s; installs what bench installs): make new NAME=08_mine FROM=05_prethreading, or FROM=scratch
 	@$(SETUP) build bench
 	@test -n $(call quoted,NAME) || { echo 'give a name, for example: make new NAME=08_mine FROM=scratch'; exit 1; }
 	@$(ZEROHTTPD) new $(call quoted,NAME) $(if $(FROM),--from $(call quoted,FROM))
@@ -218,7 +218,7 @@ grade-all: ## Teach: grade a class (up to 1 min each; installs copydetect: 40 MB
 	@$(BUILD_GRADER)
 	@$(ZEROHTTPD) grade-all $(call quoted,FOLDER) $(ARGS)
 
-torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs as bench); ARGS="--servers epoll"
+torture: ##- Benchmark: test the robustness of servers under attack (5 min; installs what bench installs); ARGS="--servers epoll"
 	@scripts/setup.sh build bench
 	@$(MAKE) --no-print-directory all
 	@$(ZEROHTTPD) torture $(ARGS)
@@ -235,14 +235,14 @@ test test-all:
 	@$(MAKE_ALL) all baselines unit faults
 	@$(PYTEST) $(call PARALLEL,6) $(TIER) $(ARGS)
 
-test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs as test, and clang)
+test-sanitized: test-debug test-tsan ##- Contribute: run the end-to-end tests with sanitizers (10 min; installs what test installs, and clang)
 
 test-debug:
 	@$(SETUP) build bench test sanitize
 	@$(MAKE_ALL) debug TARGET='all unit'
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/debug $(ARGS)
 
-test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs as test)
+test-plain: ##- Contribute: run the end-to-end tests of lib/ on servers without ops/ (5 min; installs what test installs)
 	@$(SETUP) build bench test
 	@$(MAKE_ALL) plain faults
 	@$(PYTEST) tests/e2e $(call PARALLEL,10) --bin-dir build/plain $(ARGS)

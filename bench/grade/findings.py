@@ -110,7 +110,8 @@ class Failed(Exception):
         self.alone = False
         """Whether the last request alone, on a new connection, fails in the same way."""
         self.afterwards = False
-        """Whether the check had passed before; such a fault costs points only once."""
+        """Whether the check had passed, and the server failed after it. If several checks find the
+        same fault in this way, only the first one costs points."""
 
 
 class NotHere(Exception):

@@ -166,5 +166,7 @@ def one_of(what: str, text: str, known: Collection[str]) -> str:
 def path(text: str) -> str:
     """Return a path with its query. It must not begin with //, because a host's name follows //."""
     if not re.fullmatch(r"/(?!/)[^\s#]*", text) or not text.isprintable():
-        raise UserError(f"{text!r} is not a path: it begins with one / and has no blanks, no #")
+        raise UserError(
+            f"{text!r} is not a path: a path begins with one / and has no blank and no #"
+        )
     return text

@@ -194,7 +194,7 @@ def own_network(redis: PrivateRedis) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def lone_store() -> Iterator[RedisClient]:
-    """Yield a client of a Redis that only the server uses."""
+    """Yield the test's client of a Redis that no other server uses."""
     with PrivateRedis() as own:
         client = own.client(1)
         yield client
